@@ -100,8 +100,16 @@ class ArgumentList:
 
     def operand(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of an operand."""
-        hint = f"{value.name_hint or default}_ptr"
-        return self.add(hint, pointer_type(element_type_of(value)), self.place(value))
+        holder = self._holder(value)
+        hint = f"{holder.name_hint or default}_ptr"
+        return self.add(hint, pointer_type(element_type_of(value)), self.place(holder))
+
+    def _holder(self, value: SSAValue) -> SSAValue:
+        """The first operand for which the kernel gets the same tensor as for `value`."""
+        if value not in self.moved:
+            return value
+        source = self.moved[value].source
+        return next(x for x, moved in self.moved.items() if moved.source is source)
 
     def output(self, value: SSAValue, default: str) -> str:
         """The parameter that points to the first element of a result."""

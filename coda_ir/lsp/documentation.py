@@ -6,7 +6,8 @@ from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, UNARY
+from coda_ir.frontends.coda_text.casts import ROUNDINGS
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, SIGNS, UNARY
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
@@ -27,6 +28,7 @@ INFIX = {
     "/": "a / b",
     "//": "a // b",
     "@": "x @ w",
+    **{sign: f"a {sign} b" for sign in SIGNS},
     NEGATION: NEGATION,
 }
 
@@ -34,7 +36,7 @@ _CLASSES: dict[str, type] = {
     **BINARY,
     **UNARY,
     **LOGICAL,
-    **dict.fromkeys(COMPARISONS, coda.CompareOp),
+    **dict.fromkeys((*COMPARISONS, *SIGNS), coda.CompareOp),
     "where": coda.WhereOp,
     "elu": coda.EluOp,
     "pow": coda.PowOp,
@@ -89,6 +91,7 @@ _TEXTS = {
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     **{(name, "activation"): tuple(coda.ACTIVATIONS) for name in ("glu", "activate")},
     ("rope", "layout"): tuple(coda.ROPE_LAYOUTS),
+    ("cast", "rounding"): ROUNDINGS,
     ("cross_entropy", "reduction"): tuple(coda.LOSS_REDUCTIONS),
 }
 """The strings that an argument of an operator takes."""

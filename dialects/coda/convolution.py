@@ -37,6 +37,7 @@ def shifted_convolution(
         row = insert(ShiftOp(x, before - dilation * tap))
         last = len(shape_of(weight)) - 1
         column = insert(ReshapeOp(insert(SliceOp(weight, last, tap, tap + 1)), (channels,)))
+        row.name_hint, column.name_hint = x.name_hint, weight.name_hint
         product = insert(MulOp(_cast(insert, row, wide), _cast(insert, column, wide)))
         total = product if total is None else insert(AddOp(total, product))
     assert total is not None, "a window has a position"

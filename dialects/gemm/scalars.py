@@ -260,7 +260,7 @@ class ScalarBuilder:
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """The lowest bits of `a` that `element` holds, as its value; of other types `a`."""
+        """What a narrow integer of type `element` keeps of `a`: the lowest bits. Of others all."""
         if not is_narrow_integer(element):
             return a
         assert isinstance(element, IntegerType)

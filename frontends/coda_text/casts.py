@@ -92,7 +92,7 @@ def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:
     if x.type.element == "bool":
         return x
     if given is not None:
-        return _clamped(call, x, max(target.least, given.least), min(target.largest, given.largest))
+        return _narrowed(call, x, given, target)
     if target.bits < 32:
         return _number_or_zero(call, x, _clamped(call, x, target.least, target.largest))
     return _saturated_wide(call, x, element, target)
@@ -102,16 +102,23 @@ def _clamped(call: Invocation, x: TensorValue, least: Number, largest: Number) -
     return combined(call, "minimum", combined(call, "maximum", x, least), largest)
 
 
+def _narrowed(call: Invocation, x: TensorValue, given: Range, target: Range) -> TensorValue:
+    """Integers in the range `given`, clamped where `target` ends before."""
+    if given.least < target.least:
+        x = combined(call, "maximum", x, target.least)
+    return x if given.largest <= target.largest else combined(call, "minimum", x, target.largest)
+
+
 def _number_or_zero(call: Invocation, x: TensorValue, value: TensorValue) -> TensorValue:
     return selected(call, compared(call, "eq", x, x), value, 0)
 
 
-def _saturated_wide(call: Invocation, x: TensorValue, element: str, range: Range) -> TensorValue:
+def _saturated_wide(call: Invocation, x: TensorValue, element: str, target: Range) -> TensorValue:
     """`x` as an integer of a type whose largest number is between those of floats."""
     if x.type.element != "f64":
         x = _converted(call, x, "f32")
-    bound = float(range.largest + 1)
-    least = combined(call, "maximum", x, float(range.least))
+    bound = float(target.largest + 1)
+    least = combined(call, "maximum", x, float(target.least))
     inside = selected(call, compared(call, "lt", least, bound), least, 0)
     integer = _converted(call, inside, element)
-    return selected(call, compared(call, "ge", x, bound), range.largest, integer)
+    return selected(call, compared(call, "ge", x, bound), target.largest, integer)

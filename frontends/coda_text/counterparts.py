@@ -211,12 +211,6 @@ CALLS: dict[str, str] = {
 
 INFIX: dict[str, str] = {
     "**": "pow($x, $y)",
-    "<": "lt($x, $y)",
-    ">": "gt($x, $y)",
-    "<=": "le($x, $y)",
-    ">=": "ge($x, $y)",
-    "==": "eq($x, $y)",
-    "!=": "ne($x, $y)",
     "%": FUNCTIONS["remainder"],
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",

@@ -40,6 +40,9 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
 }
 UNARY = coda.REAL_FUNCTIONS
 COMPARISONS = coda.CompareOp.RELATIONS
+SIGNS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+"""Comparisons as infix operators."""
+INFIX = (*BINARY, *SIGNS)
 LOGICAL: dict[str, type[coda.BinaryOp]] = {
     "logical_and": coda.LogicalAndOp,
     "logical_or": coda.LogicalOrOp,
@@ -179,6 +182,13 @@ def binary_call(call: Invocation) -> TensorValue:
     """The binary operator that `call` names, on the arguments `a` and `b`."""
     make = BINARY[call.name]
     return _of_two(call, make, make.ELEMENTS)
+
+
+def infix(call: Invocation) -> TensorValue:
+    """The infix operator that `call` names, on `a` and `b`."""
+    if call.name not in SIGNS:
+        return binary_call(call)
+    return _of_two(call, _comparison(SIGNS[call.name]), coda.CompareOp.ELEMENTS)
 
 
 def compare(call: Invocation) -> TensorValue:

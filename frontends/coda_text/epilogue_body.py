@@ -13,7 +13,7 @@ from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
 from coda_ir.frontends.coda_text.element_calls import call_on_elements
-from coda_ir.frontends.coda_text.elementwise import BINARY, binary_call, negation
+from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
 from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES
 from coda_ir.frontends.coda_text.operators import OPERATORS
@@ -198,12 +198,12 @@ class EpilogueBody(Evaluator):
         return call_on_elements(self.builder(node.span), "-", {"x": [operand]}, negation)
 
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
-        if node.operator not in BINARY:
+        if node.operator not in INFIX:
             raise Mistake(
                 f"{node.operator} cannot be used in an epilogue", "GEMMs are arguments of its call"
             )
         builder, values = self.builder(node.operator_span), {"a": [left], "b": [right]}
-        return call_on_elements(builder, node.operator, values, binary_call)
+        return call_on_elements(builder, node.operator, values, infix)
 
     def call(self, node: Call) -> Value:
         name = node.callee.text

@@ -15,7 +15,7 @@ from coda_ir.frontends.coda_text.arguments import (
 )
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import FUNCTIONS
-from coda_ir.frontends.coda_text.elementwise import number_binary, number_unary
+from coda_ir.frontends.coda_text.elementwise import SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
@@ -327,6 +327,8 @@ def _number_arithmetic(operator: str, left: Number, right: Number) -> Number:
             raise Mistake(f"an operand of {operator} is {describe(value)}, expected a number")
     if operator == "@":
         raise Mistake("the operands of @ are numbers, expected a tensor and a weight", "write *")
+    if operator in SIGNS:
+        raise Mistake(f"the operands of {operator} are numbers, expected a tensor")
     return number_binary(operator, left, right)
 
 

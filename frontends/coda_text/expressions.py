@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
-from coda_ir.frontends.coda_text.elementwise import BINARY, binary_call, negation
+from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.epilogue import call_epilogue
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -151,9 +151,9 @@ class ExpressionLowering(Evaluator):
         self.span = node.operator_span
         if node.operator == "@":
             return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
-        if node.operator not in BINARY:
+        if node.operator not in INFIX:
             raise Mistake(f"unknown operator {node.operator}")
-        return binary_call(Invocation(node.operator, {"a": [left], "b": [right]}, self.insert))
+        return infix(Invocation(node.operator, {"a": [left], "b": [right]}, self.insert))
 
     def call(self, node: Call) -> Value:
         name = node.callee.text

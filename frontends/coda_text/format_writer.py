@@ -11,7 +11,7 @@ WIDTH = 100
 ALIGNED_UP_TO = 60
 
 OPERANDS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "RPAR", "RSQB"})
-INFIX = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "ARROW"})
+INFIX = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "ARROW", "COMPARISON"})
 RANGE = "RANGE"
 """The type of a `:` in a subscript."""
 

@@ -1,7 +1,7 @@
 """Where statements end: newlines become `_END` tokens, except where a line continues.
 
 A line continues inside of ( ) and [ ], after a comma, an infix operator, `=` or `->`, and from
-`fn` or `epilogue` to the `{` of the body.
+`fn` or `epilogue` to the `{` of the body. There `<` and `>` are brackets, elsewhere they compare.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ END = "_END"
 DEFINITION_STARTS = frozenset({"IMPORT", "CONST", "FN", "EPILOGUE"})
 NEVER_IN_BRACKETS = DEFINITION_STARTS | {"RETURN", "LBRACE", "RBRACE"}
 CONTINUES = frozenset(
-    {"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "EQUAL", "COMMA", "ARROW", "COLON"}
+    {
+        *("PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "COMPARISON"),
+        *("EQUAL", "COMMA", "ARROW", "COLON"),
+    }
 )
+ANGLES = frozenset({"LESSTHAN", "MORETHAN"})
 OPENING = frozenset({"LPAR", "LSQB"})
 CLOSING = frozenset({"RPAR", "RSQB"})
 LEXICAL_ERRORS = frozenset({"UNKNOWN", "OPEN_STRING"})
@@ -75,6 +79,8 @@ class Layout:
             yield from self._significant(token)
 
     def _significant(self, token: Token) -> Iterator[Token]:
+        if token.type in ANGLES and not self._in_header:
+            token = token.update(type="COMPARISON")
         kind = token.type
         if kind in NEVER_IN_BRACKETS:
             self._depth = 0

@@ -26,7 +26,7 @@ from coda_ir.frontends.coda_text.tree import span_of
 
 MAX_DIGITS = 18
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
-OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT"})
+OPERATORS = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "SLASHSLASH", "AT", "COMPARISON"})
 SPELLINGS = {
     "NAME": "a name",
     "INTEGER": "a number",
@@ -198,6 +198,8 @@ class _Recovery:
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return "there is no power operator: write x * x"
+        if token.type == "COMPARISON" and "PLUS" in expected:
+            return "compare two at a time: logical_and(a < b, b < c)"
         if frozenset(expected) in MISSING:
             return MISSING[frozenset(expected)]
         line = self.lines[(token.line or 1) - 1]
@@ -212,7 +214,7 @@ class _Recovery:
             if token.type in DEFINITION_STARTS or index >= len(self.tokens):
                 return "close the body before it with '}'"
             if token.type == "EQUAL":
-                return "comparisons do not exist; '=' binds a new name"
+                return "'==' compares; '=' binds a new name"
             return "a statement is 'name = expression' or 'return expression', one per line"
         if self.parser.height_of("FN") == self.parser.height:
             if re.match(r"\s*\w+\s*=\s*[-\d]", line):

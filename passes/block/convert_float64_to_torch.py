@@ -6,22 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f16, f32, f64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.symbolic_shapes import dims_attribute
-
-_DTYPES: Mapping[Attribute, str] = {
-    f64: "float64",
-    f32: "float32",
-    bf16: "bfloat16",
-    f16: "float16",
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ class _Calls:
         if element_type_of(value) == element:
             return value
         type = TensorType(element, shape_of(value))
-        dtype = f"dtype=torch.{_DTYPES[element]}"
+        dtype = f"dtype=torch.{BY_ATTRIBUTE[element].torch}"
         return self.call("_to_copy.default", value, dtype, like=value, type=type)
 
 
@@ -118,9 +113,8 @@ def _arithmetic(callee: str) -> Rule:
     return rule
 
 
-def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue | None:
-    type = element_type_of(op.result)
-    return calls.in_type(op.operand, type) if type in _DTYPES else None
+def _cast(calls: _Calls, op: coda.CastOp) -> SSAValue:
+    return calls.in_type(op.operand, element_type_of(op.result))
 
 
 def _compare(calls: _Calls, op: coda.CompareOp) -> SSAValue:
@@ -202,9 +196,14 @@ def _norm(calls: _Calls, op: Norm, callee: str) -> SSAValue | None:
     if columns == DYNAMIC_INDEX:
         return None
     params = [op.weight, op.bias] if isinstance(op, coda.LayerNormOp) else [op.weight]
-    arguments = ["None" if param is None else param for param in params]
+    given = ["None" if param is None or is_modulated(op) else param for param in params]
     eps = repr(op.eps.value.data)
-    return calls.call(callee, op.x, f"[{columns}]", *arguments, eps, like=op.result)
+    value = calls.call(callee, op.x, f"[{columns}]", *given, eps, like=op.result)
+    # PyTorch's norms take vectors only.
+    for param, applied in zip(params, ("mul.Tensor", "add.Tensor"), strict=False):
+        if is_modulated(op) and param is not None:
+            value = calls.call(applied, value, param, like=op.result)
+    return value
 
 
 def _embedding(calls: _Calls, op: coda.EmbeddingOp) -> SSAValue:

@@ -13,6 +13,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.rows import ROWS, is_transposed, replace_by_rows, rows_of
 
 TOO_WIDE = Refusal(
     f"a window has at most {coda.MAX_TAPS} positions, one for each position of the result",
@@ -23,8 +24,8 @@ OTHER_LENGTH = Refusal(
     "another range of the padded positions is read",
 )
 CHANNELS_FIRST = Refusal(
-    "the channels of the input and of the result are columns for the operators around",
-    "another operator reads the result with its channels before its positions",
+    "the channels are columns of what the input is computed from, or of all that reads the result",
+    "the input and what reads the result have their channels before their positions",
 )
 
 
@@ -37,10 +38,11 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
         %s = coda.slice %c : the first T positions     ->   %y = %0 · w[:, 0] + %1 · w[:, 1] + b
         %y = coda.transpose %s : B x T x C
 
-    One pointwise kernel reads the rows where they are, and what follows joins it. Legal iff there
-    are as many groups as channels, the stride is 1, and the result has the positions of the input:
-    the padding fills the windows, or what reads the result takes that many. Worth it iff the
-    channels are columns around it and the window is narrow.
+    One pointwise kernel reads the rows where they are; pointwise code around, which has channels
+    before positions too, moves to rows and joins it. Legal iff there are as many groups as
+    channels, the stride is 1, and the result has the positions of the input: the padding fills the
+    windows, or what reads the result takes that many. Worth it iff the channels are columns in
+    front of it or behind it, and the window is narrow.
     """
 
     name: ClassVar[str] = "raise-depthwise-convolution"
@@ -68,19 +70,18 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     kept = _kept(op.results[0], 2 * padding == dilation * (taps - 1), found.input, rewriter)
     if kept is None:
         return OTHER_LENGTH
-    readers = {value: _transposes(value) for value in kept}
-    if None in readers.values():
+    insert = OpInserter(rewriter, op, op.location)
+    x = rows_of(found.input, insert)
+    if x is None and not all(map(_are_transposes, kept)):
         return CHANNELS_FIRST
     rewriter.passed(op, f"raised to {taps} shifted rows")
-    insert = OpInserter(rewriter, op, op.location)
-    x = insert.insert(coda.TransposeOp(found.input, (0, 2, 1)))
+    x = x or insert.insert(coda.TransposeOp(found.input, ROWS))
     for value, start in kept.items():
         y = coda.shifted_convolution(
             insert.insert, x, found.weight, found.bias, before=padding - start, dilation=dilation
         )
         y.name_hint = op.results[0].name_hint
-        for reader in readers[value] or ():
-            reader.result.replace_all_uses_with(y)
+        replace_by_rows(value, y, insert)
     return None
 
 
@@ -123,12 +124,6 @@ def _start(op: Operation) -> int | None:
             return None
 
 
-def _transposes(value: SSAValue) -> list[coda.TransposeOp] | None:
-    """What reads `value` with its channels as columns; None where something else reads it."""
-    users = [use.operation for use in value.uses]
-    found = [
-        user
-        for user in users
-        if isinstance(user, coda.TransposeOp) and user.permutation == (0, 2, 1)
-    ]
-    return found if len(found) == len(users) else None
+def _are_transposes(value: SSAValue) -> bool:
+    """Whether all that reads `value` has its channels as columns."""
+    return all(is_transposed(use.operation) for use in value.uses)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -24,7 +24,8 @@ class RaiseLibraryCallsPass(FunctionPass):
         %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
             {arguments = "{0}, 2"}                   ->
 
-    Legal iff the operator means the same for all inputs: its options are those of the call.
+    Legal iff the operator means the same for all inputs: its options are those of the call. What
+    is computed from integers alone, as masks are, stays without a remark.
     """
 
     name: ClassVar[str] = "raise-library-calls"
@@ -33,7 +34,8 @@ class RaiseLibraryCallsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, CallOp) and op.callee.data in _MAKERS and op.in_place is None:
                 refusal = _raise(op, rewriter)
-                if refusal is not None:
+                is_float_call = any(is_float(element_type_of(value)) for value in op.inputs)
+                if refusal is not None and is_float_call:
                     rewriter.missed(op, refusal)
 
 
@@ -52,12 +54,15 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
         return _refused(op, str(error))
     taken = op.picks or tuple(range(len(op.outputs)))
     difference = _difference(made, [*zip(taken, op.outputs, strict=True)])
+    new = [*_operators_before(made), made]
     if difference is not None:
-        made.drop_all_references()
+        for each in reversed(new):
+            each.drop_all_references()
         return _refused(op, difference)
     rewriter.passed(op, f"raised to {made.name}")
-    made.location = op.location
-    rewriter.order.insert_before(made, op)
+    for each in new:
+        each.location = op.location
+        rewriter.order.insert_before(each, op)
     for position, output in zip(taken, op.outputs, strict=True):
         made.results[position].name_hint = output.name_hint
         output.replace_all_uses_with(made.results[position])
@@ -75,6 +80,13 @@ def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]
         if position >= len(made.results) or made.results[position].type != output.type:
             return "it gives other results"
     return None
+
+
+def _operators_before(made: Operation) -> list[Operation]:
+    """The operators that a maker made for the operands, in order."""
+    owners = (value.owner for value in made.operands)
+    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
+    return [each for owner in new for each in (*_operators_before(owner), owner)]
 
 
 class _Names:
@@ -114,6 +126,14 @@ def _gather(
 
 def _scatter(x: SSAValue, dim: int, index: SSAValue, src: SSAValue) -> coda.LibraryCallOp:
     return coda.ScatterOp(x, index, src, dim=dim)
+
+
+def _scatter_value(x: SSAValue, dim: int, index: SSAValue, value: float) -> coda.LibraryCallOp:
+    """The number as a tensor, without memory for it."""
+    element = element_type_of(x)
+    number = float(value) if is_float(element) else int(value)
+    values = coda.BroadcastOp(coda.ConstantOp(number, element), shape_of(index), index)
+    return coda.ScatterOp(x, index, values, dim=dim)
 
 
 def _topk(
@@ -213,6 +233,7 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.index_select.default": _index_select,
     "aten.gather.default": _gather,
     "aten.scatter.src": _scatter,
+    "aten.scatter.value": _scatter_value,
     "aten.topk.default": _topk,
     "aten.sort.default": _sort,
     "aten.sort.stable": _sort,

@@ -13,7 +13,12 @@ Target: TypeAlias = Literal["triton", "reference"]
 
 TARGETS: tuple[Target, ...] = ("triton", "reference")
 
-FLOATS = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+FLOATS = {
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+}
 
 FLOAT8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
 

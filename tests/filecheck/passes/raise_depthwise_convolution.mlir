@@ -1,6 +1,6 @@
 // RUN: coda-opt %s -p raise-depthwise-convolution,canonicalize,dce | filecheck %s
 
-// What reads the result has its channels as columns, and takes the positions of the input.
+// Channels are columns in front of the convolution or behind it; pointwise code between moves to rows.
 
 func.func @causal(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>, %b: tensor<8xf32>) -> tensor<?x?x8xf32> {
   %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8x?xf32>
@@ -11,16 +11,16 @@ func.func @causal(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: t
 }
 
 // CHECK:      func.func @causal(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>, %b: tensor<8xf32>) -> tensor<?x?x8xf32> {
-// CHECK-NEXT:   %0 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %1 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
-// CHECK-NEXT:   %2 = coda.reshape %1 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %3 = coda.mul %0, %2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %4 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
-// CHECK-NEXT:   %6 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %7 = coda.mul %4, %6 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %8 = coda.add %3, %7 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
-// CHECK-NEXT:   %c = coda.add %8, %b : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %c = coda.add %4, %b : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<?x?x8xf32>
 // CHECK-NEXT: }
 
@@ -32,27 +32,27 @@ func.func @same(%x: tensor<2x5x8xbf16>, %w: tensor<8x1x3xbf16>) -> tensor<2x5x8x
 }
 
 // CHECK:      func.func @same(%x: tensor<2x5x8xbf16>, %w: tensor<8x1x3xbf16>) -> tensor<2x5x8xbf16> {
-// CHECK-NEXT:   %0 = coda.shift %x {by = 2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
-// CHECK-NEXT:   %1 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
-// CHECK-NEXT:   %2 = coda.reshape %1 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
-// CHECK-NEXT:   %3 = coda.cast %0 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %4 = coda.cast %2 : (tensor<8xbf16>) -> tensor<8xf32>
-// CHECK-NEXT:   %5 = coda.mul %3, %4 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %6 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
-// CHECK-NEXT:   %7 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
-// CHECK-NEXT:   %8 = coda.reshape %7 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
-// CHECK-NEXT:   %9 = coda.cast %6 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %10 = coda.cast %8 : (tensor<8xbf16>) -> tensor<8xf32>
-// CHECK-NEXT:   %11 = coda.mul %9, %10 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %12 = coda.add %5, %11 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %13 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
-// CHECK-NEXT:   %14 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
-// CHECK-NEXT:   %15 = coda.reshape %14 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
-// CHECK-NEXT:   %16 = coda.cast %13 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %17 = coda.cast %15 : (tensor<8xbf16>) -> tensor<8xf32>
-// CHECK-NEXT:   %18 = coda.mul %16, %17 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %19 = coda.add %12, %18 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %c = coda.cast %19 : (tensor<2x5x8xf32>) -> tensor<2x5x8xbf16>
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = 2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
+// CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
+// CHECK-NEXT:   %1 = coda.cast %x_1 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %2 = coda.cast %w_1 : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %3 = coda.mul %1, %2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK-NEXT:   %4 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
+// CHECK-NEXT:   %w_2 = coda.reshape %4 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
+// CHECK-NEXT:   %5 = coda.cast %x_2 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %6 = coda.cast %w_2 : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %7 = coda.mul %5, %6 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %8 = coda.add %3, %7 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_3 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+// CHECK-NEXT:   %9 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xbf16>) -> tensor<8x1x1xbf16>
+// CHECK-NEXT:   %w_3 = coda.reshape %9 : (tensor<8x1x1xbf16>) -> tensor<8xbf16>
+// CHECK-NEXT:   %10 = coda.cast %x_3 : (tensor<2x5x8xbf16>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %11 = coda.cast %w_3 : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %12 = coda.mul %10, %11 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %13 = coda.add %8, %12 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %c = coda.cast %13 : (tensor<2x5x8xf32>) -> tensor<2x5x8xbf16>
 // CHECK-NEXT:   func.return %c : tensor<2x5x8xbf16>
 // CHECK-NEXT: }
 
@@ -65,19 +65,55 @@ func.func @range(%x: tensor<2x5x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf
 }
 
 // CHECK:      func.func @range(%x: tensor<2x5x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf32> {
-// CHECK-NEXT:   %0 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %1 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
-// CHECK-NEXT:   %2 = coda.reshape %1 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %3 = coda.mul %0, %2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %4 = coda.shift %x {by = -1 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
-// CHECK-NEXT:   %6 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %7 = coda.mul %4, %6 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %8 = coda.add %3, %7 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %9 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %10 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
-// CHECK-NEXT:   %11 = coda.reshape %10 : (tensor<8x1x1xf32>) -> tensor<8xf32>
-// CHECK-NEXT:   %12 = coda.mul %9, %11 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
-// CHECK-NEXT:   %c = coda.add %8, %12 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = -1 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x_3 = coda.shift %x {by = -2 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_3 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %6 = coda.mul %x_3, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %c = coda.add %4, %6 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<2x5x8xf32>
+// CHECK-NEXT: }
+
+func.func @gated(%h: tensor<2x5x24xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf32> {
+  %t = coda.transpose %h {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x5x24xf32>) -> tensor<2x24x5xf32>
+  %b = coda.slice %t {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<2x24x5xf32>) -> tensor<2x8x5xf32>
+  %g = coda.slice %t {dim = 1 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x24x5xf32>) -> tensor<2x8x5xf32>
+  %x = coda.slice %t {dim = 1 : i64, start = 16 : i64, stop = 24 : i64} : (tensor<2x24x5xf32>) -> tensor<2x8x5xf32>
+  %bx = coda.mul %b, %x : (tensor<2x8x5xf32>, tensor<2x8x5xf32>) -> tensor<2x8x5xf32>
+  %c = torch.call "aten.conv1d.default"(%bx, %w) {arguments = "{0}, {1}, None, [1], [2], [1], 8"} : (tensor<2x8x5xf32>, tensor<8x1x3xf32>) -> tensor<2x8x7xf32>
+  %s = coda.slice %c {dim = 2 : i64, start = 0 : i64, stop = 5 : i64} : (tensor<2x8x7xf32>) -> tensor<2x8x5xf32>
+  %y = coda.mul %g, %s : (tensor<2x8x5xf32>, tensor<2x8x5xf32>) -> tensor<2x8x5xf32>
+  %z = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x5xf32>) -> tensor<2x5x8xf32>
+  func.return %z : tensor<2x5x8xf32>
+}
+
+// CHECK:      func.func @gated(%h: tensor<2x5x24xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8xf32> {
+// CHECK-NEXT:   %b = coda.slice %h {dim = 2 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %x = coda.slice %h {dim = 2 : i64, start = 16 : i64, stop = 24 : i64} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %bx = coda.mul %b, %x : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %bx_1 = coda.shift %bx {by = 2 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %bx_1, %w_1 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %bx_2 = coda.shift %bx {by = 1 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %3 = coda.mul %bx_2, %w_2 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %4 = coda.add %1, %3 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %bx_3 = coda.shift %bx {by = 0 : i64} : (tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %5 = coda.slice %w {dim = 2 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<8x1x3xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_3 = coda.reshape %5 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %6 = coda.mul %bx_3, %w_3 : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %c = coda.add %4, %6 : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %g = coda.slice %h {dim = 2 : i64, start = 8 : i64, stop = 16 : i64} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   %y = coda.mul %g, %c : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x5x8xf32>
 // CHECK-NEXT: }

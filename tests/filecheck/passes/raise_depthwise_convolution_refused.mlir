@@ -63,4 +63,4 @@ func.func @channels_first(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tenso
 // CHECK-NEXT:   func.return %y : tensor<2x8x9xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another operator reads the result with its channels before its positions; failed condition: the channels of the input and of the result are columns for the operators around; costs 1248 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: the input and what reads the result have their channels before their positions; failed condition: the channels are columns of what the input is computed from, or of all that reads the result; costs 1248 bytes

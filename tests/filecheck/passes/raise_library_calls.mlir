@@ -67,3 +67,15 @@ func.func @convolutions(%x: tensor<2x8x?xf32>, %w: tensor<6x4x3xf32>, %b: tensor
 // CHECK-NEXT:   %d = coda.convolution %i, %v {stride = [1 : i64, 1 : i64], padding = [1 : i64, 1 : i64], dilation = [1 : i64, 1 : i64], groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
 // CHECK-NEXT:   func.return %c, %d : tensor<2x6x?xf32>, tensor<2x4x8x8xf32>
 // CHECK-NEXT: }
+
+func.func @chosen_groups(%x: tensor<?x8xf32>, %i: tensor<?x2xi64>) -> tensor<?x8xf32> {
+  %m = torch.call "aten.scatter.value"(%x, %i) {arguments = "{0}, 1, {1}, 1"} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x8xf32>
+  func.return %m : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @chosen_groups(%x: tensor<?x8xf32>, %i: tensor<?x2xi64>) -> tensor<?x8xf32> {
+// CHECK-NEXT:   %0 = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %1 = coda.broadcast %0, %i : (tensor<f32>, tensor<?x2xi64>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %m = coda.scatter %x, %i, %1 {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %m : tensor<?x8xf32>
+// CHECK-NEXT: }

@@ -50,10 +50,6 @@ EXPRESSIONS: dict[str, Meaning] = {
     "std(linear(x, w))": lambda x, y, w, m: F.linear(x, w).std(-1, keepdim=True),
     "stack([x, y])": lambda x, y, w, m: torch.stack([x, y]),
     # Syntax of Python.
-    "x < y": lambda x, y, w, m: x < y,
-    "x >= 0": lambda x, y, w, m: x >= 0,
-    "x == y": lambda x, y, w, m: x == y,
-    "x != y": lambda x, y, w, m: x != y,
     "x % 2": lambda x, y, w, m: x % 2,
     "m & m": lambda x, y, w, m: m & m,
     "not m": lambda x, y, w, m: ~m,
