@@ -18,7 +18,7 @@ from coda_ir.symbolic_shapes import Dim, Dims, SymbolicSize
 
 Tensors = Sequence[torch.Tensor]
 
-_NARROW = ("bfloat16", "float16", "float32", "half", "float")
+_NARROW = ("bfloat16", "float16", "float32", "half", "float", "float8_e4m3fn", "float8_e5m2")
 
 
 class _Float64Torch:
