@@ -185,7 +185,6 @@ class TopkOp(LibraryCallOp):
     name = "coda.topk"
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
-    FIXED: ClassVar[Mapping[str, object]] = {"largest": True}
     RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
     ELEMENTS: ClassVar = (None, i64)
     FUSES_IF: ClassVar = "the whole row is on chip"
@@ -239,7 +238,6 @@ class CumsumOp(LibraryCallOp):
     name = "coda.cumsum"
     ATEN: ClassVar = "cumsum.default"
     PARAMETERS: ClassVar = ("x", "dim")
-    FIXED: ClassVar[Mapping[str, object]] = {"dtype": None}
     RULE: ClassVar = staticmethod(lambda x, dim: [x])
     FUSES_IF: ClassVar = "an element needs no others"
 
@@ -269,7 +267,6 @@ class GroupNormOp(LibraryCallOp):
     name = "coda.group_norm"
     ATEN: ClassVar = "group_norm.default"
     PARAMETERS: ClassVar = ("x", "groups", "weight", "bias", "eps")
-    FIXED: ClassVar[Mapping[str, object]] = {"cudnn_enabled": True}
     RULE: ClassVar = staticmethod(lambda x, *params, groups, eps: [x])
     FUSES_IF: ClassVar = "all positions of a sample are on chip"
 
