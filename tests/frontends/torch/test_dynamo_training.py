@@ -197,7 +197,7 @@ apply_reversed: Any = getattr(Reversed, "apply")  # noqa: B009
         ("both returned", "returns a tensor and what is detached of it"),
         ("own backward", "calls a part with gradients of its own"),
         ("view of an input", "returns a view of an input"),
-        ("changed weight", "changes an input in place that has a gradient"),
+        ("changed weight", "stops gradients of memory that is changed in place"),
     ],
 )
 def test_what_is_left_to_autograd(
