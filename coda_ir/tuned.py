@@ -131,4 +131,4 @@ def _rounded(sizes: Sizes) -> dict[str, int]:
 def _is_capturing() -> bool:
     import torch
 
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

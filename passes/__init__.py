@@ -35,7 +35,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-detach": "DropDetachPass",
         "drop-no-ops": "DropNoOpsPass",
         "drop-unused-results": "DropUnusedResultsPass",
-        "pad-vocabulary": "PadVocabularyPass",
+        "pad-rows": "PadRowsPass",
         "set-numerics": "SetNumericsPass",
         "share-key-heads": "ShareKeyHeadsPass",
         "split-concatenation": "SplitConcatenationPass",

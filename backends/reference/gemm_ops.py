@@ -310,7 +310,7 @@ def _store_result(
 def _partial_col(
     combiner: Combiner, values: Tensors, frame: Frame, tiling: Tiling, samples: int
 ) -> torch.Tensor:
-    """Each tile of rows combined; of the first `samples` dimensions, each one by itself."""
+    """Each tile of rows combined, where the first `samples` dimensions keep their rows apart."""
     kept, length = frame.rows[:samples], prod(frame.rows[samples:])
     by_column = frame.scatter(values).T.reshape(frame.columns, prod(kept), length)
     rows = tiling._replace(columns=[Cut(0, length, tiling.rows)])

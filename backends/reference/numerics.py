@@ -86,10 +86,12 @@ class Numerics:
 
 
 def in_range(value: torch.Tensor, type: Attribute) -> torch.Tensor:
-    """`value`, in float64 with what it overflows to where `type` is a float8."""
-    if not is_float8(type):
+    """`value`; where `type` is a float8, with what it overflows to."""
+    dtype = stated_dtype(type)
+    if not is_float8(type) or value.dtype == dtype:
         return value
-    value, largest = value.double(), torch.finfo(stated_dtype(type)).max
+    value = value if value.is_floating_point() else value.double()
+    largest = torch.finfo(dtype).max
     if isinstance(type, Float8E4M3FNType):
         return value.clamp(-largest, largest)
     return torch.where(value.abs() < F8E5M2_OVERFLOW, value, value * torch.inf)

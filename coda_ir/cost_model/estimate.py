@@ -132,7 +132,11 @@ class Estimate:
         operations = workload.operations + REDUCTION_OPERATIONS * workload.reductions
         per_ns = EPILOGUE_RATE * 500 * device.vector_tflops / device.processors
         computing = operations / per_ns
-        return bm * bn * (moving + computing)
+        loop = self.main_loop
+        storing = (
+            loop.unaligned_ns * workload.unaligned + loop.half_word_ns * workload.of_half_words
+        )
+        return bm * bn * (moving + computing + storing)
 
     @cached_property
     def sharing(self) -> float:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, Segment
+from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, ResultPortAttr, Segment
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
 
@@ -47,6 +47,10 @@ class Workload:
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float
     """Scalar operations of the epilogue for each accumulator, counted as additions."""
+    unaligned: float
+    """Elements for each accumulator that are stored in rows of no multiple of 16 bytes."""
+    of_half_words: float
+    """Those of them in rows of no multiple of 4 bytes."""
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
@@ -72,6 +76,8 @@ class Workload:
             element_bytes=element_bytes(op.x.type),
             epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
             operations=sum(_operations(s) * s.columns for s in segments) / columns,
+            unaligned=sum(_unaligned(s, 16) * s.columns for s in segments) / columns,
+            of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
             reductions=max(map(_reductions, segments)),
             is_f32=isinstance(element_type_of(op.x), Float32Type),
         )
@@ -106,10 +112,22 @@ def _bytes(segment: Segment) -> float:
             continue
         share = 1.0 if kind in _TILES else 0.5 if kind in _HALF_TILES else 0.0
         total += share * element_bytes(value.type)
-    for port, type in segment.results:
-        share = 1.0 if port.kind.data in _STORED else 0.5 if port.kind.data == "half" else 0.0
-        total += share * element_bytes(type)
-    return total
+    return total + sum(_share(port) * element_bytes(type) for port, type in segment.results)
+
+
+def _unaligned(segment: Segment, alignment: int) -> float:
+    """Elements for each accumulator in rows of no multiple of so many bytes."""
+    return sum(
+        _share(port)
+        for port, type in segment.results
+        if type.get_shape()[-1] * element_bytes(type) % alignment
+    )
+
+
+def _share(port: ResultPortAttr) -> float:
+    """Elements of a result for each accumulator, but for reductions."""
+    kind = port.kind.data
+    return 1.0 if kind in _STORED else 0.5 if kind == ResultKind.HALF else 0.0
 
 
 def _operations(segment: Segment) -> float:

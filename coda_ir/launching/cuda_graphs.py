@@ -96,12 +96,13 @@ class CudaGraphs:
         *,
         captures_at_once: bool = False,
         lends_results: bool = False,
+        max_graphs: int | None = None,
     ):
         """`weights` are the positions of inputs that are never copied, `updated` of those that
         `run` changes, `copied` of those that are copied from the first call on.
 
-        With `captures_at_once`, the first call with sizes captures already. With `lends_results`,
-        the results of a replay are valid until the next one of the same graph.
+        With `captures_at_once`, the first call with sizes captures already, however often. With
+        `lends_results`, the results of a replay are valid until the next one of the same graph.
         """
         self._run = run
         self._recorder = recorder
@@ -111,6 +112,7 @@ class CudaGraphs:
         self._captures_at_once, self._lends_results = captures_at_once, lends_results
         self._seen: OrderedDict[Key, Addresses] = OrderedDict()
         self._recorded: OrderedDict[Key, _Recorded] = OrderedDict()
+        self._max_graphs = MAX_GRAPHS if max_graphs is None else max_graphs
         self._captures = 0
         self._is_off = False
 
@@ -154,7 +156,7 @@ class CudaGraphs:
         moving = {at for at, address in (before or {}).items() if addresses[at] != address}
         moving |= {at for at in addresses if inputs[at].nbytes < SMALL} - self._updated
         self._moving |= moving - self._weights
-        if self._captures >= MAX_CAPTURES:
+        if self._captures >= MAX_CAPTURES and not self._captures_at_once:
             self._give_up("it was captured too often: its sizes or weights change all the time")
             return self._run(inputs)
         return self._capture(key, inputs, addresses)
@@ -173,7 +175,7 @@ class CudaGraphs:
             return given
         fixed = {at: address for at, address in addresses.items() if at not in copied}
         self._recorded[key] = _Recorded(replay, results, copied, fixed, updated)
-        if len(self._recorded) > MAX_GRAPHS:
+        if len(self._recorded) > self._max_graphs:
             self._recorded.popitem(last=False)
         return given
 
@@ -186,13 +188,13 @@ class CudaGraphs:
 
 def _is_capturing() -> bool:
     """Whether something else captures, which then has to contain the kernels themselves."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def _stream() -> int:
     """The current stream, whose calls may run at the same time as those of others."""
     cuda: Any = torch.cuda  # partly without types
-    return cuda.current_stream().cuda_stream if torch.cuda.is_available() else 0
+    return cuda.current_stream().cuda_stream if cuda.is_initialized() else 0
 
 
 def _addresses(inputs: Tensors) -> Addresses:

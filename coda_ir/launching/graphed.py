@@ -22,13 +22,18 @@ if TYPE_CHECKING:
     from coda_ir.compiled import CompiledFunction
 
 
+MAX_GRAPHS = 64
+"""Graphs of a function that are kept; the one that was used longest ago goes first."""
+
+
 class GraphedFunction:
     """A compiled function of GPUs whose calls replay a CUDA graph, recorded for each sizes.
 
     Called like a `CompiledFunction`, with the same checks. Weights are read where they are, so that
     updates in place are seen; weights at other addresses have a graph of their own. Other arguments
     are copied. **The results are valid until the next call with the same sizes, which writes into
-    the same memory.** Within another capture, the function itself runs.
+    the same memory.** Within another capture, the function itself runs, and from the first capture
+    that fails on, with a message that says why.
     """
 
     def __init__(self, function: CompiledFunction, recorder: Recorder | None = None):
@@ -55,6 +60,7 @@ class GraphedFunction:
             copied=[index for index, spec in enumerate(specs) if not spec.is_weight],
             captures_at_once=True,
             lends_results=True,
+            max_graphs=MAX_GRAPHS,
         )
 
     def __repr__(self) -> str:

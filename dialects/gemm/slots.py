@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     PortKind,
     ResultKind,
@@ -25,6 +26,8 @@ from coda_ir.dialects.gemm.segment import Segment
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.tiling import ColumnRange
 
+ALIGNMENT_BYTES = 16
+"""TMA moves boxes of tensors whose rows start at multiples of this."""
 SHARED_MEMORY = 227 * 1024
 """Bytes that a program can have on sm_90."""
 BARRIERS = 512
@@ -52,6 +55,9 @@ class Moves:
     """The parts in the order in which the epilogue goes over them."""
     joined: tuple[int, ...]
     """How many parts go into a box, for each of the stores."""
+    turned: tuple[SlotShape, ...] = ()
+    """The slots of results whose rows are not aligned, which no box holds: the warps that compute
+    store them, from registers in which neighbouring threads have neighbouring columns."""
 
     @property
     def parts(self) -> int:
@@ -88,6 +94,8 @@ class Staging:
     """How many slots of a shape results take turns in, from the first one in every tile."""
     stores_in_place: bool = False
     """Whether results are stored from the slots of ports, where they have the same shape."""
+    turned: tuple[SlotShape, ...] = ()
+    """The slots in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
         """The stores of a part that go where a tile was loaded (see `Moves.in_place`)."""
@@ -131,7 +139,9 @@ class Staging:
     @property
     def bytes(self) -> int:
         ahead = self.depth * sum(map(slot_bytes, self.loads))
-        return ahead + sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+        turned = sum(map(slot_bytes, self.turned))
+        moved = sum(count * slot_bytes(shape) for shape, count in self.stores.items())
+        return ahead + moved + turned
 
 
 def slot_bytes(shape: SlotShape) -> int:
@@ -177,6 +187,17 @@ def stored_slot(
     return slot_of(wide, rows, element, transposed=transposed), joined
 
 
+def aligned_bytes(element: Attribute, columns: int) -> int:
+    """The largest power of two, at most 16, that rows of a tensor start at multiples of."""
+    return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
+
+
+def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
+    """Whether the rows of a result are not aligned."""
+    aligned = aligned_bytes(element_type_of(output), shape_of(output)[-1])
+    return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)
+
+
 def element_bytes(element: Attribute) -> int:
     return 4 if isinstance(element, Float32Type) else 2
 
@@ -196,14 +217,18 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
         for _ in segment.port_args(index)
     ]
     stores = [
-        stored_slot(segment, columns, rows, output, port)
+        (*stored_slot(segment, columns, rows, output, port), is_turned(segment, output, port))
         for (port, _), output in zip(segment.results, segment.outputs, strict=True)
         if port.kind.data in TILES
         for _ in range(segment.result_arity(port))
     ]
-    slots, joined = [slot for slot, _ in stores], [count for _, count in stores]
-    order = tuple(range(columns.parts))
-    return Moves(tuple(loads), tuple(slots), order, tuple(joined))
+    return Moves(
+        loads=tuple(loads),
+        stores=tuple(slot for slot, _, turned in stores if not turned),
+        order=tuple(range(columns.parts)),
+        joined=tuple(joined for _, joined, turned in stores if not turned),
+        turned=tuple(slot for slot, _, turned in stores if turned),
+    )
 
 
 def slots_beside_stages(
@@ -216,9 +241,10 @@ def slots_beside_stages(
     reserved = BARRIERS + max(SCRATCH, 4 * schedule.warps.data * columns_summed)
     free = SHARED_MEMORY - reserved - schedule.stages.data * stage_bytes(schedule)
     ahead = next((each.loads for each in moves if each.loads), ())
+    turned = tuple(dict.fromkeys(shape for each in moves for shape in each.turned))
     for depth, in_place in _depths(moves):
         for most in range(MOST_SLOTS, 0, -1):
-            found = Staging(depth, ahead, {}, in_place)
+            found = Staging(depth, ahead, {}, in_place, turned)
             found = replace(found, stores=_store_slots(found, moves, most))
             if found.bytes * schedule.groups <= free:
                 return _with_more_slots(found, moves, free // schedule.groups)

@@ -17,10 +17,8 @@ from coda_ir.dialects.gemm.attrs import (
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
-
-ALIGNMENT_BYTES = 16
-"""Rows must start at multiples of this."""
 
 
 @dataclass(frozen=True)

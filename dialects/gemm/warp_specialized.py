@@ -19,6 +19,7 @@ from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
+    ALIGNMENT_BYTES,
     TILE_PORTS,
     TILES,
     Staging,
@@ -28,7 +29,7 @@ from coda_ir.dialects.gemm.slots import (
     slots_beside_stages,
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, tiles_moved
-from coda_ir.dialects.gemm.tma import ALIGNMENT_BYTES, tma_obstacle
+from coda_ir.dialects.gemm.tma import tma_obstacle
 
 WARPS = 8
 """Warps that compute."""
@@ -118,7 +119,9 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
         is_followed = len(segment.weights) > 1 or group == segment.columns
         if kind != ResultKind.HALF and not is_even and is_followed:
             return f"tiles do not divide {columns.extent} columns, which others follow"
-        obstacle = _box_obstacle(element_type_of(output), shape_of(output)[-1])
+        obstacle = _type_obstacle(element_type_of(output))
+        if segment.is_stored_transposed(port):
+            obstacle = _box_obstacle(element_type_of(output), shape_of(output)[-1])
         if obstacle is not None:
             return f"a result cannot be stored: {obstacle}"
     return None
@@ -126,9 +129,12 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
 
 def _box_obstacle(element: Attribute, columns: int) -> str | None:
     """Why TMA cannot move boxes of a tensor."""
-    if not isinstance(element, BFloat16Type | Float16Type | Float32Type):
-        return f"tiles of {element}"
     row = columns * element_bytes(element)
     if row % ALIGNMENT_BYTES:
         return f"rows of {row} bytes are not multiples of {ALIGNMENT_BYTES}"
-    return None
+    return _type_obstacle(element)
+
+
+def _type_obstacle(element: Attribute) -> str | None:
+    is_stored = isinstance(element, BFloat16Type | Float16Type | Float32Type)
+    return None if is_stored else f"tiles of {element}"

@@ -49,7 +49,7 @@ def check_pays(
     return Refusal(
         "the products of scale and shift with the weights cost less than the norm saves",
         f"the norm is not deferred: a kernel more would move {spent} bytes, to save {saved}"
-        + (f", for {assumed}" if assumed else ""),
+        + (f", with {assumed}" if assumed else ""),
         "state the sizes that are known, or use modulated-norms=always",
     )
 

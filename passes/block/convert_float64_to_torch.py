@@ -15,6 +15,7 @@ from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.symbolic_shapes import dims_attribute
 
 
@@ -195,9 +196,14 @@ def _norm(calls: _Calls, op: Norm, callee: str) -> SSAValue | None:
     if columns == DYNAMIC_INDEX:
         return None
     params = [op.weight, op.bias] if isinstance(op, coda.LayerNormOp) else [op.weight]
-    arguments = ["None" if param is None else param for param in params]
+    given = ["None" if param is None or is_modulated(op) else param for param in params]
     eps = repr(op.eps.value.data)
-    return calls.call(callee, op.x, f"[{columns}]", *arguments, eps, like=op.result)
+    value = calls.call(callee, op.x, f"[{columns}]", *given, eps, like=op.result)
+    # PyTorch's norms take vectors only.
+    for param, applied in zip(params, ("mul.Tensor", "add.Tensor"), strict=False):
+        if is_modulated(op) and param is not None:
+            value = calls.call(applied, value, param, like=op.result)
+    return value
 
 
 def _embedding(calls: _Calls, op: coda.EmbeddingOp) -> SSAValue:

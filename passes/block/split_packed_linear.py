@@ -22,7 +22,7 @@ class SplitPackedLinearPass(FunctionPass):
     Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
     again. Legal iff the product is used by slices of its columns only; worth it iff a slice feeds
     more than attention, which reads slices as they are, and than what makes it one row for each
-    sample of a batch (adaLN), which no epilogue takes. Rows that `pad-vocabulary` added stay.
+    sample of a batch (adaLN), which no epilogue takes.
     """
 
     name: ClassVar[str] = "split-packed-linear"
@@ -43,7 +43,7 @@ def _column_slice(use: Use) -> coda.SliceOp | None:
 
 def _is_sliced(op: coda.LinearOp) -> bool:
     slices = [_column_slice(use) for use in op.result.uses]
-    if not slices or None in slices or isinstance(op.weight.owner, coda.PadOp):
+    if not slices or None in slices:
         return False
     consumers = {u.operation for s in slices if s is not None for u in s.result.uses}
     return not all(map(_reads_slices, consumers))

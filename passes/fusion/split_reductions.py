@@ -64,8 +64,8 @@ class SplitReductionsPass(FunctionPass):
         %db = coda.sum_to %x               ->     %db = gemm.finalize col (add %p) { yield sum }
 
     A sum over everything, such as the gradient of a scale, is one over the rows of sums by row. A
-    sum over the rows of each sample, such as the gradient of what modulates it, has partials of
-    each sample: B x tiles x N, of a tile as many as it has rows of samples.
+    sum over the rows of each sample, such as the gradient of its scale, has partials of each
+    sample (B x tiles x N): a tile gives one to each sample that it has rows of.
     Partials are float32, taken from the unrounded element, and combined in a fixed order without
     atomics, so that two runs agree bit by bit. Legal iff the operand is the tile of a kernel of
     the same function, or one that a kernel loads and that does not need the sum; a mean, a sum over

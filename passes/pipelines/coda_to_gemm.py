@@ -19,7 +19,7 @@ from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
-from coda_ir.passes.block.pad_vocabulary import PadVocabularyPass
+from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
 from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
@@ -45,7 +45,6 @@ FUSION: tuple[ModulePass, ...] = (
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     # Algebra on the block level.
-    PadVocabularyPass(),
     SplitPackedLinearPass(),
     AbsorbModulationPass(),
     DeferRMSNormPass(),
@@ -56,6 +55,7 @@ FUSION: tuple[ModulePass, ...] = (
     MoveScalesPass(),
     SplitConcatenationPass(),
     AlignScalesPass(),
+    PadRowsPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),

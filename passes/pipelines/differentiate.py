@@ -11,7 +11,6 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
-from coda_ir.passes.block.pad_vocabulary import PadVocabularyPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSumsPass
@@ -27,7 +26,6 @@ class DifferentiatePass(ModulePass):
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
-    `pad-vocabulary`, so that the gradients of logits are aligned, too,
     `split-packed-linear`, so that parts are saved and fused one by one, `derive-gradient`,
     which the options `function` and `wrt` go to, algebra on the joint function that it makes,
     `stream-logits` where a number of parts is given, and
@@ -52,7 +50,6 @@ class DifferentiatePass(ModulePass):
         """The passes in order, with the options of this one handed on."""
         return (
             ConvertFloat64ToTorchPass(),
-            PadVocabularyPass(report=False),
             SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),

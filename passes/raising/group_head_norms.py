@@ -11,6 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.heads import Heads, heads_of
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.storage import is_view
 
@@ -43,8 +44,10 @@ class GroupHeadNormsPass(FunctionPass):
 
 
 def _is_narrow(norm: coda.RMSNormOp) -> bool:
-    """Return whether a GEMM may compute what the norm reads: others are calls of PyTorch."""
-    return computes_in_float32(element_type_of(norm.x))
+    """Return whether a GEMM may compute what the norm reads: others are calls of PyTorch. What is
+    normalized by sample is none of heads.
+    """
+    return computes_in_float32(element_type_of(norm.x)) and not is_modulated(norm)
 
 
 def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:

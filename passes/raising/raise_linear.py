@@ -11,7 +11,15 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.matching import defined_by, is_row, only_use, operand_pairs, same_type
+from coda_ir.passes.support.matching import (
+    Norm,
+    defined_by,
+    is_row,
+    only_use,
+    operand_pairs,
+    same_type,
+)
+from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import OpInserter
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
@@ -72,6 +80,8 @@ def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
 
 def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     """Apply `op` to tensors whose rows were flattened for it, and flatten its result."""
+    if isinstance(op, Norm) and is_modulated(op):
+        return
     by_row = isinstance(op, BY_ROW)
     candidates = op.operands[:1] if by_row else op.operands
     flattened = [value for value in candidates if _unflattened(value) is not None]

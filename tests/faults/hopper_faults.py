@@ -149,6 +149,26 @@ HOPPER_FAULTS = (
         Text("2 * (bm + bn) * bk", "2 * (bm + bn) * bk - 128"),
     ),
     KernelFault(
+        "hopper: rows that are not aligned are stored past their end",
+        f"{W}gluon:_HELPERS[store_rows]",
+        Text("column < N", "column <= N"),
+    ),
+    KernelFault(
+        "hopper: rows that are not aligned are stored past the last one",
+        f"{W}gluon:_HELPERS[store_rows]",
+        Text("row < M", "row <= M"),
+    ),
+    KernelFault(
+        "hopper: rows that are not aligned lack the columns before their tile",
+        f"{W}gluon:_HELPERS[store_rows]",
+        Text("first_column + gl.arange", "gl.arange"),
+    ),
+    KernelFault(
+        "hopper: groups exchange elements in one slot",
+        f"{SEGMENT}_store_rows",
+        Text("self.protocol.of_group(1)", "0"),
+    ),
+    KernelFault(
         "hopper: a transposed tile is not turned",
         f"{W}tile_moves:BoxMove.corner",
         Nth("keep", "IfExp", 3),

@@ -454,6 +454,10 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "combined logarithms": KernelCase(programs.scaled_rows("lse", 5, PARTS), "", rows),
         "hopper, combined partials": SimulatedCase(programs.scaled_rows("lse", 5, HOPPER), 150),
         "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
+        "hopper, unaligned rows": SimulatedCase(programs.unaligned(517, 72, HOPPER, "f32"), 133),
+        "hopper, unaligned rows by turns": SimulatedCase(
+            programs.unaligned(261, 72, PING_PONG), 300
+        ),
         "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
         "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
         "hopper, rotary in three types": SimulatedCase(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -136,8 +136,23 @@ def other_operand(b: FunctionBuilder, x: SSAValue) -> SSAValue:
         (2, row_code),
         (2, broadcast_parameter),
         (2, broadcast_view),
+        (2, positions),
     )
     return b.choices.weighted(makers)(b, x)
+
+
+def positions(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """Small numbers along one dimension of the tile x, as positions give them."""
+    dims = shape_of(x)
+    axis = b.choices.below(len(dims))
+    extent = (x, axis) if dims[axis] == DYNAMIC_INDEX else dims[axis]
+    start, step = b.choices.integer(-2, 3), b.choices.pick((1, 2, -1))
+    numbers = b.add(coda.PositionsOp(extent, start=start, step=step))
+    if axis < len(dims) - 1:
+        shape = (dims[axis], *(1 for _ in dims[axis + 1 :]))
+        numbers = b.add(coda.ReshapeOp(numbers, shape))
+    element = element_type_of(x)
+    return b.add(coda.MulOp(cast_to(b, numbers, element), b.add(coda.ConstantOp(1 / 64, element))))
 
 
 def statistic_of_sibling(b: FunctionBuilder, x: SSAValue) -> SSAValue:

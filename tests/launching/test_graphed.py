@@ -11,7 +11,7 @@ import torch
 import coda_ir
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.launching import cuda_graphs
+from coda_ir.launching import graphed
 from coda_ir.launching.cuda_graphs import Tensors
 from coda_ir.launching.graphed import GraphedFunction
 
@@ -32,7 +32,7 @@ class Gpu:
         for name, value in {
             "current_stream": lambda: SimpleNamespace(cuda_stream=self.stream),
             "device": nullcontext,
-            "is_available": lambda: True,
+            "is_initialized": lambda: True,
             "is_current_stream_capturing": lambda: self.is_capturing,
         }.items():
             monkeypatch.setattr(torch.cuda, name, value)
@@ -114,7 +114,7 @@ def test_inside_of_another_capture_the_function_runs(function: CompiledFunction,
 
 
 def test_graphs_are_bounded(function: CompiledFunction, gpu: Gpu, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 2)
+    monkeypatch.setattr(graphed, "MAX_GRAPHS", 2)
     graph, w = GraphedFunction(function, gpu), torch.randn(4)
     for batch in (1, 2, 1, 3, 1, 2):  # 3 goes for the second 2: 1 was used later
         check(graph, torch.randn(batch, 4), w)

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, Torch
+from coda_ir.frontends.coda_text import parse_text
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
 from coda_ir.symbolic_shapes import Dims, dims_attribute
 
@@ -484,6 +485,20 @@ def test_what_only_sees_a_shape_is_a_constant():
     x, seed = torch.randn(2, 3, 8, dtype=torch.float64)
     y, gradient = run_function(joint.func, [x, seed])
     torch.testing.assert_close(gradient, seed * y / x, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("names", [("ids", "x"), ("x", "ids")])
+def test_what_lends_an_extent_to_positions_is_a_constant(names: Sequence[str]):
+    types = {"ids": "i64[T, 1]", "x": "f32[T, 8]"}
+    parameters = ", ".join(f"{name}: {types[name]}" for name in names)
+    table = "cos(cast(reshape(arange(T), [T, 1]), f32))"
+    module = parse_text(f"fn f({parameters}) {{\n    return x * {table} + cast(ids, f32)\n}}", "f")
+    joint = joint_of(module)
+    seed = torch.randn(5, 8, dtype=torch.float64)
+    given = {"ids": torch.ones(5, 1, dtype=torch.int64), "x": torch.ones(5, 8).double()}
+    _, gradient = run_function(joint.func, [*(given[name] for name in names), seed])
+    expected = seed * torch.arange(5).double().cos()[:, None]
+    torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=0)
 
 
 def test_an_argument_of_integers_is_a_constant():

@@ -36,6 +36,25 @@ func.func @f(%x: tensor<?x{k}x{dtype}>, %w: {w}, %x0: {tile}, %gamma: tensor<{n}
 """
 
 
+def unaligned(n: int, k: int, schedule: str, dtype: str = "bf16") -> str:
+    """acc + bias, its sums by row, and twice as much: for rows of any size."""
+    x, w, b = f"tensor<?x{k}xbf16>", f"tensor<{n}x{k}xbf16>", f"tensor<{n}xbf16>"
+    y, z = f"tensor<?x{n}x{dtype}>", f"tensor<?x{n}xbf16>"
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %b : {b}) -> ({y}, tensor<?x?xf32>, {z}) {{
+  %y, %s, %z = gemm.fused %x : {x} {_schedule(schedule)}
+      columns(%w : {w}) row(%b : {b})
+        -> (tile : {y}, partial_row<add> : tensor<?x?xf32>, tile : {z}) {{
+  ^epilogue(%acc : f32, %bias : f32):
+    %sum = arith.addf %acc, %bias : f32
+    %twice = arith.addf %sum, %sum : f32
+    gemm.yield %sum, %sum, %twice : f32, f32, f32
+  }}
+  func.return %y, %s, %z : {y}, tensor<?x?xf32>, {z}
+}}
+"""
+
+
 def scaled_rows(
     combiner: str, tiles: int | str, schedule: str, *, pairs: bool = False, dtype: str = "bf16"
 ) -> str:

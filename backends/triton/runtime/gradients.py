@@ -101,7 +101,11 @@ def sum_to(x, dims, shape, dtype):
 
 def pad(x, dim, start, extent):
     """x from `start` on in a dimension of `extent` elements, and zeros."""
-    result = x.new_zeros(*x.shape[:dim], extent, *x.shape[dim + 1 :])
+    result = x.new_empty(*x.shape[:dim], extent, *x.shape[dim + 1 :])
+    end = start + x.shape[dim]
+    for place, count in ((0, start), (end, extent - end)):
+        if count:
+            result.narrow(dim, place, count).zero_()
     result.narrow(dim, start, x.shape[dim]).copy_(x)
     return result
 

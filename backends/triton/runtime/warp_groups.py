@@ -63,6 +63,33 @@ def join_columns(first, second):
 
 
 @gluon.jit
+def store_rows(
+    pointer,
+    slot,
+    value,
+    first_row,
+    first_column,
+    M,
+    N: gl.constexpr,
+    VECTOR: gl.constexpr,
+    WARPS: gl.constexpr,
+):
+    """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements.
+
+    Threads exchange elements in slot, so that those of a warp store neighbours of a row.
+    """
+    ROWS: gl.constexpr = value.shape[0]
+    COLUMNS: gl.constexpr = value.shape[1]
+    LANES: gl.constexpr = 32 if COLUMNS // VECTOR > 32 else COLUMNS // VECTOR
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
+    slot.store(value)
+    row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+    column = first_column + gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
+    places = pointer + row[:, None].to(gl.int64) * N + column[None, :]
+    gl.store(places, slot.load(LAYOUT), mask=(row < M)[:, None] & (column < N)[None, :])
+
+
+@gluon.jit
 def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     """Zeros where WARPS warps accumulate products."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(

@@ -34,8 +34,9 @@ class SharedMemory:
         """All of it: stages, then the slots of ports and results."""
         ports = [f"port{number}_slots" for number in range(len(self.staging.loads))]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
+        turned = [turned_name(self.staging, shape) for shape in self.staging.turned]
         stages = [*self.boxes, "full", "empty"]
-        return [*stages, *self._barriers, *ports, *slots]
+        return [*stages, *self._barriers, *ports, *slots, *turned]
 
     @property
     def _barriers(self) -> dict[str, int]:
@@ -63,6 +64,8 @@ class SharedMemory:
         for shape, count in self.staging.stores.items():
             name = slots_name(self.staging, shape)
             text.allocate(name, groups * count, shape[:2], shape[2])
+        for shape in self.staging.turned:
+            text.allocate(turned_name(self.staging, shape), groups, shape[:2], shape[2])
         return [*text.allocations, *text.initializations(), "fence_async_shared()"]
 
 
@@ -98,3 +101,8 @@ def slots_name(staging: Staging, shape: SlotShape) -> str:
     if len(staging.stores) == 1:
         return "slots"
     return f"slots_{list(staging.stores).index(shape)}"
+
+
+def turned_name(staging: Staging, shape: SlotShape) -> str:
+    """The slots in which results of a shape change their threads."""
+    return f"turned_{staging.turned.index(shape)}" if len(staging.turned) > 1 else "turned"

@@ -10,11 +10,11 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
-from coda_ir.backends.triton.kernel import definition, indented
+from coda_ir.backends.triton.kernel import call, definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
-from coda_ir.backends.triton.warp_specialized.memory import slots_name
+from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -29,7 +29,9 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
+    aligned_bytes,
     element_bytes,
+    is_turned,
     moves_of,
     slot_bytes,
     slot_of,
@@ -326,6 +328,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         is_transposed = self.segment.is_stored_transposed(port)
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
+        if is_turned(self.segment, output, port):
+            self._store_rows(pointer, columns, value, shape)
+            return
         if joined > 1:
             held = self.names.fresh("held")
             self.lines += self._hold(held, value, self.order.begins_holding(joined))
@@ -341,6 +346,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
+
+    def _store_rows(self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape) -> None:
+        """Store a part of a result whose rows are not aligned."""
+        self.helpers.add("store_rows")
+        slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
+        first_column = self._first_column(columns)("part_tile")
+        vector = aligned_bytes(shape[2], columns.extent) // element_bytes(shape[2])
+        extents = ("M", str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        arguments = (pointer, slot, value, "first_row", first_column, *extents)
+        self.lines += call("store_rows", arguments)
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:

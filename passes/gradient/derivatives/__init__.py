@@ -92,10 +92,10 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
         return differentiable_inputs(op)
     if isinstance(op, coda.DetachOp):
         return ()
-    floats = [i for i, value in enumerate(op.operands) if stores_floats(element_type_of(value))]
+    read = list(op.operands)
     if isinstance(op, _LENT_SHAPES) and op.like is not None:
-        floats.remove(len(op.operands) - 1)
-    return floats
+        read.pop()
+    return [i for i, value in enumerate(read) if stores_floats(element_type_of(value))]
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:

@@ -177,6 +177,50 @@ class TestNumbers:
         check_against_reference(text, [rows], tmp_path)
 
 
+class TestUnalignedRows:
+    """Results whose rows start at no multiples of 16 bytes."""
+
+    @pytest.mark.parametrize("rows", [1, 5, 150])
+    @pytest.mark.parametrize(
+        ("columns", "dtype", "vectors"),
+        [(257, "bf16", [1, 1]), (262, "f32", [2, 2]), (131, "f32", [1, 1]), (252, "bf16", [4, 4])],
+    )
+    def test_neighbours_are_stored_by_neighbours(
+        self, columns: int, dtype: str, vectors: list[int], rows: int, tmp_path: Path
+    ):
+        text = programs.unaligned(columns, 72, schedule(), dtype)
+        kernel = check_against_reference(text, [rows], tmp_path)
+        calls = re.findall(r"(\d),\s+8,?\s+\)", kernel.source)
+        assert [int(vector) for vector in calls] == vectors
+
+    @pytest.mark.parametrize("tile", ["128x128", "64x256"])
+    def test_by_turns(self, tile: str, tmp_path: Path):
+        check_against_reference(programs.unaligned(257, 72, ping_pong(tile, 3)), [150], tmp_path)
+
+    @pytest.mark.parametrize("columns", [64, 192])
+    def test_narrow_tiles(self, columns: int, tmp_path: Path):
+        check_against_reference(programs.unaligned(451, 72, schedule(columns)), [130], tmp_path)
+
+    def test_pairs(self, tmp_path: Path):
+        text = programs.swiglu("f16", 136, 357, schedule(stages=4))
+        check_against_reference(text, [130], tmp_path)
+
+    @pytest.mark.parametrize("dtype", ["bf16", "f32"])
+    def test_beside_aligned_results(self, dtype: str, tmp_path: Path):
+        text = different_ranges(schedule(), dtype).replace("136", "139")
+        check_against_reference(text, [2, 70], tmp_path)
+
+    def test_ahead_of_time(self):
+        """As many registers as an aligned result takes, no spills, and stores of whole vectors."""
+        for columns, stored in ((50257, "b16"), (30522, "b32"), (51860, "v2.b32")):
+            text = programs.swiglu("bf16", 768, columns, schedule())
+            (op,) = gemms_of(parse_module(text))
+            (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx")
+            assert (compiled.resources.spills, compiled.resources.registers) == (0, 168)
+            assert set(re.findall(r"st\.global\.([.\w]+)", compiled.text)) == {stored}
+            assert "cp.async.bulk.tensor.2d.global.shared" not in compiled.text
+
+
 class TestPingPong:
     """Groups that take tiles in turns."""
 

@@ -66,3 +66,19 @@ func.func @rows(%x: tensor<?x8xf64>, %w: tensor<8xf64>, %v: tensor<16x8xf64>, %z
 // CHECK-NEXT:   %[[Z:.*]] = torch.call "aten._to_copy.default"(%z) {{.*}}arguments = "{0}, dtype=torch.float64"
 // CHECK-NEXT:   %b = torch.call "aten.sum.dim_IntList"(%[[Z]])
 // CHECK-NEXT:   func.return %y, %s, %a, %b
+
+// -----
+
+// PyTorch's norms take no parameters of each sample.
+
+func.func @modulated(%x: tensor<?x?x8xf64>, %s: tensor<?x1x8xf64>, %t: tensor<?x1x8xf64>) -> tensor<?x?x8xf64> {
+  %h = coda.layer_norm %x, %s, %t {eps = 1.0e-6 : f64} : (tensor<?x?x8xf64>, tensor<?x1x8xf64>, tensor<?x1x8xf64>) -> tensor<?x?x8xf64>
+  func.return %h : tensor<?x?x8xf64>
+}
+
+// CHECK:      func.func @modulated(
+// CHECK-NEXT:   %0 = torch.call "aten.layer_norm.default"(%x) {arguments = "{0}, [8], None, None, 1e-06"} : (tensor<?x?x8xf64>) -> tensor<?x?x8xf64>
+// CHECK-NEXT:   %1 = torch.call "aten.mul.Tensor"(%0, %s) {arguments = "{0}, {1}"} : (tensor<?x?x8xf64>, tensor<?x1x8xf64>) -> tensor<?x?x8xf64>
+// CHECK-NEXT:   %h = torch.call "aten.add.Tensor"(%1, %t) {arguments = "{0}, {1}"} : (tensor<?x?x8xf64>, tensor<?x1x8xf64>) -> tensor<?x?x8xf64>
+// CHECK-NEXT:   func.return %h : tensor<?x?x8xf64>
+// CHECK-NEXT: }

@@ -1,0 +1,89 @@
+"""Pass `pad-rows`: products read rows of an odd number of columns from a copy with a few more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.storage import ALIGNMENT
+
+ROW_BYTES, FEWEST_ROWS, FEWEST_COLUMNS = 64, 256, 4096
+"""Bytes that rows of the copy start at a multiple of; rows and columns from which a copy takes
+less time than loads of single elements."""
+
+_ROWS = f"there are at least {FEWEST_ROWS} rows"
+
+Product = coda.MatmulOp | coda.WeightGradientOp
+
+
+@dataclass(frozen=True)
+class PadRowsPass(FunctionPass):
+    """Products read rows that start where vector loads and TMA accept them: those of a copy.
+
+        %dx = coda.matmul %dy, %w             ->    %p = coda.pad %dy {dim = 1, ...}    // zeros
+        %dw = coda.weight_gradient %dy, %x          %q = coda.pad %w {dim = 0, ...}
+                                                    %dx = coda.matmul %p, %q
+                                                    %z = coda.weight_gradient %p, %x
+                                                    %dw = coda.slice %z {dim = 0, ...}
+
+    The gradient of logits of an odd vocabulary is such a %dy, and both products share its copy.
+    Legal iff the rows of %dy do not start at multiples of 16 bytes: zeros add nothing to the first
+    product, and the rows that they give the second are cut off. Worth it iff %dy has many rows and
+    columns.
+    """
+
+    name: ClassVar[str] = "pad-rows"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        copies: dict[SSAValue, SSAValue] = {}
+        for op in rewriter.ops:
+            if not isinstance(op, Product) or not _is_misaligned(op.operands[0]):
+                continue
+            refusal = _why_not(shape_of(op.operands[0])[:-1])
+            if refusal is None:
+                _pad(op, copies, rewriter)
+            else:
+                rewriter.missed(op, refusal)
+
+
+def _is_misaligned(value: SSAValue) -> bool:
+    columns = shape_of(value)[-1]
+    return columns >= FEWEST_COLUMNS and columns * element_bytes(value.type) % ALIGNMENT != 0
+
+
+def _why_not(rows: tuple[int, ...]) -> Refusal | None:
+    if DYNAMIC_INDEX in rows:
+        return Refusal(_ROWS, "the number of rows is not known", "state the number of rows")
+    if prod(rows) < FEWEST_ROWS:
+        return Refusal(_ROWS, f"there are {prod(rows)} rows")
+    return None
+
+
+def _pad(op: Product, copies: dict[SSAValue, SSAValue], rewriter: FunctionRewriter) -> None:
+    read, type = op.operands[0], element_type_of(op.result)
+    *_, columns = shape_of(read)
+    multiple = ROW_BYTES // element_bytes(read.type)
+    padded = -(-columns // multiple) * multiple
+    rewriter.passed(op, f"reads rows of {padded} columns, which are aligned")
+    insert = OpInserter(rewriter, op, op.location)
+    if read not in copies:
+        last = len(shape_of(read)) - 1
+        copies[read] = insert.insert(coda.PadOp(read, last, 0, padded), "padded")
+    if isinstance(op, coda.MatmulOp):
+        weight = insert.insert(coda.PadOp(op.weight, 0, 0, padded), "padded")
+        product = coda.MatmulOp(copies[read], weight, result_element_type=type)
+        result = insert.insert(product, op.result.name_hint)
+    else:
+        product = coda.WeightGradientOp(copies[read], op.x, result_element_type=type)
+        rows = insert.insert(product, op.result.name_hint)
+        result = insert.insert(coda.SliceOp(rows, 0, 0, columns), op.result.name_hint)
+    op.result.replace_all_uses_with(result)
+    rewriter.order.erase(op)
