@@ -74,9 +74,17 @@ def is_shifted_where_read(op: ShiftOp) -> bool:
 
 
 def _is_tile(op: MapOp, value: SSAValue) -> bool:
-    """Whether `op` reads `value` by tile ports alone, and stores nothing in its place."""
-    kinds = {port.kind for port in op.segment().ports if port.value is value}
-    return kinds == {PortKind.TILE} and all(overwritten(out) is not value for out in op.results)
+    """Whether `op` reads `value` by tile ports alone, over a domain that states its columns, and
+    stores nothing in its place.
+    """
+    segment, columns = op.segment(), shape_of(value)[-1:]
+    kinds = {port.kind for port in segment.ports if port.value is value}
+    tiles = [shape_of(port.value) for port in segment.ports if port.kind == PortKind.TILE]
+    stored = [type for port, type, *_ in segment.results if port.kind.data == ResultKind.TILE]
+    tiles += [type.get_shape() for type in stored]
+    is_stated = all(shape[-1:] == columns for shape in tiles)
+    is_read = all(overwritten(result) is not value for result in op.results)
+    return kinds == {PortKind.TILE} and is_stated and is_read
 
 
 ALIGNMENT = 16

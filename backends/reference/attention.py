@@ -17,7 +17,7 @@ def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Te
     sinks, mask = _added(op, added)
     scores = _hidden(op, _capped_scores(op, q, k), mask)
     lse = _logsumexp(scores, sinks)
-    mixed = product_of(torch.exp(scores - lse), _shared_heads(op, v, q))
+    mixed = product_of(weights_of(scores, lse), _shared_heads(op, v, q))
     out = mixed.transpose(1, 2).reshape(q.shape)
     return [out] if op.lse is None else [out, lse.squeeze(-1)]
 
@@ -49,6 +49,13 @@ class ScoreGradients(NamedTuple):
     d_products: torch.Tensor
 
 
+def weights_of(scores: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+    """exp(scores - lse), and the softmax where all scores are numbers so large that lse has no
+    digits for the sum of the weights, as where padding hides all keys by -1e9.
+    """
+    return torch.where(lse < -1e3, torch.softmax(scores, -1), torch.exp(scores - lse))
+
+
 def moment_of(op: coda.AttentionLike, d_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """sum(dO ⊙ O) of each row and head: B x heads x queries."""
     return (_heads(op, d_out) * _heads(op, out)).sum(-1)
@@ -66,7 +73,7 @@ def gradients_of_scores(
 ) -> ScoreGradients:
     """With the weights P = exp(score - lse): P ⊙ (dO·Vᵀ - moment)."""
     capped = _capped_scores(op, q, k)
-    weights = torch.exp(_hidden(op, capped, mask) - lse.unsqueeze(-1))
+    weights = weights_of(_hidden(op, capped, mask), lse.unsqueeze(-1))
     d_weights = product_of(_heads(op, d_out), _shared_heads(op, v, q).transpose(-1, -2))
     d_scores = weights * (d_weights - moment.unsqueeze(-1))
     return ScoreGradients(weights, d_scores, _inside_cap(op, d_scores, capped) * _scale(op))

@@ -10,6 +10,7 @@ from math import sqrt
 
 import torch
 
+from coda_ir.backends.reference.attention import weights_of
 from coda_ir.backends.reference.numerics import product_of
 
 
@@ -28,7 +29,7 @@ def fused_attention(
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
     unseen = (scores == -torch.inf).all(-1)
     lse = torch.logsumexp(scores, -1).masked_fill(unseen, torch.inf)
-    y = product_of(torch.exp(scores - lse[..., None]), _shared(v, q))
+    y = product_of(weights_of(scores, lse[..., None]), _shared(v, q))
     return [y.to(q.dtype), lse]
 
 
@@ -47,7 +48,7 @@ def fused_attention_grad(
     """The gradients for q, k, v, and for the mask where that is `wanted`."""
     is_causal = bool(rest[5])
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
-    weights = torch.exp(scores - lse[..., None])
+    weights = weights_of(scores, lse[..., None])
     d_y = d_y.to(scores.dtype)
     moment = (d_y * y).sum(-1, keepdim=True)
     d_scores = weights * (product_of(d_y, _shared(v, q).transpose(-1, -2)) - moment)

@@ -185,11 +185,15 @@ class SegmentEmitter:
         if columns.is_padded:
             return self._emit_padded_columns(hint, lanes)
         name = self._let(hint, f"{self.tile} * {lanes} + {self._lane_numbers(lanes)}")
-        mask = None
-        if columns.extent % (columns.lanes * columns.parts):
-            mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
-            # A remainder keeps the contiguity that a minimum would lose.
-            self.lines.append(f"{name} = {name} % {columns.extent}")
+        if columns.extent % (columns.lanes * columns.parts) == 0:
+            return ColumnIndex(name, columns.extent, None)
+        mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
+        if columns.extent % 2:
+            # The remainder by an odd number has no contiguity by which stores are arranged.
+            wrapped = self._let(f"valid_{hint}", f"{name} % {columns.extent}")
+            return ColumnIndex(wrapped, columns.extent, mask, stored=name)
+        # A remainder keeps the contiguity that a minimum would lose.
+        self.lines.append(f"{name} = {name} % {columns.extent}")
         return ColumnIndex(name, columns.extent, mask)
 
     def _lane_numbers(self, lanes: int) -> str:
@@ -213,7 +217,7 @@ class SegmentEmitter:
         lane, n = self.lane_columns, self.segment.columns
         if not self.is_pair:
             if not self.columns.offset:
-                return [ColumnIndex(lane.name, n, lane.mask)]
+                return [ColumnIndex(lane.name, n, lane.mask, stored=lane.stored)]
             name = self._let(f"{prefix}segment_column", f"{self.columns.offset} + {lane.name}")
             return [ColumnIndex(name, n, lane.mask)]
         group, pair = self.segment.group_size, lane.name
@@ -389,7 +393,7 @@ class SegmentEmitter:
         """Where the elements of a tile are in their tensor."""
         if transposed:
             return transposed_place(columns)
-        return f"row[:, None] * {columns.extent} + {columns.name}[None, :]"
+        return f"row[:, None] * {columns.extent} + {columns.of_stores}[None, :]"
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

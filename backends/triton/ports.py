@@ -244,10 +244,17 @@ class ColumnIndex:
     """Columns of a tensor that is indexed so."""
     mask: str | None
     """The lanes that have a column; None where all have."""
+
     lanes: str = "[None, :]"
     """How the vector is broadcast to the tile: along its rows, unless these hold the columns."""
     count: str | None = None
     """The parameter with the number of columns, where `extent` is dynamic."""
+    stored: str = ""
+    """Column indices for masked stores, which need not be valid elsewhere; empty for `name`."""
+
+    @property
+    def of_stores(self) -> str:
+        return self.stored or self.name
 
     def pitch(self, width: int) -> int | str:
         """The elements from one row of a tensor with `width` columns to the next."""

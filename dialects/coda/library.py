@@ -83,9 +83,9 @@ class IndexOp(LibraryCallOp):
 
 @irdl_op_definition
 class GatherOp(LibraryCallOp):
-    """The elements of x that the integers `index` name along `dim`: `torch.gather`.
+    """The elements of x that the integers `ids` name along `dim`: `torch.gather`.
 
-    `index` has the extents of x in all other dimensions.
+    `ids` has the extents of x in all other dimensions.
 
     `coda.gather %x, %ids {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x2xf32>`
     """
@@ -185,7 +185,6 @@ class TopkOp(LibraryCallOp):
     name = "coda.topk"
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
-    FIXED: ClassVar[Mapping[str, object]] = {"largest": True}
     RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
     ELEMENTS: ClassVar = (None, i64)
     FUSES_IF: ClassVar = "the whole row is on chip"
@@ -239,7 +238,6 @@ class CumsumOp(LibraryCallOp):
     name = "coda.cumsum"
     ATEN: ClassVar = "cumsum.default"
     PARAMETERS: ClassVar = ("x", "dim")
-    FIXED: ClassVar[Mapping[str, object]] = {"dtype": None}
     RULE: ClassVar = staticmethod(lambda x, dim: [x])
     FUSES_IF: ClassVar = "an element needs no others"
 
@@ -269,7 +267,6 @@ class GroupNormOp(LibraryCallOp):
     name = "coda.group_norm"
     ATEN: ClassVar = "group_norm.default"
     PARAMETERS: ClassVar = ("x", "groups", "weight", "bias", "eps")
-    FIXED: ClassVar[Mapping[str, object]] = {"cudnn_enabled": True}
     RULE: ClassVar = staticmethod(lambda x, *params, groups, eps: [x])
     FUSES_IF: ClassVar = "all positions of a sample are on chip"
 
@@ -334,7 +331,7 @@ def _windows(extent: Any, size: Any, stride: int, padding: int, gap: int) -> Any
         return extent
     if not isinstance(extent, int) or extent == DYNAMIC_INDEX:
         return OPEN
-    return (extent - missing - 1) // stride + 1
+    return max(0, (extent - missing - 1) // stride + 1)
 
 
 @irdl_op_definition
@@ -390,6 +387,11 @@ class ConvolutionOp(LibraryCallOp):
                 raise VerifyException(
                     f"property {what} has {len(self.given[what])} numbers, expected {rank - 2}, "
                     "one for each dimension of positions"
+                )
+        for what, least in (("stride", 1), ("padding", 0), ("dilation", 1)):
+            if min(self.given[what]) < least:
+                raise VerifyException(
+                    f"property {what} is {self.given[what]}, expected numbers of {least} or more"
                 )
         if groups < 1 or (outputs != DYNAMIC_INDEX and outputs % groups):
             raise VerifyException(

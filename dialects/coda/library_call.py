@@ -17,9 +17,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    traits_def,
-)
+from xdsl.irdl import traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -50,11 +48,9 @@ class LibraryCallOp(CodaOp, ABC):
     ATEN: ClassVar[str]
     """The overload, without its namespace."""
     PARAMETERS: ClassVar[tuple[str, ...]]
-    """The parameters of the overload in order, as this operator names its operands and properties:
-    like ATen, but for the first one.
-    """
+    """The parameters of the overload in order, by the names of operands and properties here."""
     FIXED: ClassVar[Mapping[str, object]] = {}
-    """Parameters of the overload that are no choice here, with their values."""
+    """Parameters of the overload that have one value here."""
     RULE: ClassVar[Callable[..., Sequence[Extents]]]
     """The extents of the results from those of the operands, and from the properties by name."""
     ELEMENTS: ClassVar[Sequence[Attribute | None]] = (None,)

@@ -59,6 +59,8 @@ class AttentionMask:
     known: IndexValues
     is_causal: bool = False
     """Whether query i sees the keys up to i, whatever else is done."""
+    is_differentiated: bool = False
+    """Whether the program will be differentiated."""
     steps: list[_Step] = field(default_factory=list[_Step])
 
     def see(self, truth: SSAValue) -> None:
@@ -95,11 +97,12 @@ class AttentionMask:
 
         All is in the rest where positions hide otherwise than `coda.attention` has it.
         """
-        split = _Resolution(self.known, self.is_causal)
+        options = {"is_differentiated": self.is_differentiated}
+        split = _Resolution(self.known, self.is_causal, **options)
         refusal = split.take(self.steps) or split.hiding(queries, keys)
         if isinstance(refusal, Hiding):
             return refusal, split.parts
-        whole = _Resolution(self.known, self.is_causal, is_split=False)
+        whole = _Resolution(self.known, self.is_causal, is_split=False, **options)
         refusal = whole.take(self.steps) or whole.hiding(queries, keys)
         return (refusal, whole.parts) if isinstance(refusal, Hiding) else refusal
 
@@ -112,8 +115,15 @@ class _Resolution:
     hide that key.
     """
 
-    def __init__(self, known: IndexValues, is_causal: bool, *, is_split: bool = True):
-        self._known = known
+    def __init__(
+        self,
+        known: IndexValues,
+        is_causal: bool,
+        *,
+        is_split: bool = True,
+        is_differentiated: bool = False,
+    ):
+        self._known, self._is_differentiated = known, is_differentiated
         self._is_split = is_split
         self._positions = CAUSAL if is_causal else Mask(frozenset())
         self.parts = MaskParts()
@@ -132,6 +142,8 @@ class _Resolution:
                 return unknown_mask("it hides scores that others have been added to, by numbers")
             elif part.hidden is None or (scalar_of(part.hidden) or 0) * part.factor > FAR:
                 return unknown_mask("what it puts in the place of scores is within their reach")
+            elif self._is_differentiated:
+                return unknown_mask("scores in whose place it puts a number have no gradient")
             else:
                 self.parts.added.append(part)
         return None

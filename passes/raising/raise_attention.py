@@ -50,15 +50,19 @@ class RaiseAttentionPass(FunctionPass):
 
     Legal where there is no dropout. What positions alone hide becomes `causal` and `window`; all
     else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
-    others hide by a number or by minus infinity matters, and is kept.
+    others hide by a number or by minus infinity matters, and is kept. Where the program is to be
+    `differentiated`, no number takes the place of scores then: scores to which it is added have a
+    gradient, those that it replaces have none.
     """
 
     name: ClassVar[str] = "raise-attention"
 
+    differentiated: bool = False
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
         for op in rewriter.ops:
-            mask = AttentionMask(known)
+            mask = AttentionMask(known, is_differentiated=self.differentiated)
             if isinstance(op, CallOp) and op.callee.data == ATTENTION:
                 found = _called(op, mask, rewriter)
             else:

@@ -160,7 +160,7 @@ class Heads:
     def gradients(self, d_y, y, lse, wants_mask=False):
         """The gradients of q, k, v and the mask."""
         d_y, y = dense_columns(d_y), dense_columns(y)
-        if self.kernel is None or (self.kernel == "cpu" and wants_mask):
+        if self.kernel is None or (self.kernel == "cpu" and (wants_mask or self.is_far())):
             return self.gradients_spelled(d_y, lse)
         if self.kernel == "flash":
             return [*self.gradients_flash(d_y, y, lse), None]
@@ -172,6 +172,13 @@ class Heads:
         pairs = zip(d_heads, (self.q, self.k, self.v))
         gradients = [summed_heads(x, of.shape[1]).to(of.dtype) for x, of in pairs]
         return [*gradients, d_mask.to(lse.dtype) if wants_mask else None]
+
+    def is_far(self):
+        """Whether all scores of a query are numbers so large that their lse has no digits for the
+        sum of the weights, as where padding hides all of its keys by -1e9.
+        """
+        is_added = self.mask is not None and self.mask.dtype != torch.bool
+        return is_added and bool((self.mask.amax(-1) < -1e3).any())
 
     def gradients_spelled(self, d_y, lse):
         """With every score spelled out."""

@@ -1,5 +1,6 @@
 """Kernels of `gemm.fused` on Triton's CPU interpreter, against the reference in float64."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.kernel_harness import (
     run_kernel,
 )
 
+from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
@@ -249,6 +251,19 @@ def test_group_minimum_of_one_group_per_tile(tmp_path: Path) -> None:
     text = programs.qkv_rope("f32", 24, 20, (5, 3), schedule(16, 16, 16), norm=True)
     with pytest.raises(CodaError, match="a tile of 8 columns cannot hold a group of 10"):
         check_against_reference(text, [18], tmp_path)
+
+
+@pytest.mark.parametrize("main_loop", ["pointer", "tma"])
+@pytest.mark.parametrize("columns", [257, 261, 131])
+def test_odd_columns(columns: int, main_loop: str, tmp_path: Path) -> None:
+    text = programs.unaligned(columns, 72, schedule(64, 64, 32).replace("pointer", main_loop))
+    kernel = check_against_reference(text, [70], tmp_path)
+    (compiled,) = compile_kernels([kernel], "sm_90", "ttgir")
+    stored = re.findall(r"tt\.store .*tensor<64x\d+x!tt.ptr<bf16>, (#\w+)>", compiled.text)
+    for layout in stored:
+        # Threads of a warp store neighbours of a row.
+        assert re.search(f"^{layout} = .*order = \\[1, 0\\]", compiled.text, re.MULTILINE)
+    assert stored and compiled.resources.spills == 0
 
 
 def test_missing_schedule() -> None:

@@ -203,7 +203,7 @@ def partial(x: Tensor, w: Tensor) -> Tensor:
 def partial_of_products(x: Tensor, w: Tensor) -> Tensor:
     """Angles as products of frequencies and positions, transposed, as transformers has them."""
     positions = torch.arange(x.shape[1], dtype=torch.float32)[None]
-    frequencies = (100 ** (-torch.arange(0, HEAD, 4) / HEAD))[:, None]
+    frequencies = (100 ** (torch.arange(0, HEAD, 4) / -HEAD))[:, None]
     found = (frequencies @ positions).transpose(0, 1)
     return rotated_in_part(x * w, torch.cat((found, found), -1))
 

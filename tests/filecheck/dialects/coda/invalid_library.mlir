@@ -199,3 +199,11 @@ func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x8x3xf32>, %b: tensor<8xf32>) {
   %r = coda.convolution %x, %w, %b {stride = [1 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x?xf32>, tensor<6x8x3xf32>, tensor<8xf32>) -> tensor<?x6x?xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8x?xf32>, %w: tensor<6x8x3xf32>) {
+  // expected-error@below {{property stride is [0], expected numbers of 1 or more}}
+  %r = coda.convolution %x, %w {stride = [0 : i64], padding = [1 : i64], dilation = [1 : i64], groups = 1 : i64} : (tensor<?x8x?xf32>, tensor<6x8x3xf32>) -> tensor<?x6x?xf32>
+  func.return
+}
