@@ -15,7 +15,11 @@ from coda_ir.dialects.torch import CallOp
 _TENSORS = ("input", "weight", "bias")
 _STEPS = ("stride", "padding", "dilation")
 _PARAMETERS = {
-    **{f"aten.conv{dims}d.default": (*_TENSORS, *_STEPS, "groups") for dims in (1, 2, 3)},
+    **{
+        f"aten.conv{dims}d.{overload}": (*_TENSORS, *_STEPS, "groups")
+        for dims in (1, 2, 3)
+        for overload in ("default", "padding")
+    },
     "aten.convolution.default": (*_TENSORS, *_STEPS, "transposed", "output_padding", "groups"),
 }
 _DEFAULTS: dict[str, Any] = {
@@ -40,7 +44,8 @@ class Convolution:
     @staticmethod
     def of(op: Operation) -> Convolution | None:
         """The convolution that `op` calls; None for another operator, a transposed one, samples
-        without a batch, arguments that are not numbers, and a weight of unknown extents.
+        without a batch, the padding `same`, arguments that are not numbers, and a weight of
+        unknown extents.
         """
         if isinstance(op, coda.ConvolutionOp):
             steps = (tuple(op.given[name]) for name in _STEPS)
@@ -54,6 +59,10 @@ class Convolution:
         rank, extents = len(shape_of(x)), shape_of(weight)
         if given["transposed"] or rank != len(extents) or DYNAMIC_INDEX in extents:
             return None
+        if isinstance(given["padding"], str):
+            if given["padding"] != "valid":
+                return None
+            given["padding"] = [0]
         steps = (tuple(given[name]) for name in _STEPS)
         stride, padding, dilation = (
             each * (rank - 2) if len(each) == 1 else each for each in steps

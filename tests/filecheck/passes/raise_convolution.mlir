@@ -75,3 +75,30 @@ func.func @two_readers(%x: tensor<1x3x4x4xf32>, %w: tensor<8x3x2x2xf32>) -> (ten
 // CHECK-NEXT:   %y = coda.reshape %c : (tensor<1x4x8xf32>) -> tensor<1x2x2x8xf32>
 // CHECK-NEXT:   func.return %y, %c : tensor<1x2x2x8xf32>, tensor<1x4x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The overload whose padding is a word.
+
+func.func @valid(%x: tensor<?x3x32x48xbf16>, %w: tensor<64x3x16x16xbf16>) -> tensor<?x6x64xbf16> {
+  %c = torch.call "aten.conv2d.padding"(%x, %w) {arguments = "{0}, {1}, None, [16, 16], 'valid'"} : (tensor<?x3x32x48xbf16>, tensor<64x3x16x16xbf16>) -> tensor<?x64x2x3xbf16>
+  %f = coda.reshape %c : (tensor<?x64x2x3xbf16>) -> tensor<?x64x6xbf16>
+  %y = coda.transpose %f {perm = [0, 2, 1]} : (tensor<?x64x6xbf16>) -> tensor<?x6x64xbf16>
+  func.return %y : tensor<?x6x64xbf16>
+}
+
+// CHECK:      func.func @valid(
+// CHECK:        %c = coda.linear %windows_2, %weight {coda.patches} : (tensor<?x6x768xbf16>, tensor<64x768xbf16>) -> tensor<?x6x64xbf16>
+// CHECK-NEXT:   %y = coda.reshape %c
+
+// -----
+
+// Padded so that the result is as large as the image: not raised.
+
+func.func @same(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32> {
+  %c = torch.call "aten.conv2d.padding"(%x, %w) {arguments = "{0}, {1}, None, [1, 1], 'same'"} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  func.return %c : tensor<2x4x8x8xf32>
+}
+
+// CHECK:      func.func @same(
+// CHECK-NEXT:   %c = torch.call "aten.conv2d.padding"(%x, %w)
