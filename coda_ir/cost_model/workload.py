@@ -120,7 +120,7 @@ def _unaligned(segment: Segment, alignment: int) -> float:
     return sum(
         _share(port)
         for port, type in segment.results
-        if type.get_shape()[-1] * element_bytes(type) % alignment
+        if _share(port) and type.get_shape()[-1] * element_bytes(type) % alignment
     )
 
 

@@ -15,7 +15,6 @@ from torch.export import Dim
 
 import coda_ir
 from coda_ir import CodaError, ExportedModel
-from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location, module_name
 
 # PyTorch warns of its own use of LeafSpec.
@@ -181,9 +180,7 @@ class TestNames:
         shapes = ({0: dynamic, 1: dynamic}, {1: dynamic})
         inputs = (torch.randn(3, 4, 8), torch.randn(8, 5))
         exported = coda_ir.export(Sizes(), inputs, dynamic_shapes=shapes)
-        (call,) = [op for op in exported.module.walk() if isinstance(op, CallOp)][:1]
         assert '"s0", "s1", 8' in str(exported.module) and '[8 : i64, "s2"]' in str(exported.module)
-        assert call.callee.data.startswith("aten.cumsum")
         compiled = exported.compile(target="reference", device="cpu")
         inputs = (torch.randn(2, 7, 8), torch.randn(8, 1))
         torch.testing.assert_close(compiled(*inputs), Sizes()(*inputs))
