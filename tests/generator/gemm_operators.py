@@ -268,6 +268,8 @@ def draw_result_port(
             port = Port(PortKind.COL, b.integers(b.style.rows))
             segment.add_port(*port)
             return ResultPortAttr.select(segment.ports.index(port))
+        case ResultKind.GROUP:
+            raise AssertionError(_GROUP)
 
 
 def result_type(b: FunctionBuilder, kind: ResultKind, columns: int) -> TensorType[Attribute]:
@@ -286,6 +288,11 @@ def result_type(b: FunctionBuilder, kind: ResultKind, columns: int) -> TensorTyp
             return TensorType(f32, (DYNAMIC_INDEX, columns))
         case ResultKind.SELECT:
             return TensorType(f32, rows)
+        case ResultKind.GROUP:
+            raise AssertionError(_GROUP)
+
+
+_GROUP = "results for groups of columns are drawn in .coda text"
 
 
 def consume(b: FunctionBuilder, segment: Segment, tiles: list[SSAValue] | None = None) -> None:
@@ -299,7 +306,7 @@ def consume(b: FunctionBuilder, segment: Segment, tiles: list[SSAValue] | None =
         match result.port.kind.data:
             case ResultKind.TILE | ResultKind.HALF:
                 tiles.append(value)
-            case ResultKind.SELECT | ResultKind.TILE_T:
+            case ResultKind.SELECT | ResultKind.TILE_T | ResultKind.GROUP:
                 b.extras.append(value)
             case ResultKind.ACCUMULATE:
                 (b.extras if segment.is_stored_transposed(result.port) else tiles).append(value)
