@@ -75,6 +75,8 @@ class HostCosts:
     own_attention_gradient: float = 280.0
     sum: float = 45.0
     """A sum over some dimensions by PyTorch, in a program: the sum, a conversion and a view."""
+    result: float = 5.0
+    """The memory of a tensor that a program returns, such as a gradient or what is saved for it."""
     embedding_gradient: float = 150.0
     """The gradient of an embedding, for which indices are sorted."""
 
@@ -179,6 +181,8 @@ class _Cost:
 
 def _launching(op: Operation) -> float:
     """Microseconds of the host for an operator of a program, but for the library's GEMMs."""
+    if isinstance(op, ReturnOp):
+        return HOST.result * len(op.operands)
     if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp):
         return HOST.kernel
     if isinstance(op, coda.SumToOp):
