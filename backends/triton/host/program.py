@@ -125,7 +125,7 @@ class HostProgram:
         return View(self.variable(base), (step,), dims, is_dense, argument)
 
     def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
-        """What a kernel takes for a value: a contiguous tensor, or one with its own strides."""
+        """The tensor that a kernel takes for a value: a contiguous one, or one with its strides."""
         if value in self._pending:
             view = self._views[value]
             if view.is_dense and view.argument is not None:
@@ -332,8 +332,8 @@ class HostProgram:
         self.lines += self.kernels.launch(kernel, rows, operands, outputs, self.extents.of)
 
     def pack(self, op: Operation, compute: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
-        """What `compute` makes of weights, given a variable and the operands. It is kept between
-        calls if these are arguments or views of them.
+        """Have `compute` write what follows from weights alone, to a variable. It is kept between
+        calls if its operands are arguments or views of them.
 
         What is kept is looked up before arguments are made dense: their identity is the key.
         """

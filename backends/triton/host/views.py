@@ -30,7 +30,7 @@ class View:
     dims: Dims
     """The dimensions of the result."""
     is_dense: bool
-    """Whether it is contiguous if the root is."""
+    """True where it is contiguous if the root is."""
     argument: BlockArgument | None
     """The argument of the program that the root is, whose strides are the caller's."""
 
