@@ -90,6 +90,7 @@ class HostKernels:
             lines = [launch.call(self.functions.name_of(launch))]
         else:
             tensors = [x for x in operands if isinstance(x, str)]
+            assert len(tensors) == len(operands), "Triton's launches take variables"
             lines = kernel.launch(given(rows, tensors, outputs))
         stand_in = stand_in_launch(kernel)
         if stand_in is not None:

@@ -107,10 +107,13 @@ class HostProgram:
 
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
         """Give a result a view of another value, or a copy where there is no such view."""
-        view = self._views[result] = self._view_of(base, step, self.dims(result))
-        if self.is_direct and (view.is_dense or step[0] != "reshape"):
-            self._pending.add(result)
-            return
+        view = self._view_of(base, step, self.dims(result))
+        if view.is_dense or step[0] != "reshape":
+            # Views of a copy begin with the copy, which is not made again.
+            self._views[result] = view
+            if self.is_direct:
+                self._pending.add(result)
+                return
         x, is_dense = self.variable(base), view.has_stated_strides and self.is_dense(base)
         text = replace(view, steps=(step,)).text(x, self.extents.of)
         self.assign(result, text, is_dense=is_dense, hint=hint)

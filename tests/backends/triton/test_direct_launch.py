@@ -86,6 +86,22 @@ class TestInTheInterpreter:
         return random_inputs(function, {"B": 2, "T": 5}, seed=seed)
 
 
+def test_views_of_a_copy_do_not_copy_again():
+    """A reshape of transposed columns is one; what is cut from it begins there."""
+    text = """fn f(x: f32[4, 8, 16]) {
+        t = reshape(transpose(x), [4, 128])
+        return silu(t[:, 0:64]), relu(t[:, 64:])
+    }"""
+    module = Lowering(coda_ir.parse(text)).module("scheduled")
+    source = emit_module(module, direct_launch=True)
+    assert source.count(".permute(") == 1
+    x = torch.randn(4, 8, 16)
+    y, z = load_module(source).run(x)
+    t = x.transpose(1, 2).reshape(4, 128)
+    torch.testing.assert_close(y, torch.nn.functional.silu(t[:, :64]))
+    torch.testing.assert_close(z, torch.relu(t[:, 64:]))
+
+
 def test_launches_of_other_types_are_told_apart():
     """Kernels with the same text are one, which Triton compiles for each element type."""
     functions = LaunchFunctions(NameAllocator())
