@@ -290,7 +290,7 @@ def _positions_convolved(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 
 def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
-    if n % 4 or len(b.rows) > 2:
+    if n % 4 or len(b.rows) not in (1, 2):
         return f"softmax({x})", n
     w = [b.parameter(n, n, weight=True) for _ in range(3)]
     q, k, v = (f"linear({x}, {each})" for each in w)
