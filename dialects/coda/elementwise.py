@@ -27,6 +27,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
     ElementwiseOp,
+    FunctionOfTwo,
     RealFunction,
     UnaryOp,
     broadcast_operands,
@@ -80,7 +81,7 @@ class DivOp(BinaryOp):
 
 
 @irdl_op_definition
-class MaximumOp(BinaryOp):
+class MaximumOp(FunctionOfTwo):
     """Larger of two elements; NaN wins, as in `torch.maximum`."""
 
     name = "coda.maximum"
@@ -89,7 +90,7 @@ class MaximumOp(BinaryOp):
 
 
 @irdl_op_definition
-class MinimumOp(BinaryOp):
+class MinimumOp(FunctionOfTwo):
     """Smaller of two elements; NaN wins, as in `torch.minimum`."""
 
     name = "coda.minimum"
@@ -288,6 +289,7 @@ class FloorOp(RealFunction):
 
     name = "coda.floor"
     ATEN: ClassVar[str | None] = "floor.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -296,6 +298,7 @@ class CeilOp(RealFunction):
 
     name = "coda.ceil"
     ATEN: ClassVar[str | None] = "ceil.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -304,6 +307,7 @@ class RoundOp(RealFunction):
 
     name = "coda.round"
     ATEN: ClassVar[str | None] = "round.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -312,6 +316,7 @@ class SignOp(RealFunction):
 
     name = "coda.sign"
     ATEN: ClassVar[str | None] = "sign.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -360,7 +365,7 @@ class LogicalNotOp(UnaryOp, _BooleanOp):
 
 
 @irdl_op_definition
-class LogicalAndOp(BinaryOp, _BooleanOp):
+class LogicalAndOp(FunctionOfTwo, _BooleanOp):
     """True where both operands are."""
 
     name = "coda.logical_and"
@@ -369,7 +374,7 @@ class LogicalAndOp(BinaryOp, _BooleanOp):
 
 
 @irdl_op_definition
-class LogicalOrOp(BinaryOp, _BooleanOp):
+class LogicalOrOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, or both are."""
 
     name = "coda.logical_or"
@@ -504,6 +509,11 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
 
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)
+}
+"""By their names in `.coda`."""
+
+FUNCTIONS_OF_TWO: dict[str, type[FunctionOfTwo]] = {
+    op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, FunctionOfTwo)
 }
 """By their names in `.coda`."""
 

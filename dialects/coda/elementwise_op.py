@@ -54,6 +54,8 @@ class ElementwiseOp(CodaOp, ABC):
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
+    JUMPS: ClassVar[bool] = False
+    """Whether a rounding of an operand may change the result by more than a rounding."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -123,3 +125,7 @@ class BinaryOp(ElementwiseOp, ABC):
             result_types=[TensorType(self.result_element_type(left), shape)],
             properties=dict(properties),
         )
+
+
+class FunctionOfTwo(BinaryOp, ABC):
+    """A function of two elements without properties; `.coda` calls it by its name."""
