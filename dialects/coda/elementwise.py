@@ -99,6 +99,20 @@ class MinimumOp(FunctionOfTwo):
 
 
 @irdl_op_definition
+class RemainderOp(FunctionOfTwo):
+    """a − floor(a / b) · b, which has the sign of b, as `torch.remainder` and Python's `%`.
+
+    Of floats it is exact where the quotient is below 2^20. No integer b may be 0.
+    """
+
+    name = "coda.remainder"
+    ATEN: ClassVar[str | None] = "remainder.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("remainder.Scalar",)
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
 class NegOp(UnaryOp):
     """Negation."""
 
@@ -473,6 +487,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     DivOp,
     MaximumOp,
     MinimumOp,
+    RemainderOp,
     NegOp,
     AbsOp,
     ExpOp,

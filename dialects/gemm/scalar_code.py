@@ -117,6 +117,38 @@ def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) ->
     return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
 
 
+def _remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    """a − q·b with q = floor(a / b). The rounded quotient may be off by one to either side."""
+
+    def rest(quotient: SSAValue) -> SSAValue:
+        return builder.insert(math.FmaOp(builder.neg(quotient), b, a))
+
+    quotient, one = builder.insert(math.FloorOp(builder.div(a, b))), builder.constant(1.0)
+    first = rest(quotient)
+    below, above = rest(builder.sub(quotient, one)), rest(builder.add(quotient, one))
+    smaller = builder.select(_are_opposite(builder, above, b), first, above)
+    found = builder.select(_are_opposite(builder, first, b), below, smaller)
+    infinite = builder.compare("oeq", builder.abs(b), builder.constant(float("inf")))
+    of_infinity = builder.select(_are_opposite(builder, a, b), b, a)
+    # NaN where a is infinite as well.
+    return builder.select(infinite, builder.add(of_infinity, builder.sub(a, a)), found)
+
+
+def _are_opposite(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    """Whether one of two floats is above 0 and the other one below."""
+    zero = builder.constant(0.0)
+    signs = [
+        builder.insert(arith.AndIOp(builder.compare(x, a, zero), builder.compare(y, b, zero)))
+        for x, y in (("ogt", "olt"), ("olt", "ogt"))
+    ]
+    return builder.insert(arith.OrIOp(*signs))
+
+
+def _integer_remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    quotient = builder.insert(arith.FloorDivSIOp(a, b))
+    return builder.insert(arith.SubiOp(a, builder.insert(arith.MuliOp(quotient, b))))
+
+
 def _zero_minus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     return builder.insert(arith.SubiOp(builder.integer(0, x.type), x))
 
@@ -140,6 +172,7 @@ _EMIT_INTEGERS: dict[type[Operation], Emit] = {
     coda.MulOp: _wrapping(_of_two(arith.MuliOp)),
     coda.MaximumOp: _of_two(arith.MaxSIOp),
     coda.MinimumOp: _of_two(arith.MinSIOp),
+    elementwise.RemainderOp: _binary(_integer_remainder),
     coda.NegOp: _wrapping(_unary(_zero_minus)),
     coda.AbsOp: _wrapping(_unary(_magnitude)),
 }
@@ -152,6 +185,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.DivOp: _emit_div,
     coda.MaximumOp: _binary(ScalarBuilder.maximum),
     coda.MinimumOp: _binary(ScalarBuilder.minimum),
+    elementwise.RemainderOp: _binary(_remainder),
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),

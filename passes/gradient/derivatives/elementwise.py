@@ -56,6 +56,14 @@ def _minimum(op: coda.MinimumOp, adjoint: Adjoint) -> None:
             adjoint.give(operand, adjoint.insert(share))
 
 
+def _remainder(op: elementwise.RemainderOp, adjoint: Adjoint) -> None:
+    """da = dy and db = −dy · floor(a / b)."""
+    adjoint.give(op.lhs, adjoint.dy)
+    if adjoint.wants(op.rhs):
+        quotient = adjoint.insert(elementwise.FloorOp(adjoint.div(op.lhs, op.rhs)))
+        adjoint.give(op.rhs, adjoint.neg(adjoint.mul(adjoint.dy, quotient)))
+
+
 def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, coda.ConstantOp)
 
@@ -197,6 +205,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.DivOp: _div,
     coda.MaximumOp: _maximum,
     coda.MinimumOp: _minimum,
+    elementwise.RemainderOp: _remainder,
     coda.NegOp: _neg,
     coda.AbsOp: _abs,
     coda.ExpOp: _exp,
