@@ -166,6 +166,24 @@ def test_binary_special_values(name: str) -> None:
     torch.testing.assert_close(actual, BINARY[name](a, b), equal_nan=True)
 
 
+def near_multiples() -> tuple[torch.Tensor, torch.Tensor]:
+    """Dividends beside multiples of divisors, with quotients below 2^20 of both signs."""
+    b = torch.randn(20, 500).abs() + 0.01
+    multiples = (torch.randn(20, 500) * 2 ** (20 * torch.rand(20, 500) - 2)).trunc() * b
+    a = torch.cat([multiples, *(multiples.nextafter(multiples + sign) for sign in (1, -1))])
+    b = torch.cat([b, -b, b])
+    return a, b
+
+
+@pytest.mark.parametrize("name", [name for name in ARITHMETIC if name in ("remainder",)])
+def test_quotients_near_whole_numbers(name: str) -> None:
+    """As float64 has it, whichever of two integers the quotient rounds to."""
+    a, b = near_multiples()
+    assert (a / b).abs().max() > 2**18
+    exact = BINARY[name](a.double(), b.double()).float()
+    assert torch.equal(run_operator(f"coda.{name}", a, b), exact)
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [
