@@ -1,7 +1,7 @@
 """Base classes of elementwise operators: broadcasting and element types."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -50,6 +50,8 @@ class ElementwiseOp(CodaOp, ABC):
     ATEN: ClassVar[str | None] = None
     """The overload of ATen that computes it; None where there is none, or not with its properties
     alone."""
+    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {}
+    """The keywords of `ATEN` that make it this operator."""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS

@@ -1,6 +1,7 @@
 """Pointwise operators that reach the backend unfused, and `gemm.map`."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -40,13 +41,13 @@ def softcap(x: torch.Tensor) -> torch.Tensor:
     return 30.0 * torch.tanh(x / 30.0)
 
 
-def aten(overload: str) -> Eager:
-    name, _, suffix = overload.partition(".")
-    return getattr(getattr(torch.ops.aten, name), suffix)
+def aten(operator: type[coda.ElementwiseOp]) -> Eager:
+    name, _, suffix = str(operator.ATEN).partition(".")
+    return partial(getattr(getattr(torch.ops.aten, name), suffix), **operator.ATEN_OPTIONS)
 
 
 UNARY: dict[str, Eager] = {
-    **{name: aten(op.ATEN) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
+    **{name: aten(op) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
     "neg": torch.neg,
     "relu2": relu2,
     "elu {alpha = 1.5 : f64}": elu,
@@ -67,7 +68,7 @@ BINARY: dict[str, Eager] = {
     "sub": torch.sub,
     "mul": torch.mul,
     "div": torch.div,
-    **{name: aten(str(op.ATEN)) for name, op in coda.FUNCTIONS_OF_TWO.items()},
+    **{name: aten(op) for name, op in coda.FUNCTIONS_OF_TWO.items()},
 }
 LOGICAL = [
     name for name, op in coda.FUNCTIONS_OF_TWO.items() if op.ELEMENTS == coda.Elements.BOOLEANS
