@@ -7,7 +7,7 @@ float64 follow.
 """
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import ClassVar
 
@@ -108,6 +108,23 @@ class RemainderOp(FunctionOfTwo):
     name = "coda.remainder"
     ATEN: ClassVar[str | None] = "remainder.Tensor"
     ALIASES: ClassVar[tuple[str, ...]] = ("remainder.Scalar",)
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class FloorDivideOp(FunctionOfTwo):
+    """Largest whole number that is not above a / b, as `torch.floor_divide` and Python's `//`.
+
+    Of floats it is exact below 2^20. No integer b may be 0.
+    """
+
+    name = "coda.floor_divide"
+    ATEN: ClassVar[str | None] = "div.Tensor_mode"
+    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {"rounding_mode": "floor"}
+    ALIASES: ClassVar[tuple[str, ...]] = (
+        *("div.Scalar_mode", "floor_divide.default", "floor_divide.Scalar"),
+    )
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     JUMPS: ClassVar[bool] = True
 
@@ -488,6 +505,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     MaximumOp,
     MinimumOp,
     RemainderOp,
+    FloorDivideOp,
     NegOp,
     AbsOp,
     ExpOp,

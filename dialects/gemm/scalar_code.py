@@ -117,21 +117,37 @@ def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) ->
     return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
 
 
-def _remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    """a − q·b with q = floor(a / b). The rounded quotient may be off by one to either side."""
+def _floor_division(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """q = floor(a / b) and a − q·b. The rounded quotient may be off by one to either side."""
 
     def rest(quotient: SSAValue) -> SSAValue:
         return builder.insert(math.FmaOp(builder.neg(quotient), b, a))
 
+    def chosen(condition: SSAValue, *pairs: Sequence[SSAValue]) -> list[SSAValue]:
+        return [builder.select(condition, x, y) for x, y in zip(*pairs, strict=True)]
+
     quotient, one = builder.insert(math.FloorOp(builder.div(a, b))), builder.constant(1.0)
-    first = rest(quotient)
-    below, above = rest(builder.sub(quotient, one)), rest(builder.add(quotient, one))
-    smaller = builder.select(_are_opposite(builder, above, b), first, above)
-    found = builder.select(_are_opposite(builder, first, b), below, smaller)
+    quotients = (builder.sub(quotient, one), quotient, builder.add(quotient, one))
+    below, middle, above = [(each, rest(each)) for each in quotients]
+    higher = chosen(_are_opposite(builder, above[1], b), middle, above)
+    found = chosen(_are_opposite(builder, middle[1], b), below, higher)
+    of_infinity = chosen(
+        _are_opposite(builder, a, b), (builder.constant(-1.0), b), (builder.constant(0.0), a)
+    )
     infinite = builder.compare("oeq", builder.abs(b), builder.constant(float("inf")))
-    of_infinity = builder.select(_are_opposite(builder, a, b), b, a)
-    # NaN where a is infinite as well.
-    return builder.select(infinite, builder.add(of_infinity, builder.sub(a, a)), found)
+    quotient, rest_of_a = chosen(infinite, of_infinity, found)
+    # NaN where a is infinite.
+    undefined = builder.sub(a, a)
+    return builder.add(quotient, undefined), builder.add(rest_of_a, undefined)
+
+
+def _floor_divide(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    is_zero = builder.compare("oeq", b, builder.constant(0.0))
+    return builder.select(is_zero, builder.div(a, b), _floor_division(builder, a, b)[0])
+
+
+def _remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    return _floor_division(builder, a, b)[1]
 
 
 def _are_opposite(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -173,6 +189,7 @@ _EMIT_INTEGERS: dict[type[Operation], Emit] = {
     coda.MaximumOp: _of_two(arith.MaxSIOp),
     coda.MinimumOp: _of_two(arith.MinSIOp),
     elementwise.RemainderOp: _binary(_integer_remainder),
+    elementwise.FloorDivideOp: _wrapping(_of_two(arith.FloorDivSIOp)),
     coda.NegOp: _wrapping(_unary(_zero_minus)),
     coda.AbsOp: _wrapping(_unary(_magnitude)),
 }
@@ -186,6 +203,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.MaximumOp: _binary(ScalarBuilder.maximum),
     coda.MinimumOp: _binary(ScalarBuilder.minimum),
     elementwise.RemainderOp: _binary(_remainder),
+    elementwise.FloorDivideOp: _binary(_floor_divide),
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),

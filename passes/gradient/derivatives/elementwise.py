@@ -167,9 +167,10 @@ def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
         adjoint.give(op.rhs, adjoint.insert(rest))
 
 
-def _step(op: coda.UnaryOp, adjoint: Adjoint) -> None:
+def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
     """0 everywhere, as in PyTorch."""
-    adjoint.give(op.operand, adjoint.scale(adjoint.dy, 0.0))
+    for operand in op.operands:
+        adjoint.give(operand, adjoint.scale(adjoint.dy, 0.0))
 
 
 def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:
@@ -223,7 +224,11 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.PowOp: _pow,
     coda.WhereOp: _where,
     **dict.fromkeys(
-        (coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp), _step
+        (
+            *(coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp),
+            elementwise.FloorDivideOp,
+        ),
+        _step,
     ),
     coda.TanhOp: _activation("tanh"),
     coda.SigmoidOp: _activation("sigmoid"),
