@@ -171,6 +171,9 @@ class _Fusion:
             base = op.operands[0]
             self.lanes[value] = self._elements(base, self.code.shape)
             return
+        if isinstance(op, coda.BroadcastOp):
+            self.lanes[value] = self._operand(op.x)
+            return
         builder = self.editor.builder(self.site.segment, op.location)
         if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             total = self._reduced(op, builder)

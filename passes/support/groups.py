@@ -123,6 +123,9 @@ class GroupCode:
             is_by_column = shape_of(op.result) == (self.group,)
             return self.is_tile(op.x) and is_by_column and _is_float32(op)
         per_group = (*self.domain[:-1], 1)
+        if isinstance(op, coda.BroadcastOp):
+            shapes = (shape_of(op.x), shape_of(op.result))
+            return op.like is None and shapes == (per_group, self.domain)
         fits = is_pointwise(op) and shape_of(op.results[0]) in (self.domain, per_group)
         return fits and all(map(self._fits_port, op.operands))
 

@@ -99,7 +99,9 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
     )
 
 
-def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
+def check_cancellation(
+    op: coda.LayerNormOp | coda.NormStatsOp | coda.GroupNormOp,
+) -> Refusal | None:
     """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
 
     Storing x in a narrower type loses more, up to a ratio of 2^8; nothing hides it in float32, and
