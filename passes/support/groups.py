@@ -94,6 +94,12 @@ class GroupCode:
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
     @property
+    def values_of_groups(self) -> list[SSAValue]:
+        """The numbers of whole groups that others read."""
+        found = [op.results[0] for op in self.ops if not isinstance(op, coda.SumToOp)]
+        return [v for v in found if not self.is_tile(v) and self.users_outside(v)]
+
+    @property
     def reductions(self) -> list[Operation]:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
 
