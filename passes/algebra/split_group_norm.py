@@ -19,15 +19,14 @@ from coda_ir.passes.support.channel_views import ChannelView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import (
     check_cancellation,
-    check_norm_input,
     static_columns,
 )
 from coda_ir.passes.support.matching import only_use
 from coda_ir.passes.support.norms import OpInserter, replace_value
 
 NOT_COLUMNS = Refusal(
-    "the channels are columns: the norm reads a transpose of rows of channels",
-    "the norm runs as a library call: its input has the channels before the positions",
+    "the channels are columns: the norm reads a view of rows of channels of each sample",
+    "the norm runs as a library call: its input has the channels before the positions in memory",
 )
 OTHER_ORDER = Refusal(
     "the order of the rows in a sum does not depend on the tiles that the rows are in",
@@ -51,15 +50,16 @@ class SplitGroupNormPass(FunctionPass):
                                                    %scale = rsqrt(%var + eps) · %w
                                                    %y = %x ⊙ %scale + (%b − %mean · %scale)
 
-    The sums are partials of the kernel that computes x (`split-reductions`), one small kernel
-    combines groups of columns (`fuse-groups`), and scale and shift are tables of the pointwise
-    code that follows, activations included. A norm without positions (M x C) is code on groups of
-    columns alone, which the epilogue that computes x can hold. Derivatives follow from those of the
-    operators.
+    The sums are partials of the kernel that computes x, or of one that reads it
+    (`split-reductions`), one small kernel combines groups of columns (`fuse-groups`), and scale and
+    shift are tables of the pointwise code that follows, activations included. PyTorch reads x
+    twice, and its transpose is a copy before and after that. A norm without positions (M x C) is
+    code on groups of columns alone, which the epilogue that computes x can hold. Derivatives follow
+    from those of the operators.
 
-    Legal iff the channels of x are the columns of a kernel of this function, and the difference
-    %v costs less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The
-    mode deterministic has no sums by sample in tiles.
+    Legal iff the norm reads the channels where they are columns of x, and the difference %v costs
+    less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
+    deterministic has no sums by sample in tiles.
     """
 
     name: ClassVar[str] = "split-group-norm"
@@ -85,9 +85,6 @@ def _has_positions(op: coda.GroupNormOp) -> bool:
 
 
 def _check(op: coda.GroupNormOp, rows: SSAValue) -> Refusal | None:
-    refusal = check_norm_input(op, rows)
-    if refusal is not None:
-        return refusal
     if not computes_in_float32(element_type_of(rows)):
         return NOT_FLOAT32
     columns = static_columns(rows)

@@ -263,6 +263,14 @@ def group_norm_attention(v: Values) -> Tensor:
     return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
 
 
+def pointwise_resnet_block(v: Values) -> Tensor:
+    h = F.silu(F.group_norm(v["x"].mT, 8, v["w_n1"], v["w_b1"])).mT
+    time = F.linear(F.silu(v["time"]), v["w_time"], v["w_time_b"])
+    h = F.linear(h, v["w1"], v["w_bias1"]) + time[:, None]
+    h = F.silu(F.group_norm(h.mT, 8, v["w_n2"], v["w_b2"])).mT
+    return v["x"] + F.linear(h, v["w2"], v["w_bias2"])
+
+
 def retention_output(v: Values) -> Tensor:
     normed = ln(in_heads(v["y"], 16)).flatten(-2)
     return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
@@ -300,6 +308,13 @@ BLOCKS_OF_128 = (
     "reshape(reshape(cast(q, f32), [B, T, 2, 128]) * reshape(scale, [B, T, 2, 1]), [B, T, 256])"
 )
 """`q` times the scales of its blocks."""
+
+NORM_OF_GROUPS = (
+    "a pointwise kernel combines results of an argument",
+    "aten.full",
+    "the result of shape ?x?x64 is larger than the tile it would be fused into",
+)
+"""The kernels of the norm of an argument, and of the number of its positions."""
 
 BLOCKS: dict[str, Block] = {
     "llama.llama_block": Block(
@@ -479,7 +494,20 @@ BLOCKS: dict[str, Block] = {
         },
         group_norm_attention,
         "groups=8, head=16",
-        unfused=("runs as a library call: PyTorch's group_norm",),
+        unfused=NORM_OF_GROUPS,
+    ),
+    "unet.pointwise_resnet_block": Block(
+        "unet",
+        {
+            **X,
+            "time": "B, 48",
+            **{"w_n1": "64", "w_b1": "64", "w1": "64, 64", "w_bias1": "64"},
+            **{"w_time": "64, 48", "w_time_b": "64"},
+            **{"w_n2": "64", "w_b2": "64", "w2": "64, 64", "w_bias2": "64"},
+        },
+        pointwise_resnet_block,
+        "groups=8",
+        unfused=(*NORM_OF_GROUPS, "another operand of gemm.map needs the complete result"),
     ),
     "mamba.causal_convolution": Block(
         "mamba",

@@ -162,3 +162,44 @@ func.func @rows(%x: tensor<?x3x8xf32>, %v: tensor<8x8xf32>) -> tensor<?x8xf32> {
 // CHECK-NEXT:   %n_1 = coda.reshape %n : (tensor<?x3x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %n_1 : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A view makes other samples, two of one, and the rows are those of the view.
+
+func.func @samples(%x: tensor<2x12x8xbf16>) -> tensor<4x8x6xbf16> {
+  %h = coda.reshape %x : (tensor<2x12x8xbf16>) -> tensor<4x6x8xbf16>
+  %t = coda.transpose %h {perm = [0, 2, 1]} : (tensor<4x6x8xbf16>) -> tensor<4x8x6xbf16>
+  %n = coda.group_norm %t {groups = 1 : i64, eps = 1.0e-5 : f64} : (tensor<4x8x6xbf16>) -> tensor<4x8x6xbf16>
+  func.return %n : tensor<4x8x6xbf16>
+}
+
+// CHECK:      func.func @samples(
+// CHECK-NEXT:   %h = coda.reshape %x : (tensor<2x12x8xbf16>) -> tensor<4x6x8xbf16>
+// CHECK-NEXT:   %h_1 = coda.cast %h : (tensor<4x6x8xbf16>) -> tensor<4x6x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %h_1, %h_1 : (tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+// CHECK-NEXT:   %1 = coda.constant {value = 0.16666666666666666 : f64} : tensor<f32>
+// CHECK-NEXT:   %2 = coda.sum_to %h : (tensor<4x6x8xbf16>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %2, %1 : (tensor<4x1x8xf32>, tensor<f32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %4 = coda.sum_to %0 : (tensor<4x6x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %5 = coda.mul %4, %1 : (tensor<4x1x8xf32>, tensor<f32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %6 = coda.mul %3, %3 : (tensor<4x1x8xf32>, tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %7 = coda.sub %5, %6 : (tensor<4x1x8xf32>, tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %8 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %9 = coda.maximum %7, %8 : (tensor<4x1x8xf32>, tensor<f32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %mean = coda.reduce %3 {kind = "mean"} : (tensor<4x1x8xf32>) -> tensor<4x1x1xf32>
+// CHECK-NEXT:   %10 = coda.sub %3, %mean : (tensor<4x1x8xf32>, tensor<4x1x1xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %11 = coda.mul %10, %10 : (tensor<4x1x8xf32>, tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %12 = coda.add %9, %11 : (tensor<4x1x8xf32>, tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %variance = coda.reduce %12 {kind = "mean"} : (tensor<4x1x8xf32>) -> tensor<4x1x1xf32>
+// CHECK-NEXT:   %13 = coda.constant {value = 1.000000e-05 : f64} : tensor<f32>
+// CHECK-NEXT:   %14 = coda.add %variance, %13 : (tensor<4x1x1xf32>, tensor<f32>) -> tensor<4x1x1xf32>
+// CHECK-NEXT:   %rstd = coda.rsqrt %14 : (tensor<4x1x1xf32>) -> tensor<4x1x1xf32>
+// CHECK-NEXT:   %rstd_1 = coda.broadcast %rstd : (tensor<4x1x1xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %15 = coda.mul %h_1, %rstd : (tensor<4x6x8xf32>, tensor<4x1x1xf32>) -> tensor<4x6x8xf32>
+// CHECK-NEXT:   %shift = coda.mul %mean, %rstd_1 : (tensor<4x1x1xf32>, tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+// CHECK-NEXT:   %16 = coda.sub %15, %shift : (tensor<4x6x8xf32>, tensor<4x1x8xf32>) -> tensor<4x6x8xf32>
+// CHECK-NEXT:   %n = coda.cast %16 : (tensor<4x6x8xf32>) -> tensor<4x6x8xbf16>
+// CHECK-NEXT:   %n_1 = coda.transpose %n {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<4x6x8xbf16>) -> tensor<4x8x6xbf16>
+// CHECK-NEXT:   func.return %n_1 : tensor<4x8x6xbf16>
+// CHECK-NEXT: }
