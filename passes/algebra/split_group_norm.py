@@ -193,11 +193,21 @@ class _Algebra:
         insert, positions = self.insert, shape_of(self.rows)[1:-1]
         if DYNAMIC_INDEX not in positions:
             return insert.insert(coda.ConstantOp(1 / prod(positions), f32))
-        sizes = [f"size({{0}}, {axis})" for axis in range(1, len(positions) + 1)]
-        arguments = f"[], {' * '.join(sizes)}, dtype=torch.float32, device=device"
-        call = CallOp("aten.full.default", [self.rows], arguments, [TensorType(f32, ())])
         one = insert.insert(coda.ConstantOp(1.0, f32))
-        return insert.insert(coda.DivOp(one, insert.insert(call, "positions")), "share")
+        return insert.insert(coda.DivOp(one, self._count()), "share")
+
+    def _count(self) -> SSAValue:
+        """The number of positions, which a call has: of the sizes of arguments, if these tell it,
+        so that nothing is computed before."""
+        shapes, read = self.insert.rewriter.shapes, list[SSAValue]()
+        dims = shapes.dims(self.rows)[1:-1]
+        count = " * ".join(f"{dim}" if f"{dim}".isalnum() else f"({dim})" for dim in dims)
+        if not shapes.are_declared(dims):
+            read.append(self.rows)
+            count = " * ".join(f"size({{0}}, {axis})" for axis in range(1, len(dims) + 1))
+        arguments = f"[], {count}, dtype=torch.float32, device=device"
+        call = CallOp("aten.full.default", read, arguments, [TensorType(f32, ())])
+        return self.insert.insert(call, "positions")
 
     # Groups of columns
 

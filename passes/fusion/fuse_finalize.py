@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     FinalizeOp,
     FusedOp,
@@ -171,7 +171,7 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
         if value in yielded:
             return yielded[value]
         if isinstance(value.owner, coda.ConstantOp):
-            return builder.constant(float(value.owner.number))
+            return builder.number(value.owner.number, element_type_of(value))
         kind = _column_port(value, shape_of(op.results[0]))
         assert kind is not None
         ports.append(Port(kind, value))

@@ -54,29 +54,46 @@ class FuseGroupsPass(FunctionPass):
     fits into a tile (a row into registers), what else comes in fits a port, no sum of a group
     leaves but one in float32 that a pointwise kernel stores, and nothing that comes in depends on
     what goes out.
+
+    A softmax is such code, too. Over few columns, such as the experts of a router or the classes of
+    a classifier, one tile of the GEMM has whole rows, and the softmax joins the epilogue:
+
+        %z = gemm.fused ... { yield acc }         %p = gemm.fused ... {
+        %p = coda.softmax %z : (... x 8)     ->     m = gemm.group_reduce max acc over 8
+                                                    e = exp(acc − m)
+                                                    yield e / gemm.group_reduce add e over 8
+                                                  }
     """
 
     name: ClassVar[str] = "fuse-groups"
 
+    softmax_kernels: bool = True
+    """Whether a softmax that no epilogue takes becomes a kernel together with the code around it;
+    the compiler of a graph does the same.
+    """
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for find in (find_group_code, find_row_code):
-            while _sweep(find(rewriter.ops), rewriter):
+            while self._sweep(find(rewriter.ops), rewriter):
                 pass
 
+    def _sweep(self, found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
+        """Rewrite codes that share no operator; whether others are left to be found again."""
+        rewritten: set[Operation] = set()
+        is_done = True
+        for code in found:
+            if not rewritten.isdisjoint(code.ops):
+                is_done = False
+                continue
+            code.ops.sort(key=rewriter.order.position)
+            if not self._is_left(code, rewriter) and check_group_code(code, rewriter.order) is None:
+                rewritten.update(code.ops)
+                _rewrite(code, rewriter)
+        return not is_done
 
-def _sweep(found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
-    """Rewrite codes that share no operator; whether others are left to be found again."""
-    rewritten: set[Operation] = set()
-    is_done = True
-    for code in found:
-        if not rewritten.isdisjoint(code.ops):
-            is_done = False
-            continue
-        code.ops.sort(key=rewriter.order.position)
-        if check_group_code(code, rewriter.order) is None:
-            rewritten.update(code.ops)
-            _rewrite(code, rewriter)
-    return not is_done
+    def _is_left(self, code: GroupCode, rewriter: FunctionRewriter) -> bool:
+        is_kernel = group_site(code, rewriter.order) is None
+        return is_kernel and code.has_softmax and not self.softmax_kernels
 
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
@@ -179,6 +196,9 @@ class _Fusion:
             self.lanes[value] = self._operand(op.x)
             return
         builder = self.editor.builder(self.site.segment, op.location)
+        if isinstance(op, coda.SoftmaxOp):
+            self.lanes[value] = self._softmax(op, builder)
+            return
         if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             total = self._reduced(op, builder)
             total.name_hint = total.name_hint or value.name_hint
@@ -217,6 +237,14 @@ class _Fusion:
         if kind == "mean":
             total = builder.divide_by(total, group)
         return builder.result(total, element_type_of(op.result))
+
+    def _softmax(self, op: coda.SoftmaxOp, builder: ScalarBuilder) -> Sequence[SSAValue]:
+        lanes, group = self._operand(op.x), self.code.group
+        largest = _total(builder, lanes, Combiner.MAX, group)
+        powers = [builder.exp(builder.sub(lane, largest)) for lane in lanes]
+        total = _total(builder, powers, Combiner.ADD, group)
+        type = element_type_of(op.result)
+        return [builder.result(builder.div(power, total), type) for power in powers]
 
     # What leaves it
 

@@ -73,7 +73,7 @@ FUSION: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     # What is computed again on tensors that an epilogue loads.
     OutlineRopePass(),
-    FuseGroupsPass(),
+    FuseGroupsPass(softmax_kernels=False),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.

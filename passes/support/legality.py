@@ -352,7 +352,8 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
         return False
     others = [value for value in code.leaves if not site.holds(value)]
-    return code.is_split and order.slices_after(others, site.op) is not None
+    is_narrow = code.is_split or code.group <= MAX_GROUP
+    return is_narrow and order.slices_after(others, site.op) is not None
 
 
 def _plain_logits(logits: SSAValue) -> Site | Refusal:

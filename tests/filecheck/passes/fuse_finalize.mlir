@@ -275,3 +275,30 @@ func.func @columns(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %w: tensor<4x8xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %a, %c, %b, %d : tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A number beside integers is an integer of the region.
+
+func.func @integers(%p: tensor<?x1xf32>) -> tensor<?x1xi64> {
+  %m = gemm.finalize row (max %p : tensor<?x1xf32>) -> (tensor<?x1xf32>) {
+    ^bb0(%0: f32):
+      gemm.yield %0 : f32
+    }
+  %q = coda.cast %m : (tensor<?x1xf32>) -> tensor<?x1xi64>
+  %three = coda.constant {value = 3 : i64} : tensor<i64>
+  %s = coda.add %q, %three : (tensor<?x1xi64>, tensor<i64>) -> tensor<?x1xi64>
+  func.return %s : tensor<?x1xi64>
+}
+
+// CHECK:      func.func @integers(%p: tensor<?x1xf32>) -> tensor<?x1xi64> {
+// CHECK-NEXT:   %s = gemm.finalize row (max %p : tensor<?x1xf32>) -> (tensor<?x1xi64>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.fptosi %0 : f32 to i64
+// CHECK-NEXT:     %2 = arith.constant 3 : i64
+// CHECK-NEXT:     %3 = arith.addi %1, %2 : i64
+// CHECK-NEXT:     gemm.yield %3 : i64
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %three = coda.constant {value = 3 : i64} : tensor<i64>
+// CHECK-NEXT:   func.return %s : tensor<?x1xi64>
+// CHECK-NEXT: }
