@@ -107,6 +107,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.LibraryCallOp):
+        if _is_reported(op.location, (op.name,), rewriter):
+            return None
         name = op.ATEN.partition(".")[0]
         return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
     if OneQueryAttention.of(op, rewriter.shapes) is not None:

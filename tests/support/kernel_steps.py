@@ -36,6 +36,9 @@ ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 POST_NORM_BLOCK = "fused attention fused finalize map fused fused finalize map"
 """The same, where a kernel stores each norm for the residual that follows."""
 
+NORM_OF_GROUPS = "map aten.full.default finalize map map"
+"""Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
+
 BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
     "llama.window_attention": "fused attention",
@@ -66,7 +69,8 @@ BLOCK_STEPS: dict[str, str] = {
     "mla.mla_attention": (
         "fused finalize concat fused concat aten.constant_pad_nd.default attention"
     ),
-    "unet.group_norm_attention": "group_norm fused attention fused",
+    "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
+    "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",

@@ -275,6 +275,14 @@ def group_norm_attention(v: Values) -> Tensor:
     return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
 
 
+def pointwise_resnet_block(v: Values) -> Tensor:
+    h = F.silu(F.group_norm(v["x"].mT, 8, v["w_n1"], v["w_b1"])).mT
+    time = F.linear(F.silu(v["time"]), v["w_time"], v["w_time_b"])
+    h = F.linear(h, v["w1"], v["w_bias1"]) + time[:, None]
+    h = F.silu(F.group_norm(h.mT, 8, v["w_n2"], v["w_b2"])).mT
+    return v["x"] + F.linear(h, v["w2"], v["w_bias2"])
+
+
 def retention_output(v: Values) -> Tensor:
     normed = ln(in_heads(v["y"], 16)).flatten(-2)
     return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
@@ -479,6 +487,18 @@ BLOCKS: dict[str, Block] = {
         },
         group_norm_attention,
         "groups=8, head=16",
+    ),
+    "unet.pointwise_resnet_block": Block(
+        "unet",
+        {
+            **X,
+            "time": "B, 48",
+            **{"w_n1": "64", "w_b1": "64", "w1": "64, 64", "w_bias1": "64"},
+            **{"w_time": "64, 48", "w_time_b": "64"},
+            **{"w_n2": "64", "w_b2": "64", "w2": "64, 64", "w_bias2": "64"},
+        },
+        pointwise_resnet_block,
+        "groups=8",
     ),
     "mamba.causal_convolution": Block(
         "mamba",
