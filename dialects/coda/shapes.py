@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -147,8 +148,15 @@ def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
         raise VerifyException(f"{what} has rank {actual}, expected at least {rank}")
 
 
-def is_integer_tensor(value: SSAValue) -> bool:
-    return isinstance(element_type_of(value), IntegerType)
+def expect_integers(what: str, value: SSAValue) -> None:
+    element = element_type_of(value)
+    if not isinstance(element, IntegerType) or element == i1:
+        raise VerifyException(f"{what} has element type {element}, expected i32 or i64")
+
+
+def expect_dim(dim: int, rank: int) -> None:
+    if not 0 <= dim < rank:
+        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
 
 
 def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:
