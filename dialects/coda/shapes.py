@@ -148,10 +148,16 @@ def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
         raise VerifyException(f"{what} has rank {actual}, expected at least {rank}")
 
 
-def expect_integers(what: str, value: SSAValue) -> None:
+def is_integer_tensor(value: SSAValue) -> bool:
     element = element_type_of(value)
-    if not isinstance(element, IntegerType) or element == i1:
-        raise VerifyException(f"{what} has element type {element}, expected i32 or i64")
+    return isinstance(element, IntegerType) and element != i1
+
+
+def expect_integers(what: str, value: SSAValue) -> None:
+    if not is_integer_tensor(value):
+        raise VerifyException(
+            f"{what} has element type {element_type_of(value)}, expected i32 or i64"
+        )
 
 
 def expect_dim(dim: int, rank: int) -> None:

@@ -218,9 +218,5 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.group_norm.default": _group_norm,
     "aten.native_group_norm.default": _native_group_norm,
     "aten.one_hot.default": _one_hot,
-    **{
-        callee: partial(_convolution, callee)
-        for callee in PARAMETERS
-        if callee.endswith(".default")
-    },
+    **{name: partial(_convolution, name) for name in PARAMETERS if name.endswith(".default")},
 }
