@@ -140,6 +140,8 @@ class OperatorWriter:
     # Operators
 
     def constant(self, op: coda.ConstantOp) -> Text:
+        if element_name(op.result) == "bool":
+            return Text("true" if op.number else "false", ATOM, is_number=True)
         text = number_text(op.number)
         return Text(text, NEGATION if text.startswith("-") else ATOM, is_number=True)
 
