@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from harness import Candidate, Queued, peak_memory
+from harness import Candidate, Queued, peak_memory, timed
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
 
@@ -166,9 +165,7 @@ def coda_variant(
         schedule=schedule,
         **options,
     )
-    start = time.perf_counter()
-    inference = compile()
-    seconds = time.perf_counter() - start
+    inference, seconds = timed(compile)
     trained: Callable[..., Sequence[torch.Tensor]] = (
         compile(training=True) if training else inference
     )
@@ -189,12 +186,3 @@ def _xla(inputs: Tensors) -> Variant:
     packed = pack(inputs)
     xla = XlaLayer(packed)
     return Variant(packed, xla.forward, xla.step, xla=xla)
-
-
-def first_seconds(call: Candidate) -> float:
-    """Seconds of a call that compiles."""
-    start = time.perf_counter()
-    call()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
