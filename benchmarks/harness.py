@@ -149,7 +149,7 @@ class Budget:
         self._longest = max(self._longest, time.monotonic() - start)
 
     def allows(self, what: str) -> bool:
-        """Whether there is time for another part; says so where there is not."""
+        """Return whether there is time for another part; says so where there is not."""
         spent = time.monotonic() - self._start
         if not self._longest or spent + self._longest <= self.seconds:
             return True

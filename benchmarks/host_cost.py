@@ -148,7 +148,7 @@ class Layer:
         return microseconds(lambda: self.function(**copies.pop()), batches)
 
     def _without_launches(self) -> dict[str, object]:
-        """What makes `run` launch nothing, without descriptors."""
+        """Return what makes `run` launch nothing, without descriptors."""
         module: dict[str, Any] = self.generated.__dict__
         if self.kind == "direct":
             return {name: nothing for name in module if name.startswith("launch_")}

@@ -92,7 +92,7 @@ def _watched(module: Any, kernels: Sequence[str]) -> Generator[list[Recorded]]:
 
 
 def kernel_counts(calls: Sequence[Call], device: torch.device) -> list[int]:
-    """How many kernels each call launches; on the CPU each is one."""
+    """Return how many kernels each call launches; on the CPU each is one."""
     for call in calls:
         call()
     if device.type != "cuda":
@@ -192,7 +192,9 @@ class Program:
         ]
 
     def bytes_of(self, op: Operation) -> int:
-        """What an operator moves at least: partial sums count where their number is known."""
+        """Return what an operator moves at least: partial sums count where their number is
+        known.
+        """
         func = op.parent_op()
         assert isinstance(func, FuncOp), "operators stand in the function"
         traffic = SymbolicShapes(func).traffic(op)

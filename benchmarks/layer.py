@@ -125,7 +125,7 @@ class Comparison:
     def _steps(
         self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
     ) -> dict[str, Candidate]:
-        """What runs forward and backward of each variant, whose gradients are compared."""
+        """Return what runs forward and backward of each variant, whose gradients are compared."""
         steps: dict[str, Candidate] = {}
         seconds = found.first_call_s.setdefault("forward + backward", {})
         errors = found.errors.setdefault("gradients", {})
@@ -172,7 +172,7 @@ def print_measurement(section: str, shape: LayerShape, found: Measurement) -> No
 
 
 def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     timings = {
         f"{part}, {size}": timings
         for size, found in measured.items()

@@ -39,13 +39,13 @@ class Variant:
     layer: Layer | None = None
     """What PyTorch's autograd differentiates, where one forward can have several backwards."""
     overwrites: bool = False
-    """Whether a step changes the gradients that it is given."""
+    """True if a step changes the gradients that it is given."""
     compile_s: float = 0.0
     """Seconds spent on the forward before its first call."""
     xla: XlaLayer | None = None
     """What XLA runs, in a queue of its own."""
     is_trained: bool = True
-    """Whether it has gradients."""
+    """True if it has gradients."""
 
     def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Gradients of the results that a step may have for itself."""

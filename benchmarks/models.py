@@ -180,7 +180,7 @@ def run_model(
 
 
 def facts(found: Mapping[str, Found]) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     return {
         "errors": {section: each.errors for section, each in found.items()},
         "first_call_s": {section: each.first_call_s for section, each in found.items()},

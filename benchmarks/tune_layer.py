@@ -46,7 +46,7 @@ from coda_ir.tuning.context import BUDGET_S
 
 
 def results() -> list[TunedEntry]:
-    """What is stored, the oldest first."""
+    """Return what is stored, the oldest first."""
     entries = [read(file.path) for file in cached_files() if file.is_tuning]
     return sorted(entries, key=lambda entry: entry.created)
 
