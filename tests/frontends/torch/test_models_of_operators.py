@@ -78,7 +78,7 @@ def of_overload(operator: type[coda.ElementwiseOp]) -> Function:
     assert operator.ATEN is not None
     name, _, overload = operator.ATEN.partition(".")
     function = getattr(getattr(torch.ops.aten, name), overload)
-    return lambda v: function(*operands(operator, v))
+    return lambda v: function(*operands(operator, v), **operator.ATEN_OPTIONS)
 
 
 MODELS: Mapping[type, Function] = {
