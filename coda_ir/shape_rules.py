@@ -61,6 +61,7 @@ from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
     CallOp,
+    LinearScanOp,
     VjpOp,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -413,6 +414,7 @@ RULES: dict[type, Rule] = {
     RopeOp: _like_first,
     AttentionOp: _attention,
     SelectiveScanOp: _like_first,
+    LinearScanOp: _like_first,
     LinearOp: _linear,
     MatmulOp: _linear,
     GluOp: _glu,

@@ -6,6 +6,7 @@ import torch
 
 from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects import coda
+from coda_ir.dialects.torch import LinearScanOp
 
 Tensors = Sequence[torch.Tensor]
 
@@ -26,4 +27,13 @@ def selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> 
     return [scanned(operands)]
 
 
-SCAN_HANDLERS: Handlers = {coda.SelectiveScanOp: selective_scan}
+def linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
+    state = torch.zeros_like(operands[1][:1])
+    rows = [state]
+    for a_t, x_t in zip(*(operand.split(1) for operand in operands), strict=True):
+        state = a_t * state + x_t
+        rows.append(state)
+    return [torch.cat(rows)[len(rows) - len(operands[1]) :]]
+
+
+SCAN_HANDLERS: Handlers = {coda.SelectiveScanOp: selective_scan, LinearScanOp: linear_scan}

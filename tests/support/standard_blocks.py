@@ -262,7 +262,8 @@ def selective_block(v: Values) -> Tensor:
     x = F.pad(F.linear(v["x"], v["w_u"]).transpose(1, 2), (3, 0))
     y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=96)
     u = F.silu(y.transpose(1, 2))
-    low, b, c = F.linear(u, v["w_x"]).split([4, 8, 8], -1)
+    projected = F.linear(u, v["w_x"])
+    low, b, c = projected[..., :4], projected[..., 4:12], projected[..., 12:]
     dt, a = F.softplus(F.linear(low, v["w_dt"], v["w_b_dt"])), -torch.exp(v["w_a_log"].float())
     y = scanned(u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c) + u * v["w_skip"]
     return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
@@ -525,7 +526,9 @@ BLOCKS: dict[str, Block] = {
         "rank=4, states=8",
         unfused=(
             "a pointwise kernel combines results of coda.reshape, coda.shift",
+            "a pointwise kernel combines results of an argument",
             "runs as kernels of its own over chunks of the sequence",
+            "another operand of gemm.map needs the complete result of the kernel",
         ),
     ),
     "mamba.gated_output": Block(
