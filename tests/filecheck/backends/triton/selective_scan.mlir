@@ -57,10 +57,9 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:     state = tl.arange(0, 8)[:, None]
 // CHECK-NEXT:     holds = state < 6
 // CHECK-NEXT:     place = sample * (tl.cdiv(T, 128) - 1)
-// CHECK-NEXT:     end = place + tl.cdiv(T, 128) - 1
 // CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0) * 1.4426950408889634
 // CHECK-NEXT:     h = tl.zeros((8, 32), tl.float32)
-// CHECK-NEXT:     while place < end:
+// CHECK-NEXT:     while place < (sample + 1) * (tl.cdiv(T, 128) - 1):
 // CHECK-NEXT:         time = tl.load(times_ptr + place * 64 + channel, mask=inside, other=0.0)
 // CHECK-NEXT:         added = tl.load(states_ptr + (place * 6 + state) * 64 + channel, mask=inside & holds, other=0.0)
 // CHECK-NEXT:         h = tl.exp2(time * a) * h + added
