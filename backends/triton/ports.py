@@ -37,7 +37,7 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp, positions_in
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
@@ -356,9 +356,10 @@ def _load_shifted(
     position = f"{ROWS.name} % {positions}"
     is_inside = f"{position} >= {by}" if by > 0 else f"{position} < {positions} - {-by}"
     row = f"({ROWS.name} - {by})" if by > 0 else f"({ROWS.name} + {-by})"
+    zero = "0.0" if stores_floats(element_type_of(value)) else "0"
     return (
         f"tl.load({pointer} + {row}[:, None] * {pitch} + {column}, "
-        f"mask=({is_inside})[:, None], other=0)"
+        f"mask=({is_inside})[:, None], other={zero})"
     )
 
 

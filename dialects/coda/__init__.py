@@ -22,6 +22,7 @@ from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD,
     ELEMENTWISE_OPS,
+    FUNCTIONS_OF_TWO,
     REAL_FUNCTIONS,
     AbsOp,
     AddOp,
@@ -56,6 +57,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
     ElementwiseOp,
+    FunctionOfTwo,
     RealFunction,
     UnaryOp,
 )
@@ -132,6 +134,7 @@ __all__ = [
     "ACTIVATIONS",
     "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
+    "FUNCTIONS_OF_TWO",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
@@ -166,6 +169,7 @@ __all__ = [
     "EmbeddingGradOp",
     "EmbeddingOp",
     "ExpOp",
+    "FunctionOfTwo",
     "GatherOp",
     "GeluOp",
     "GluOp",

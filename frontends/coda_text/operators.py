@@ -16,14 +16,12 @@ from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
-    LOGICAL,
     NUMBER_UNARY,
     UNARY,
     binary_call,
     clamp,
     compare,
     elu,
-    logical,
     logical_not,
     power,
     unary,
@@ -301,8 +299,7 @@ def embedding(call: Invocation) -> TensorValue:
 
 ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(x)": unary for name in UNARY if name != "detach"},
-    "maximum(a, b)": binary_call,
-    "minimum(a, b)": binary_call,
+    **{f"{name}(a, b)": binary_call for name in coda.FUNCTIONS_OF_TWO},
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
@@ -311,7 +308,6 @@ ELEMENTWISE: dict[str, Rule] = {
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
-    **{f"{name}(a, b)": logical for name in LOGICAL},
     "logical_not(x)": logical_not,
     "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }

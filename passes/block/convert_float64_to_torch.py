@@ -99,7 +99,8 @@ Rule: TypeAlias = Callable[[_Calls, Any], SSAValue | None]
 
 def _elementwise(callee: str) -> Rule:
     def rule(calls: _Calls, op: coda.ElementwiseOp) -> SSAValue:
-        return calls.call(callee, *op.operands, like=op.result)
+        options = [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
+        return calls.call(callee, *op.operands, *options, like=op.result)
 
     return rule
 

@@ -9,13 +9,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.dialects.torch import AnyCall, CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.groups import find_group_code, find_row_code
+from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
     NO_PRODUCER,
     check_group_code,
@@ -110,6 +111,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.LibraryCallOp):
+        if _is_reported(op.location, (op.name,), rewriter):
+            return None
         name = op.ATEN.partition(".")[0]
         return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
     if OneQueryAttention.of(op, rewriter.shapes) is not None:
@@ -201,12 +204,23 @@ def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
     )
 
 
+def _is_gemm_tile(value: SSAValue) -> bool:
+    site = Site.of(value)
+    return site is not None and isinstance(site.op, FusedOp)
+
+
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     """What keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
         return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+    widest = max(group_sizes(segment), default=1)
+    if widest > 1 and any(_is_gemm_tile(port.value) for port in segment.ports):
+        return Refusal(
+            f"a tile of the GEMM has whole groups, of at most {MAX_GROUP} columns",
+            f"a pointwise kernel reduces groups of {widest} columns",
+        )
     if segment.results[0].port.kind.data == ResultKind.TILE:
         verdict = find_site(op, order)
         if isinstance(verdict, Refusal) and verdict is not NO_PRODUCER:

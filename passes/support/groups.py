@@ -20,7 +20,8 @@ MAX_GROUP = 256
 MAX_ROW = 8192
 """Columns of the longest row that a program of a pointwise kernel holds in registers."""
 
-GroupReduction = coda.ReduceOp | coda.NormStatsOp
+GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
+"""What needs all columns of a group; a softmax gives each of them an element."""
 
 
 def splits_columns(op: object) -> bool:
@@ -94,8 +95,18 @@ class GroupCode:
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
     @property
+    def values_of_groups(self) -> list[SSAValue]:
+        """The numbers of whole groups that others read."""
+        found = [op.results[0] for op in self.ops if not isinstance(op, coda.SumToOp)]
+        return [v for v in found if not self.is_tile(v) and self.users_outside(v)]
+
+    @property
     def reductions(self) -> list[Operation]:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
+
+    @property
+    def has_softmax(self) -> bool:
+        return any(isinstance(op, coda.SoftmaxOp) for op in self.ops)
 
     @property
     def anchor(self) -> Operation:
@@ -116,6 +127,8 @@ class GroupCode:
 
     def admits(self, op: Operation) -> bool:
         """Whether `op`, which reads a value of the code, belongs to it."""
+        if isinstance(op, coda.SoftmaxOp):
+            return self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, GroupReduction):
             kinds = ("rms",) if isinstance(op, coda.NormStatsOp) else ("sum", "mean", "max")
             return op.kind.data in kinds and self.is_tile(op.x) and _is_float32(op)
@@ -123,6 +136,9 @@ class GroupCode:
             is_by_column = shape_of(op.result) == (self.group,)
             return self.is_tile(op.x) and is_by_column and _is_float32(op)
         per_group = (*self.domain[:-1], 1)
+        if isinstance(op, coda.BroadcastOp):
+            shapes = (shape_of(op.x), shape_of(op.result))
+            return op.like is None and shapes == (per_group, self.domain)
         fits = is_pointwise(op) and shape_of(op.results[0]) in (self.domain, per_group)
         return fits and all(map(self._fits_port, op.operands))
 
@@ -174,7 +190,9 @@ def _joined(
 
 def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
     """The code that reduces rows and then goes on with their elements, none of which a kernel
-    has on chip before: it would read them twice."""
+    has on chip before: it would read them twice. Elements of a softmax may be on chip, since no
+    kernel has the sums that it needs.
+    """
     found: list[GroupCode] = []
     taken: set[Operation] = set()
     for index, op in enumerate(ops):
@@ -201,7 +219,8 @@ def _row_code(reduction: GroupReduction, ops: Sequence[Operation]) -> GroupCode 
             code.add(op)
             behind.update(op.results)
     goes_on = any(code.is_tile(value) for value in behind)
-    return code if goes_on and not any(map(_is_on_chip, code.bases)) else None
+    is_read_once = code.has_softmax or not any(map(_is_on_chip, code.bases))
+    return code if goes_on and is_read_once else None
 
 
 def _add_producers(value: SSAValue, code: GroupCode) -> None:

@@ -99,7 +99,9 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
     )
 
 
-def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
+def check_cancellation(
+    op: coda.LayerNormOp | coda.NormStatsOp | coda.GroupNormOp,
+) -> Refusal | None:
     """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
 
     Storing x in a narrower type loses more, up to a ratio of 2^8; nothing hides it in float32, and
@@ -308,15 +310,13 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
     """Group code is one epilogue where no sum leaves it, and all that it needs is there before."""
-    for op in code.ops:
-        for value in op.results:
-            leaves = not code.is_tile(value) and not isinstance(op, coda.SumToOp)
-            users = code.users_outside(value) if leaves else []
-            if users:
-                return Refusal(
-                    "what is reduced over a group is used by the columns of the group only",
-                    f"runs as kernels of its own: {users[0].name} uses {name_of(value)}",
-                )
+    for value in code.values_of_groups:
+        if not _stores_groups(code, value, order):
+            user = code.users_outside(value)[0]
+            return Refusal(
+                "what is reduced over a group is used by the columns of the group only",
+                f"runs as kernels of its own: {user.name} uses {name_of(value)}",
+            )
     behind = order.slices_after(code.leaves, code.anchor)
     if behind is None or not set(behind).isdisjoint(code.ops):
         return Refusal(
@@ -324,6 +324,14 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             "runs as kernels of its own: an operand is computed from one of its results",
         )
     return None
+
+
+def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
+    """Whether the kernel of group code may store a number of each group: a GEMM may not, which
+    would take another main loop for it."""
+    site = group_site(code, order)
+    is_gemm = site is not None and isinstance(site.op, FusedOp)
+    return code.is_split and not is_gemm and isinstance(element_type_of(value), Float32Type)
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
@@ -344,7 +352,8 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
         return False
     others = [value for value in code.leaves if not site.holds(value)]
-    return code.is_split and order.slices_after(others, site.op) is not None
+    is_narrow = code.is_split or code.group <= MAX_GROUP
+    return is_narrow and order.slices_after(others, site.op) is not None
 
 
 def _plain_logits(logits: SSAValue) -> Site | Refusal:

@@ -30,7 +30,12 @@ from generator.violations import Violation, expected_to_work
 DERIVED = "derived gradients are PyTorch's"
 SPLIT = "forward and backward compute what the joint does"
 
-REFUSALS = ("rotary embedding", "their number is not known", "an argument with a gradient")
+REFUSALS = (
+    "rotary embedding",
+    "their number is not known",
+    "an argument with a gradient",
+    "float8 is too narrow",
+)
 """What a program of the block level may be refused for."""
 
 
@@ -75,7 +80,8 @@ def derive(case: Case, func: FuncOp, choices: Choices) -> tuple[Joint, Case] | N
         except NoDerivativeError as error:
             if not any(reason in str(error) for reason in REFUSALS):
                 raise Violation(DERIVED, "derive-gradient", str(error)) from error
-            case.notes.append(f"not differentiated: {str(error).rpartition(': ')[2]}")
+            reason = str(error).splitlines()[0].rpartition(": ")[2]
+            case.notes.append(f"not differentiated: {reason}")
             return None
         verify(module)
     alone = [op for op in module.ops if isinstance(op, FuncOp)][-1].clone()
