@@ -542,12 +542,6 @@ BLOCKS: dict[str, Block] = {
         },
         selective_block,
         "rank=4, states=8",
-        unfused=(
-            "a pointwise kernel combines results of coda.reshape, coda.shift",
-            "a pointwise kernel combines results of an argument",
-            "runs as kernels of its own over chunks of the sequence",
-            "another operand of gemm.map needs the complete result of the kernel",
-        ),
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
