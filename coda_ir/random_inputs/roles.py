@@ -150,7 +150,7 @@ def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
 def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
     """A target of a `select` result, whose tile tells the number of columns."""
     target = op.operands[use.index]
-    for segment in op.segments() if isinstance(op, FusedOp) else [op.segment()]:
+    for segment in op.segments():
         for port, _ in segment.results:
             if port.kind.data != ResultKind.SELECT or not isinstance(port.index, IntAttr):
                 continue

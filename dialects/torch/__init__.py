@@ -12,7 +12,7 @@ from coda_ir.dialects.torch.fused_attention import (
     fused_attention_call,
     fused_attention_grad_call,
 )
-from coda_ir.dialects.torch.in_place import has_variant_in_place, in_place
+from coda_ir.dialects.torch.in_place import in_place
 from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
 from coda_ir.dialects.torch.scan import LinearScanOp
 
@@ -36,6 +36,5 @@ __all__ = [
     "determinism_of",
     "fused_attention_call",
     "fused_attention_grad_call",
-    "has_variant_in_place",
     "in_place",
 ]

@@ -177,7 +177,7 @@ def glu(activation: str | None) -> Rule:
                 argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
-        op = coda.GluOp(x.ssa, name, adjacent=call.boolean("adjacent", False))
+        op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
         return call.emit(op, (*x.dims[:-1], half))
 
     return rule
@@ -221,7 +221,7 @@ def rope(call: Invocation) -> TensorValue:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
     heads = call.integer("table_heads", 1)
     call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
-    per_column = call.boolean("per_column", False)
+    per_column = call.flag("per_column")
     cos, sin = _rope_tables(call, x, head_dim, heads, per_column=per_column)
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
     op = coda.RopeOp(

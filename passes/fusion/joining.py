@@ -17,7 +17,6 @@ from coda_ir.passes.support.editing import (
     fuse_consumer,
     leaf_operands,
     recomputation,
-    segments_of,
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
@@ -57,7 +56,7 @@ def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
     Otherwise its results would be stored by a kernel of their own, and loaded again. Returns the
     site of `op` thereafter.
     """
-    tile = segments_of(site.op)[site.segment].outputs[site.result]
+    tile = site.op.segments()[site.segment].outputs[site.result]
     readers = recomputation(op, shape_of(op.results[0]))
     use = next(use for use in tile.uses if use.operation in readers)
     for producer in unplaced_producers(op, site, order):
@@ -172,7 +171,7 @@ def _sites_loading(value: SSAValue) -> list[Site]:
         kernel = use.operation
         if not isinstance(kernel, FusedOp | MapOp):
             continue
-        for number, segment in enumerate(segments_of(kernel)):
+        for number, segment in enumerate(kernel.segments()):
             for kind, loaded in segment.ports:
                 if loaded is value and kind in _WHOLE:
                     found[Site(kernel, number, 0, _WHOLE[kind])] = None

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.dialects.builtin import LocationAttr, f64
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -25,6 +25,7 @@ from coda_ir.passes.support.legality import (
     find_site,
     name_of,
 )
+from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import is_filled_in_place, is_shifted_where_read
@@ -136,7 +137,7 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
         case CallOp() | VjpOp():
-            reason = WIDE if _is_float64(op) else reason
+            reason = WIDE if is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
@@ -165,10 +166,6 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
         if refusal is not None:
             refusals |= dict.fromkeys(code.reductions, refusal)
     return refusals
-
-
-def _is_float64(op: Operation) -> bool:
-    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:

@@ -29,7 +29,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
+from coda_ir.passes.support.editing import Site, leaf_operands
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
 from coda_ir.passes.support.order import BlockOrder
@@ -166,7 +166,7 @@ def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
 
 
 def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     domain = shape_of(op.results[0])
     if domain != segment.results[site.result].type.get_shape():
         return Refusal(
@@ -280,7 +280,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     site = gemm_site(norm.x)
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         return Refusal(
             "the norm comes before the rotation",
@@ -342,7 +342,7 @@ def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
 
 
 def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     kinds = {result.port.kind.data for result in segment.results}
     if site.is_half or len(segment.weights) > 1 or ResultKind.SELECT in kinds:
         return False
@@ -360,7 +360,7 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
     site = gemm_site(logits, "logits are")
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
             "the logits are computed in plain columns of a known number",
@@ -405,7 +405,7 @@ def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
     site = gemm_site(value)
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         same = segment.pairing == pairing and not site.is_half
         return (
