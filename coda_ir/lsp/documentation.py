@@ -54,6 +54,7 @@ _CLASSES: dict[str, type] = {
     "cast": coda.CastOp,
     "rope": coda.RopeOp,
     "attention": coda.AttentionOp,
+    "selective_scan": coda.SelectiveScanOp,
     "cross_entropy": coda.CrossEntropyOp,
     "embedding": coda.EmbeddingOp,
     "finalize": gemm.FinalizeOp,

@@ -46,6 +46,13 @@ class RotaryTable:
 
 
 @dataclass(frozen=True)
+class Decay:
+    """What a scan is slowed down by: times, which are positive, or negative rates."""
+
+    sign: Literal[1, -1]
+
+
+@dataclass(frozen=True)
 class Index:
     """Integers that select one of `value`'s extent number `dim`.
 
@@ -58,7 +65,7 @@ class Index:
     lenient: bool = False
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Index
+Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -107,6 +114,8 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
+        case coda.SelectiveScanOp() if index in (1, 2):
+            return Decay(1 if index == 1 else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
         case coda.EmbeddingOp() if index == 0:

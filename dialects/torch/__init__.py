@@ -14,8 +14,9 @@ from coda_ir.dialects.torch.fused_attention import (
 )
 from coda_ir.dialects.torch.in_place import in_place
 from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
+from coda_ir.dialects.torch.scan import LinearScanOp
 
-Torch = Dialect("torch", [CallOp, VjpOp], [])
+Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
 
 __all__ = [
     "ATTENTION",
@@ -29,6 +30,7 @@ __all__ = [
     "ArgumentTemplate",
     "CallOp",
     "Determinism",
+    "LinearScanOp",
     "Torch",
     "VjpOp",
     "determinism_of",

@@ -287,6 +287,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
+    coda.SelectiveScanOp: OperatorWriter.with_properties,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,

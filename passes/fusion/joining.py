@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.dialects.coda import ShiftOp
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
@@ -28,10 +29,12 @@ def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
     """Return whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
 
     Legal iff every operand that it does not hold fits a port, and neither needs a result of the
-    other.
+    other. Shifted rows would be copied for a GEMM: pointwise kernels read them where they are.
     """
     domain = shape_of(op.results[0])
     leaves = [v for v in leaf_operands(op, domain) if not site.holds(v)]
+    if isinstance(site.op, FusedOp) and any(isinstance(v.owner, ShiftOp) for v in leaves):
+        return False
     return (
         all(port_kind(shape_of(value), domain) is not None for value in leaves)
         and order.slices_after(leaves, site.op) is not None

@@ -35,6 +35,10 @@ _REASONS: dict[type[Operation], Refusal] = {
         "a row needs no other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
     ),
+    coda.SelectiveScanOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as kernels of its own over chunks of the sequence",
+    ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
     ),
