@@ -94,6 +94,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
+from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
@@ -114,6 +115,7 @@ Coda = Dialect(
         RopeOp,
         AttentionOp,
         AttentionGradOp,
+        SelectiveScanOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -136,6 +138,7 @@ __all__ = [
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_STATES",
     "MAX_TAPS",
     "PATCHES",
     "REAL_FUNCTIONS",
@@ -199,6 +202,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "SelectiveScanOp",
     "ShiftOp",
     "SigmoidOp",
     "SignOp",

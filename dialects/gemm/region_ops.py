@@ -140,7 +140,7 @@ class CheckedIndexOp(IRDLOperation):
 
 
 class _FloorDivision(IRDLOperation, ABC):
-    """Of two floats; exact where the quotient is below 2^20."""
+    """An operator on two floats that is exact where their quotient is below 2^20."""
 
     lhs = operand_def(Float32Type)
     rhs = operand_def(Float32Type)

@@ -231,7 +231,9 @@ def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue])
 
 
 def is_widening_cast(op: Operation) -> bool:
-    """Whether `op` only extends its operand to a wider float type, which loads do for free."""
+    """Return whether `op` only extends its operand to a wider float type, which loads do for
+    free.
+    """
     return (
         isinstance(op, coda.CastOp)
         and is_pointwise(op)

@@ -72,7 +72,7 @@ def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
 
 
 def is_known(dim: Dim, symbols: Collection[str]) -> bool:
-    """Whether a size is calculated from these symbols."""
+    """Return whether a size is calculated from these symbols."""
     return all(word in symbols for word in _WORD.findall(str(dim)))
 
 
@@ -287,6 +287,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
+    coda.SelectiveScanOp: OperatorWriter.with_properties,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,
