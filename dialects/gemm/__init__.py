@@ -30,6 +30,7 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
@@ -70,6 +71,7 @@ Gemm = Dialect(
         ResultKindAttr,
         ResultPortAttr,
         PairingAttr,
+        PlaceAttr,
         SegmentAttr,
         ScheduleAttr,
         NumericsAttr,
@@ -103,6 +105,7 @@ __all__ = [
     "OrderAttr",
     "PackWeightOp",
     "PairingAttr",
+    "PlaceAttr",
     "Port",
     "PortKind",
     "PortKindAttr",
