@@ -24,7 +24,7 @@ from coda_ir.dialects.gemm.tiling import column_ranges
 from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
 from coda_ir.passes.layout.place_parts import PlacePartsPass
-from coda_ir.passes.layout.unfusing import why_not_unfused
+from coda_ir.passes.layout.unfusing import unfuse, why_not_unfused
 from coda_ir.tuning import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -76,7 +76,11 @@ def placed(schedule: str) -> Any:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_every_main_loop(loop: str, rows: int):
     """Two ranges of a GEMM, one in pairs, whose last tiles are not full."""
-    source = emit_module(placed(LOOPS[loop]))
+    check(emit_module(placed(LOOPS[loop])), rows)
+
+
+def check(source: str, rows: int) -> None:
+    """The program joins both products, without a copy."""
     assert "torch.cat" not in source and ".copy_(" not in source
     x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(128, 72)))
     is_simulated = "gluon" in source
@@ -209,8 +213,14 @@ def test_what_is_tuned_has_the_places():
 
 
 def test_library_calls_store_no_parts():
-    (op,) = gemms_of(placed(LOOPS["pointer"]))
-    op.schedule = None
+    module = placed(LOOPS["pointer"])
+    (op,) = gemms_of(module)
+    schedule, op.schedule = op.schedule, None
     refusal = why_not_unfused(op, "library")
     assert refusal is not None and "part of another tensor" in refusal.found
     assert why_not_unfused(op, "kernels") is None
+    unfuse(op, "kernels")
+    module.verify()
+    gemms_of(module)[0].schedule = schedule
+    assert str(module).count(" at<") == 2
+    check(emit_module(module), 19)
