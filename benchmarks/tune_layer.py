@@ -43,7 +43,7 @@ from coda_ir.cache.decision import Decision, Tried, table
 from coda_ir.cache.folder import cached_files
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.float64 import relative_error
-from coda_ir.tuning import BUDGET_S
+from coda_ir.tuning.context import BUDGET_S
 
 
 def results() -> list[TunedEntry]:

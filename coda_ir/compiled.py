@@ -34,10 +34,10 @@ FOLDED_WEIGHT = "gemm.scale_weight"
 
 
 class CompiledFunction(NotCopied):
-    """A function ready to be called with `torch.Tensor`s, by position or by name.
+    """A compiled function, called with tensors by position or by name.
 
-    Gives a tensor, or a tuple where the function has several results. Each call checks the
-    tensors and raises an `ArgumentError` (a CodaError) where one does not fit. Tensors may be
+    It returns a tensor, or a tuple if the function has several results. Each call checks the
+    tensors and raises an `ArgumentError` (a CodaError) if one does not fit. Tensors may be
     strided. A call in which a symbol is 0 launches nothing.
     """
 

@@ -6,7 +6,7 @@ xDSL is imported where it is used: a program of the cache needs none of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coda_ir.diagnostics import CodaError
@@ -14,6 +14,7 @@ from coda_ir.diagnostics import CodaError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.ir import SSAValue
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -45,6 +46,15 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     if entry not in functions:
         raise CodaError(f"no function '{entry}'", f"use one of {', '.join(functions)}")
     return functions[entry]
+
+
+def returned_values(func: FuncOp) -> Sequence[SSAValue]:
+    """The operands of the terminator of a function."""
+    from xdsl.dialects.func import ReturnOp
+
+    terminator = func.body.block.last_op
+    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
+    return terminator.operands
 
 
 def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:

@@ -17,12 +17,12 @@ from coda_ir.backends.graphviz.values import (
     draw_argument,
     draw_return,
     operator_label,
-    returned_values,
     short_name,
     tooltip,
 )
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name
 from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp
+from coda_ir.functions import returned_values
 
 Part = tuple[int, int | None]
 """Number of an operator and of one of its kernels (None where it has none)."""

@@ -21,6 +21,7 @@ from coda_ir.backends.reference.numerics import (
     Precision,
     place,
 )
+from coda_ir.backends.reference.scan import SCAN_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
@@ -54,7 +55,13 @@ LAYOUT = (TransposeOp, SliceOp, ShiftOp, ConcatOp)
 
 Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]
 
-HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS, **ATTENTION_HANDLERS}
+HANDLERS: Handlers = {
+    **BLOCK_HANDLERS,
+    **SCAN_HANDLERS,
+    **GRADIENT_HANDLERS,
+    **GEMM_HANDLERS,
+    **ATTENTION_HANDLERS,
+}
 
 
 def run_function(

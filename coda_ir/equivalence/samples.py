@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference import Trace, trace_function
@@ -21,6 +21,7 @@ from coda_ir.equivalence.draws import (
     draw_arguments,
     elements,
 )
+from coda_ir.functions import returned_values
 
 Tensors = Sequence[torch.Tensor]
 
@@ -104,22 +105,15 @@ def meaning(func: FuncOp, found: Trace) -> list[torch.Tensor]:
     """
     return [
         _combined(value, tensor)
-        for value, tensor in zip(returned(func), found.results, strict=True)
+        for value, tensor in zip(returned_values(func), found.results, strict=True)
     ]
-
-
-def returned(func: FuncOp) -> Sequence[SSAValue]:
-    """The values that `func` returns."""
-    terminator = func.body.block.last_op
-    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
-    return terminator.operands
 
 
 def _combined(value: SSAValue, tensor: torch.Tensor) -> torch.Tensor:
     op = value.owner
     if not isinstance(op, FusedOp | MapOp):
         return tensor
-    segments = op.segments() if isinstance(op, FusedOp) else [op.segment()]
+    segments = op.segments()
     for segment in segments:
         for (port, _), output in zip(segment.results, segment.outputs, strict=True):
             if output is value and isinstance(port.combiner, CombinerAttr):

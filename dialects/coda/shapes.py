@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -148,7 +149,20 @@ def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
 
 
 def is_integer_tensor(value: SSAValue) -> bool:
-    return isinstance(element_type_of(value), IntegerType)
+    element = element_type_of(value)
+    return isinstance(element, IntegerType) and element != i1
+
+
+def expect_integers(what: str, value: SSAValue) -> None:
+    if not is_integer_tensor(value):
+        raise VerifyException(
+            f"{what} has element type {element_type_of(value)}, expected i32 or i64"
+        )
+
+
+def expect_dim(dim: int, rank: int) -> None:
+    if not 0 <= dim < rank:
+        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
 
 
 def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:

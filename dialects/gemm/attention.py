@@ -140,14 +140,11 @@ class AttentionSumOp(AttentionLike, ABC):
             sums=len(self.SUMS),
         )
 
-    def take_segment(self) -> SumSegment:
-        """The ports and results with a copy of the region, for building a changed operator."""
-        segment = self.segment()
-        segment.body = segment.body.clone()
-        return segment
+    def segments(self) -> list[Segment]:
+        return [self.segment()]
 
-    def with_segment(self, segment: Segment) -> Self:
-        """The same sums with another epilogue."""
+    def with_segments(self, segments: Sequence[Segment]) -> Self:
+        (segment,) = segments
         properties = {name: self.properties.get(name) for name in (*OPTIONS, "schedule")}
         return self.made(self.tensors, properties, segment)
 

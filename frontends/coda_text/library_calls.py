@@ -63,7 +63,7 @@ def topk(call: Invocation) -> Value:
 
 def sort(call: Invocation) -> Value:
     x = _numbers(call)
-    dim, descending = call.axis("dim", len(x.dims), -1), call.boolean("descending", False)
+    dim, descending = call.axis("dim", len(x.dims), -1), call.flag("descending")
     return _emit(call, coda.SortOp(x.ssa, dim=dim, descending=descending), x)
 
 

@@ -186,7 +186,8 @@ class GraphImporter:
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
-            raise _not_on_tensors(node)
+            self.values[node] = self._import_scan(node)
+            return
         if not any(True for _ in tensors_in(node.meta.get("val"))):
             # Sizes are text where they are used; assertions have been checked by the capture.
             return
@@ -201,6 +202,16 @@ class GraphImporter:
         if self.is_active(*node.all_input_nodes):
             self._active.add(node)
         self._learn_extents(value, expected)
+
+    def _import_scan(self, node: Node) -> Value:
+        """What calls a function of the model; only scans have handlers."""
+        handler = self.handlers.get(str(node.target))
+        value = None if handler is None else handler(self, node)
+        if value is None:
+            raise _not_on_tensors(node)
+        if self.is_active(*node.all_input_nodes):
+            self._active.add(node)
+        return value
 
     def _learn_extents(self, value: Value, expected: Mapping[int, torch.Tensor]) -> None:
         """Remember where sizes that no argument tells come from, such as that of nonzero."""

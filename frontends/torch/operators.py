@@ -36,6 +36,7 @@ from coda_ir.frontends.torch.elementwise import (
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
+from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
 from coda_ir.frontends.torch.types import element_type, tensor_type
 
 END = 2**63 - 1
@@ -350,5 +351,6 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.cat.default": concat,
     **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,
+    ASSOCIATIVE_SCAN: associative_scan,
 }
 """By the name of the overload."""

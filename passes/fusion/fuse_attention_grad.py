@@ -106,7 +106,8 @@ def _is_plain(segment: Segment) -> bool:
 def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"fused into the epilogue of {producer.name}")
     rewriter.order.hoist(_others(op, producer), producer)
-    code, outputs = op.take_segment(), list(producer.outputs)
+    (code,) = op.take_segments()
+    outputs: list[SSAValue] = list(producer.outputs)
     editor = EpilogueEditor(producer, rewriter.order)
     into = editor.segments[0]
     if code.pairing is not None and into.pairing is None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.dialects.builtin import LocationAttr, f64
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -25,6 +25,7 @@ from coda_ir.passes.support.legality import (
     find_site,
     name_of,
 )
+from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import is_filled_in_place, is_shifted_where_read
@@ -33,6 +34,10 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
         "a row needs no other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
+    ),
+    coda.SelectiveScanOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as kernels of its own over chunks of the sequence",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
@@ -107,6 +112,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.LibraryCallOp):
+        if _is_reported(op.location, (op.name,), rewriter):
+            return None
         name = op.ATEN.partition(".")[0]
         return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
     if OneQueryAttention.of(op, rewriter.shapes) is not None:
@@ -130,7 +137,7 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
         case CallOp() | VjpOp():
-            reason = WIDE if _is_float64(op) else reason
+            reason = WIDE if is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
@@ -159,10 +166,6 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
         if refusal is not None:
             refusals |= dict.fromkeys(code.reductions, refusal)
     return refusals
-
-
-def _is_float64(op: Operation) -> bool:
-    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:

@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import depend_on
-from coda_ir.passes.support.editing import EpilogueEditor, segments_of
+from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
@@ -61,7 +61,7 @@ class AccumulateInPlacePass(FunctionPass):
 
 
 def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
-    for segment in segments_of(op):
+    for segment in op.segments():
         yield from segment.ports
 
 

@@ -16,7 +16,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
-from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.passes.support.matching import defined_by, number_of, unconverted
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"
@@ -235,13 +235,6 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 
 # Values
-
-
-def unconverted(value: SSAValue) -> SSAValue:
-    """`value` before conversions: the scores of `coda.attention` are float32 anyway."""
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
 
 
 def unexpanded(value: SSAValue) -> SSAValue:

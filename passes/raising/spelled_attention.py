@@ -18,11 +18,16 @@ from coda_ir.passes.raising.attention_masks import (
     WHERE,
     AttentionMask,
     scalar_of,
-    unconverted,
 )
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
-from coda_ir.passes.support.matching import as_narrow_as, defined_by, number_of, operand_pairs
+from coda_ir.passes.support.matching import (
+    as_narrow_as,
+    defined_by,
+    number_of,
+    operand_pairs,
+    unconverted,
+)
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PRODUCTS = ("aten.matmul.default", "aten.bmm.default")

@@ -53,7 +53,7 @@ class Site:
         op = value.owner
         if not isinstance(op, FusedOp | MapOp):
             return None
-        for number, segment in enumerate(segments_of(op)):
+        for number, segment in enumerate(op.segments()):
             for index, output in enumerate(segment.outputs):
                 kind = segment.results[index].port.kind.data
                 if output is value and kind in (ResultKind.TILE, ResultKind.HALF):
@@ -68,10 +68,6 @@ class Site:
             and other.op is self.op
             and (other.segment, other.is_half) == (self.segment, self.is_half)
         )
-
-
-def segments_of(op: EpilogueOp) -> list[Segment]:
-    return op.segments() if isinstance(op, FusedOp) else [op.segment()]
 
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
@@ -209,7 +205,7 @@ class EpilogueEditor:
 
     def __post_init__(self) -> None:
         self.mode = numerics_mode(self.op)
-        self.segments = segments_of(self.op)
+        self.segments = self.op.segments()
         self.locations = [self.op.location]
         self._origins: list[list[SSAValue | None]] = [list(s.outputs) for s in self.segments]
         self._recomputed: dict[tuple[SSAValue, int, tuple[int, ...], bool], Sequence[SSAValue]] = {}
@@ -305,12 +301,8 @@ class EpilogueEditor:
         """
         self._drop_unused()
         location = fuse_locations(*self.locations)
-        if isinstance(self.op, FusedOp):
-            new: EpilogueOp = self.op.with_segments(self.segments)
-        elif isinstance(self.op, MapOp):
-            new = MapOp(self.segments[0], self.op.order)
-        else:
-            new = self.op.with_segment(self.segments[0])
+        new: EpilogueOp = self.op.with_segments(self.segments)
+        if isinstance(self.op, AttentionSumOp) and isinstance(new, AttentionSumOp):
             self.op.replace_own_results(new)
         new.location = location
         outputs = iter(new.outputs)
@@ -327,7 +319,7 @@ class EpilogueEditor:
         """Commit, and return the values of new results by their index before the commit."""
         ports = [self.segments[segment].results[index] for index in indices]
         new = self.commit()
-        part = segments_of(new)[segment]
+        part = new.segments()[segment]
         by_identity = {
             id(result): value
             for result, value in zip(self.segments[segment].results, part.outputs, strict=True)

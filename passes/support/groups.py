@@ -86,6 +86,12 @@ class GroupCode:
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
     @property
+    def values_of_groups(self) -> list[SSAValue]:
+        """The numbers of whole groups that others read."""
+        found = [op.results[0] for op in self.ops if not isinstance(op, coda.SumToOp)]
+        return [v for v in found if not self.is_tile(v) and self.users_outside(v)]
+
+    @property
     def reductions(self) -> list[Operation]:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
 
@@ -121,6 +127,9 @@ class GroupCode:
             is_by_column = shape_of(op.result) == (self.group,)
             return self.is_tile(op.x) and is_by_column and _is_float32(op)
         per_group = (*self.domain[:-1], 1)
+        if isinstance(op, coda.BroadcastOp):
+            shapes = (shape_of(op.x), shape_of(op.result))
+            return op.like is None and shapes == (per_group, self.domain)
         fits = is_pointwise(op) and shape_of(op.results[0]) in (self.domain, per_group)
         return fits and all(map(self._fits_port, op.operands))
 

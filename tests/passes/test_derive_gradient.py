@@ -123,8 +123,11 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "add": coda.AddOp,
     "sub": coda.SubOp,
     "mul": coda.MulOp,
-    "maximum": coda.MaximumOp,
-    "minimum": coda.MinimumOp,
+    **{
+        name: operator
+        for name, operator in coda.FUNCTIONS_OF_TWO.items()
+        if operator.ELEMENTS != coda.Elements.BOOLEANS
+    },
 }
 
 SHAPES: list[tuple[Dims, Dims]] = [

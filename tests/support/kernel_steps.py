@@ -43,6 +43,9 @@ ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 POST_NORM_BLOCK = "fused attention fused finalize map fused fused finalize map"
 """The same, where a kernel stores each norm for the residual that follows."""
 
+NORM_OF_GROUPS = "map aten.full.default finalize map map"
+"""Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
+
 BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
     "llama.window_attention": "fused attention",
@@ -70,9 +73,11 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused map fused",
     "moe.gpt_oss_expert": "fused fused",
-    "mla.mla_attention": ("fused finalize fused copy fill attention"),
-    "unet.group_norm_attention": "group_norm fused attention fused",
+    "mla.mla_attention": "fused finalize fused copy fill attention",
+    "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
+    "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
+    "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",
     "mamba.retention_output": "layer_norm fused fused",

@@ -260,6 +260,27 @@ def convolution(v: Values) -> Tensor:
     return F.silu(y.transpose(1, 2))
 
 
+def scanned(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """A selective scan, one position after the other."""
+    state, rows = torch.zeros_like(a), list[Tensor]()
+    for t in range(u.shape[1]):
+        decay = torch.exp(dt[:, t, :, None] * a)
+        state = decay * state + dt[:, t, :, None] * b[:, t, None] * u[:, t, :, None]
+        rows.append((state @ c[:, t, :, None].to(state)).squeeze(-1))
+    return torch.stack(rows, 1).to(u.dtype)
+
+
+def selective_block(v: Values) -> Tensor:
+    x = F.pad(F.linear(v["x"], v["w_u"]).transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=96)
+    u = F.silu(y.transpose(1, 2))
+    projected = F.linear(u, v["w_x"])
+    low, b, c = projected[..., :4], projected[..., 4:12], projected[..., 12:]
+    dt, a = F.softplus(F.linear(low, v["w_dt"], v["w_b_dt"])), -torch.exp(v["w_a_log"].float())
+    y = scanned(u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c) + u * v["w_skip"]
+    return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
+
+
 def gated_output(v: Values) -> Tensor:
     return v["x"] + F.linear(v["y"] * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
 
@@ -273,6 +294,14 @@ def group_norm_attention(v: Values) -> Tensor:
     h = F.group_norm(v["x"].transpose(1, 2), 8, v["w_n1"], v["w_b1"], 1e-6).transpose(1, 2)
     q, k, w = (F.linear(h, v[f"w{n}"], v[f"w_b{n}"]) for n in "qkv")
     return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
+
+
+def pointwise_resnet_block(v: Values) -> Tensor:
+    h = F.silu(F.group_norm(v["x"].mT, 8, v["w_n1"], v["w_b1"])).mT
+    time = F.linear(F.silu(v["time"]), v["w_time"], v["w_time_b"])
+    h = F.linear(h, v["w1"], v["w_bias1"]) + time[:, None]
+    h = F.silu(F.group_norm(h.mT, 8, v["w_n2"], v["w_b2"])).mT
+    return v["x"] + F.linear(h, v["w2"], v["w_bias2"])
 
 
 def retention_output(v: Values) -> Tensor:
@@ -480,10 +509,39 @@ BLOCKS: dict[str, Block] = {
         group_norm_attention,
         "groups=8, head=16",
     ),
+    "unet.pointwise_resnet_block": Block(
+        "unet",
+        {
+            **X,
+            "time": "B, 48",
+            **{"w_n1": "64", "w_b1": "64", "w1": "64, 64", "w_bias1": "64"},
+            **{"w_time": "64, 48", "w_time_b": "64"},
+            **{"w_n2": "64", "w_b2": "64", "w2": "64, 64", "w_bias2": "64"},
+        },
+        pointwise_resnet_block,
+        "groups=8",
+    ),
     "mamba.causal_convolution": Block(
         "mamba",
         {**X, "w_taps": "64, 4", "w_bias": "64"},
         convolution,
+    ),
+    "mamba.selective_block": Block(
+        "mamba",
+        {
+            **X,
+            **{f"w_{name}": "96, 64" for name in "uz"},
+            "w_taps": "96, 4",
+            "w_b_taps": "96",
+            "w_x": "20, 96",
+            "w_dt": "96, 4",
+            "w_b_dt": "96",
+            "w_a_log": "96, 8",
+            "w_skip": "96",
+            "w_out": "64, 96",
+        },
+        selective_block,
+        "rank=4, states=8",
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output

@@ -300,3 +300,53 @@ func.func @masked(%x: tensor<?x300xbf16>, %mask: tensor<300xbf16>) -> tensor<?x3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %wide : tensor<?x300xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The sums of the heads are stored, too: one number for each head.
+
+func.func @stored_sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
+}
+
+// CHECK:      func.func @stored_sums(
+// CHECK-NEXT:   %r, %mean = gemm.map tile(%z : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, group<8> : tensor<?x2xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %z_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean_1 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %y = arith.subf %z_1, %mean_1 : f32
+// CHECK-NEXT:       gemm.yield %y, %mean_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %mean_1 = coda.reshape %mean : (tensor<?x2xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %r, %mean_1 : tensor<?x16xf32>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A number of each head for each of its columns.
+
+func.func @broadcast(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %each = coda.broadcast %mean : (tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %each : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @broadcast(
+// CHECK-NEXT:   %r = gemm.map tile(%z : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %z_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       gemm.yield %mean : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %r : tensor<?x16xf32>
+// CHECK-NEXT: }
