@@ -38,7 +38,7 @@ class Expression:
 
     @property
     def is_atom(self) -> bool:
-        """Whether it can be repeated without computing it again."""
+        """True if it can be repeated without computing it again."""
         return self.is_literal or self.text.isidentifier()
 
     def inside(self, strength: int) -> str:

@@ -133,12 +133,12 @@ KEYWORDS = {
 
 
 def usage(name: str) -> str:
-    """How an operator is written, with its parameters."""
+    """Return how an operator is written, with its parameters."""
     return INFIX[name] if name in INFIX else SIGNATURES[name].text
 
 
 def description(name: str) -> str:
-    """What an operator computes, in Markdown."""
+    """Return what an operator computes, in Markdown."""
     if name in _TEXTS:
         return _TEXTS[name]
     return getdoc(_CLASSES[name]) or ""

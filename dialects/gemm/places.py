@@ -94,7 +94,7 @@ def columns_of(part: SSAValue) -> SSAValue:
 
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
-    """Whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
     if not isinstance(op, ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)

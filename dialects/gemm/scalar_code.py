@@ -151,7 +151,7 @@ def _remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def _are_opposite(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Whether one of two floats is above 0 and the other one below."""
+    """Return whether one of two floats is above 0 and the other one below."""
     zero = builder.constant(0.0)
     signs = [
         builder.insert(arith.AndIOp(builder.compare(x, a, zero), builder.compare(y, b, zero)))
@@ -274,7 +274,9 @@ def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue])
 
 
 def is_widening_cast(op: Operation) -> bool:
-    """Whether `op` only extends its operand to a wider float type, which loads do for free."""
+    """Return whether `op` only extends its operand to a wider float type, which loads do for
+    free.
+    """
     return (
         isinstance(op, coda.CastOp)
         and is_pointwise(op)

@@ -67,7 +67,7 @@ def moved(v: Values) -> Tensor:
 
 
 def operands(operator: type[coda.ElementwiseOp], v: Values) -> tuple[Tensor, ...]:
-    """What an overload of ATen takes that computes an elementwise operator."""
+    """Return what an overload of ATen takes that computes an elementwise operator."""
     if operator is coda.WhereOp:
         return v.keep, v.x, v.y
     given = (v.keep, v.x > v.y) if operator.ELEMENTS == coda.Elements.BOOLEANS else (v.x, v.y)
