@@ -31,7 +31,14 @@ from coda_ir.dialects.gemm.numerics import (
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr
-from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.region_ops import (
+    CheckedIndexOp,
+    ColumnOp,
+    FloorDivideOp,
+    GroupReduceOp,
+    RemainderOp,
+    YieldOp,
+)
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
@@ -62,6 +69,8 @@ Gemm = Dialect(
         GroupReduceOp,
         CheckedIndexOp,
         ColumnOp,
+        FloorDivideOp,
+        RemainderOp,
         YieldOp,
     ],
     [
@@ -93,6 +102,7 @@ __all__ = [
     "CombinerAttr",
     "DomainSegment",
     "FinalizeOp",
+    "FloorDivideOp",
     "FusedOp",
     "Gemm",
     "GroupReduceOp",
@@ -109,6 +119,7 @@ __all__ = [
     "Port",
     "PortKind",
     "PortKindAttr",
+    "RemainderOp",
     "Result",
     "ResultKind",
     "ResultKindAttr",
