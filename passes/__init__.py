@@ -27,6 +27,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-linear": "RaiseLinearPass",
         "raise-rms-norm": "RaiseRMSNormPass",
         "raise-rope": "RaiseRopePass",
+        "raise-selective-scan": "RaiseSelectiveScanPass",
     },
     "block": {
         "canonicalize": "CanonicalizePass",

@@ -72,7 +72,7 @@ def _readers(value: SSAValue) -> list[EpilogueOp] | None:
         kernel = use.operation
         if not isinstance(kernel, FusedOp | MapOp):
             return None
-        segments = kernel.segments() if isinstance(kernel, FusedOp) else [kernel.segment()]
+        segments = kernel.segments()
         loads = [port for segment in segments for port in segment.ports if port.value is value]
         others = [v for v in kernel.operands if v is value]
         if len(loads) != len(others) or any(port.kind not in _PER_ROW for port in loads):

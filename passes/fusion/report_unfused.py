@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.dialects.builtin import LocationAttr, f64
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -25,6 +25,7 @@ from coda_ir.passes.support.legality import (
     find_site,
     name_of,
 )
+from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import is_filled_in_place, is_shifted_where_read
@@ -33,6 +34,10 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
         "a row needs no other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
+    ),
+    coda.SelectiveScanOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as kernels of its own over chunks of the sequence",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
@@ -132,7 +137,7 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
         case CallOp() | VjpOp():
-            reason = WIDE if _is_float64(op) else reason
+            reason = WIDE if is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
@@ -163,10 +168,6 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
     return refusals
 
 
-def _is_float64(op: Operation) -> bool:
-    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
-
-
 def _why_not_float32(op: Operation) -> Refusal | None:
     """Return whether a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
@@ -177,7 +178,7 @@ def _why_not_float32(op: Operation) -> Refusal | None:
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
-    """What keeps pointwise code out of kernels of others, and of one with ports."""
+    """Return what keeps pointwise code out of kernels of others, and of one with ports."""
     if not is_pointwise(op):
         return None
     verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
@@ -185,13 +186,15 @@ def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
 
 
 def _statistics(op: MapOp) -> list[SSAValue]:
-    """What a pointwise kernel reads of whole rows."""
+    """Return what a pointwise kernel reads of whole rows."""
     values = [port.value for port in op.segment().ports]
     return [value for value in values if isinstance(value.owner, FinalizeOp)]
 
 
 def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Whether the kernel is a scale with a remark, or applies the statistics of a norm with one."""
+    """Return whether the kernel is a scale with a remark, or applies the statistics of a norm with
+    one.
+    """
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
     makers = (value.owner for value in _statistics(op))
     return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(
@@ -206,7 +209,7 @@ def _is_gemm_tile(value: SSAValue) -> bool:
 
 
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
-    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"

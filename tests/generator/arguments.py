@@ -11,7 +11,8 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.dialects.coda import GroupNormOp, LayerNormOp
 from coda_ir.dialects.coda.weights import is_weight
-from coda_ir.random_inputs import UNNAMED, Values, random_arguments, symbols_of
+from coda_ir.random_inputs import Values, random_arguments
+from coda_ir.random_inputs.draw import UNNAMED, symbols_of
 from generator.layouts import expanded
 
 Sign: TypeAlias = Literal["negative", "positive"]

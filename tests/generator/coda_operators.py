@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from coda_ir.dialects import coda
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, SIGNS, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
 
 if TYPE_CHECKING:
     from generator.coda_programs import TextBuilder
@@ -21,8 +21,8 @@ Maker: TypeAlias = "Callable[[TextBuilder, str, int], tuple[str, int]]"
 POSITIVE = frozenset({"log", "log1p", "sqrt", "rsqrt"})
 """Functions of numbers above 0."""
 
-STEPS = frozenset({"floor", "ceil", "round", "sign"})
-"""Functions that jump."""
+LOGICAL = [name for name in BINARY if BINARY[name].ELEMENTS == coda.Elements.BOOLEANS]
+ARITHMETIC = [name for name in BINARY if name not in LOGICAL]
 
 NARROW = ("i8", "u8")
 INTEGERS = (*NARROW, "i32", "i64")
@@ -68,7 +68,7 @@ def _beside(b: TextBuilder, x: str, value: str) -> str:
 
 def _function(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     name = b.choices.pick([*UNARY])
-    if name in STEPS:
+    if UNARY[name].JUMPS:
         return _beside(b, x, _as_tile(b, f"{name}({exact(b, n)})")), n
     inside = f"abs({x}) + 0.5" if name in POSITIVE else f"tanh({x})"
     return f"{name}({inside})", n
@@ -94,17 +94,31 @@ def _parametrized(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 def _two_operands(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     """A function of two tiles; of integers as well, and then with what wraps around."""
-    operator = b.choices.pick([*BINARY])
+    operator = b.choices.pick(ARITHMETIC)
     of_integers = BINARY[operator].ELEMENTS != coda.Elements.FLOATS
     if not of_integers or b.choices.chance(50):
-        y = f"tanh({b.parameter(*b.rows, n)})"
-        return _joined(operator, x, f"({y} + 2)" if operator == "/" else y), n
+        return _two_floats(b, operator, x, n)
     element = b.choices.pick(INTEGERS)
-    value = _joined(operator, integers(b, n, element), integers(b, n, element))
+    value = _joined(operator, integers(b, n, element), divisor(b, n, element))
     if b.choices.chance(40):
         value = f"{b.choices.pick(('abs', '-'))}({value})"
     b.result(value)
     return _beside(b, x, _as_tile(b, value)), n
+
+
+def divisor(b: TextBuilder, n: int, element: str) -> str:
+    """A tile of integers without 0, or one of them."""
+    if b.choices.chance(30):
+        return b.choices.pick(("3", "7"))
+    drawn = b.parameter(*b.rows, n, element=element)
+    return f"({drawn} * 2 - {b.choices.pick((3, 7))})"
+
+
+def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int]:
+    if BINARY[operator].JUMPS:
+        y = b.choices.pick((exact(b, n), "0.75", "-2"))
+        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), y))), n
+    return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
 
 
 def _joined(operator: str, left: str, right: str) -> str:
@@ -117,7 +131,7 @@ def _truth(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     value = truth(b, n)
     match b.choices.pick(("logical", "not", "as it is")):
         case "logical":
-            value = f"{b.choices.pick([*LOGICAL])}({value}, {truth(b, n)})"
+            value = f"{b.choices.pick(LOGICAL)}({value}, {truth(b, n)})"
         case "not":
             value = f"logical_not({value})"
         case _:

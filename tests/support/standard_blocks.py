@@ -260,6 +260,27 @@ def convolution(v: Values) -> Tensor:
     return F.silu(y.transpose(1, 2))
 
 
+def scanned(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """A selective scan, one position after the other."""
+    state, rows = torch.zeros_like(a), list[Tensor]()
+    for t in range(u.shape[1]):
+        decay = torch.exp(dt[:, t, :, None] * a)
+        state = decay * state + dt[:, t, :, None] * b[:, t, None] * u[:, t, :, None]
+        rows.append((state @ c[:, t, :, None].to(state)).squeeze(-1))
+    return torch.stack(rows, 1).to(u.dtype)
+
+
+def selective_block(v: Values) -> Tensor:
+    x = F.pad(F.linear(v["x"], v["w_u"]).transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=96)
+    u = F.silu(y.transpose(1, 2))
+    projected = F.linear(u, v["w_x"])
+    low, b, c = projected[..., :4], projected[..., 4:12], projected[..., 12:]
+    dt, a = F.softplus(F.linear(low, v["w_dt"], v["w_b_dt"])), -torch.exp(v["w_a_log"].float())
+    y = scanned(u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c) + u * v["w_skip"]
+    return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
+
+
 def gated_output(v: Values) -> Tensor:
     return v["x"] + F.linear(v["y"] * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
 
@@ -289,7 +310,7 @@ def retention_output(v: Values) -> Tensor:
 
 
 def in_int8(x: Tensor) -> Tensor:
-    """What 8 bits leave of `x`, with a scale for each row."""
+    """Return what 8 bits leave of `x`, with a scale for each row."""
     scale = x.abs().amax(-1, keepdim=True) / 127
     return (x / scale).round().clamp(-128, 127).to(torch.int8) * scale
 
@@ -504,6 +525,23 @@ BLOCKS: dict[str, Block] = {
         "mamba",
         {**X, "w_taps": "64, 4", "w_bias": "64"},
         convolution,
+    ),
+    "mamba.selective_block": Block(
+        "mamba",
+        {
+            **X,
+            **{f"w_{name}": "96, 64" for name in "uz"},
+            "w_taps": "96, 4",
+            "w_b_taps": "96",
+            "w_x": "20, 96",
+            "w_dt": "96, 4",
+            "w_b_dt": "96",
+            "w_a_log": "96, 8",
+            "w_skip": "96",
+            "w_out": "64, 96",
+        },
+        selective_block,
+        "rank=4, states=8",
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output

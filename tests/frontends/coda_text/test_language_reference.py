@@ -24,7 +24,8 @@ from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES
 from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.writer import write_text
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass, NoDerivativeError
-from coda_ir.random_inputs import random_inputs, symbols_of
+from coda_ir.random_inputs import random_inputs
+from coda_ir.random_inputs.draw import symbols_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEXT = (DOCS / "language.md").read_text()

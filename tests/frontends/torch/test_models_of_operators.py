@@ -18,7 +18,7 @@ ROWS, COLUMNS = 6, 16
 
 
 class Values(NamedTuple):
-    """What a model computes of: inputs, a square weight, a row, and three taps of each column."""
+    """Inputs of a model, a square weight, a row, and three taps of each column."""
 
     x: Tensor
     y: Tensor
@@ -67,7 +67,7 @@ def moved(v: Values) -> Tensor:
 
 
 def operands(operator: type[coda.ElementwiseOp], v: Values) -> tuple[Tensor, ...]:
-    """What an overload of ATen takes that computes an elementwise operator."""
+    """Return what an overload of ATen takes that computes an elementwise operator."""
     if operator is coda.WhereOp:
         return v.keep, v.x, v.y
     given = (v.keep, v.x > v.y) if operator.ELEMENTS == coda.Elements.BOOLEANS else (v.x, v.y)
@@ -78,7 +78,7 @@ def of_overload(operator: type[coda.ElementwiseOp]) -> Function:
     assert operator.ATEN is not None
     name, _, overload = operator.ATEN.partition(".")
     function = getattr(getattr(torch.ops.aten, name), overload)
-    return lambda v: function(*operands(operator, v))
+    return lambda v: function(*operands(operator, v), **operator.ATEN_OPTIONS)
 
 
 MODELS: Mapping[type, Function] = {
