@@ -177,7 +177,7 @@ def part_text(fusion: Fusion, member: int, kernel: int) -> str:
 
 
 def is_library_call(op: Operation) -> bool:
-    """Whether an operator of the block level is left."""
+    """Return whether an operator of the block level is left."""
     return not isinstance(op, (FusedOp, MapOp, FinalizeOp, AttentionSumOp, *PREPARED))
 
 
