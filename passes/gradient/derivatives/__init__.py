@@ -68,7 +68,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     ),
     coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
-    coda.SelectiveScanOp: "its gradients need the states of all rows again",
+    coda.SelectiveScanGradOp: _SECOND,
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
