@@ -58,7 +58,7 @@ def returned_values(func: FuncOp) -> Sequence[SSAValue]:
 
 
 def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
-    """How many operators of each name a function has, those in regions included."""
+    """Return how many operators of each name a function has, those in regions included."""
     return Counter(op.name for op in find_entry(module, function).walk())
 
 

@@ -238,7 +238,7 @@ def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Of derivatives and attention; other calls state the dimensions of their results."""
+    """The results of derivatives and attention; other calls state their dimensions."""
     assert isinstance(op, CallOp)
     if op.callee.data == CONVOLUTION_GRAD:
         _, x, weight = operands

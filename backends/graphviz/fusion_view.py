@@ -175,7 +175,7 @@ class FusionDrawing:
 
 
 def is_library_call(op: Operation) -> bool:
-    """Whether an operator of the block level is left."""
+    """Return whether an operator of the block level is left."""
     return not isinstance(op, (FusedOp, MapOp, FinalizeOp, AttentionSumOp, *PREPARED))
 
 

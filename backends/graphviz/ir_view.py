@@ -202,7 +202,7 @@ class FunctionDrawing:
 
 
 def _has_node(op: ConstantOp) -> bool:
-    """Whether a constant is used by something whose label does not show it."""
+    """Return whether a constant is used by something whose label does not show it."""
     return any(isinstance(use.operation, (ReturnOp, *GEMM_LEVEL)) for use in op.result.uses)
 
 

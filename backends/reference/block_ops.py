@@ -149,7 +149,7 @@ def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
-    """Of the last dimension, which is kept as 1."""
+    """The mean over the last dimension, which is kept as 1."""
     return numerics.rounded_once(lambda x: x.mean(-1, keepdim=True), x)
 
 

@@ -336,7 +336,7 @@ def _dead_values(ops: Iterable[Operation]) -> Mapping[Operation, Sequence[SSAVal
 
 
 def _uses_symbols(op: Operation) -> bool:
-    """Whether `op` needs the values of symbols: as arguments, or for several extents."""
+    """Return whether `op` needs the values of symbols: as arguments, or for several extents."""
     several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
     return several or isinstance(op, TorchCallOp | VjpOp)
 

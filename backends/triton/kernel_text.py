@@ -46,7 +46,7 @@ def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgu
 
 
 def is_specialized(argument: KernelArgument) -> bool:
-    """Whether Triton compiles a kernel anew for some values of a number: strides."""
+    """Return whether Triton compiles a kernel anew for some values of a number: strides."""
     return argument.type == "i32" and argument.name.startswith("stride")
 
 

@@ -60,7 +60,7 @@ def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bo
 def emit_program(
     module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False
 ) -> EmittedProgram:
-    """What `emit_module` gives, and the kernels as data."""
+    """Return what `emit_module` gives, and the kernels as data."""
     func = find_entry(module, entry)
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:

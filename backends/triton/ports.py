@@ -79,7 +79,7 @@ class ArgumentList:
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
     has_positions: bool = False
-    """Whether positions are computed, and not loaded."""
+    """True if positions are computed, and not loaded."""
     _by_value: dict[tuple[str, HostValue], str] = field(
         default_factory=dict[tuple[str, HostValue], str]
     )
@@ -128,7 +128,7 @@ class ArgumentList:
         return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
 
     def computed(self, value: SSAValue) -> PositionsOp | None:
-        """What computes the elements of an operand that no tensor has."""
+        """Return what computes the elements of an operand that no tensor has."""
         return positions_in(value) if self.has_positions else None
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
@@ -364,7 +364,8 @@ def _load_shifted(
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
-    """How the partials of a port combine, how many a row has, and the power of two that holds them.
+    """Return how the partials of a port combine, how many a row has, and the power of two that
+    holds them.
 
     Raises CodaError where their number is not known.
     """
@@ -465,7 +466,7 @@ def mask_of(columns: ColumnIndex) -> str:
 
 
 Extent = tuple[bool, bool]
-"""Whether a value of a region varies by row, by column."""
+"""Two facts: a value of a region varies by row, and by column."""
 
 
 def port_extent(port: Port) -> Extent:
@@ -486,7 +487,7 @@ def port_extent(port: Port) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """How every value of a region varies, given that of the region's arguments."""
+    """Return how every value of a region varies, given that of the region's arguments."""
     extents = dict(arguments)
     for op in block.ops:
         if op.results:

@@ -92,7 +92,7 @@ def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
 def trace(
     func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
 ) -> tuple[list[torch.Tensor], Trace]:
-    """What `run` gives, and the intermediate values."""
+    """Return what `run` gives, and the intermediate values."""
     found = trace_function(func, arguments, replaced=replaced)
     return meaning(func, found), found
 
@@ -133,7 +133,7 @@ def _combine(combiner: Combiner, partial: torch.Tensor, axis: int) -> torch.Tens
 
 
 def rounding_noise(func: FuncOp, arguments: Tensors, results: Tensors) -> list[torch.Tensor]:
-    """How far each row of the results moves when every float of the arguments moves by 2⁻⁴⁰.
+    """Return how far each row of the results moves when every float of the arguments moves by 2⁻⁴⁰.
 
     Rounding moves them by 2⁻⁵³ at each of a few hundred operations on the way: this is more than
     rounding explains and far less than any fault.

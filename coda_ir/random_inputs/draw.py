@@ -211,7 +211,7 @@ class _Draw:
         return drawn
 
     def _limit(self, index: Index) -> int:
-        """How many things there are to select from; 1 where a symbol of a callee says it."""
+        """Return how many things there are to select from; 1 where a symbol of a callee says it."""
         size = SymbolicSize.product([self.shapes.dims(index.value)[index.dim]])
         return max(1, size.evaluate(self.extents)) if size.symbols <= self.extents.keys() else 1
 

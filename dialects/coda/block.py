@@ -160,7 +160,7 @@ class RopeOp(CodaOp):
 
     @property
     def is_per_column(self) -> bool:
-        """Whether the tables have an entry for each column, and not for each pair."""
+        """True if the tables have an entry for each column, and not for each pair."""
         return self.per_column is not None
 
     @property

@@ -102,7 +102,7 @@ MAX_STEPS = 8
 
 
 def _is_of_positions(value: SSAValue) -> bool:
-    """Whether a few operators on one tensor and numbers compute `value` from positions."""
+    """Return whether a few operators on one tensor and numbers compute `value` from positions."""
     for step in range(MAX_STEPS):
         if positions_in(value) is not None:
             return step > 0
@@ -275,7 +275,7 @@ class FoldBroadcast(RewritePattern):
 
 
 def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
-    """Whether `op` keeps its shape with `x` as operand number `index`."""
+    """Return whether `op` keeps its shape with `x` as operand number `index`."""
     shape: tuple[int, ...] | None = ()
     for number, operand in enumerate(op.operands):
         shape = broadcast_shapes(shape, shape_of(x if number == index else operand))

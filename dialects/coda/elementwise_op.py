@@ -57,7 +57,7 @@ class ElementwiseOp(CodaOp, ABC):
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
     JUMPS: ClassVar[bool] = False
-    """Whether a rounding of an operand may change the result by more than a rounding."""
+    """True if a rounding of an operand may change the result by more than a rounding."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure())

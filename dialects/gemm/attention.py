@@ -74,12 +74,12 @@ class SumSegment(DomainSegment):
 
 
 def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
-    """Whether both columns of each pair belong to one head."""
+    """Return whether both columns of each pair belong to one head."""
     return pairing is None or pairing.is_adjacent or pairing.group_size == head_dim
 
 
 def groups_in_heads(segment: Segment, head_dim: int) -> bool:
-    """Whether the columns that the region reduces together belong to one head."""
+    """Return whether the columns that the region reduces together belong to one head."""
     groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
     return not any(head_dim % size for size in groups)
 

@@ -122,7 +122,7 @@ class Segment:
         return 2 if self.pairing and port.kind.data.is_per_column else 1
 
     def is_stored_transposed(self, port: ResultPortAttr) -> bool:
-        """Whether the tile of a result is stored as N x M."""
+        """Return whether the tile of a result is stored as N x M."""
         if port.kind.data == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
             return self.ports[port.index.data].kind == PortKind.TILE_T
         return port.kind.data == ResultKind.TILE_T

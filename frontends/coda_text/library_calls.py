@@ -139,7 +139,7 @@ def _places(call: Invocation) -> TensorValue:
 
 
 def _numbers(call: Invocation) -> TensorValue:
-    """What has an order: not truth values."""
+    """Return what has an order: not truth values."""
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
         raise Mistake(

@@ -72,7 +72,7 @@ def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
 
 
 def is_known(dim: Dim, symbols: Collection[str]) -> bool:
-    """Whether a size is calculated from these symbols."""
+    """Return whether a size is calculated from these symbols."""
     return all(word in symbols for word in _WORD.findall(str(dim)))
 
 

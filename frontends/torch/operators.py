@@ -52,7 +52,7 @@ def cast(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def copied(graph: GraphImporter, node: Node) -> Value | None:
-    """What a tensor holds that another one is copied to: the other one, in its type."""
+    """Return what a tensor holds that another one is copied to: the other one, in its type."""
     return _in_type_of_result(graph, node, arguments(node)[1])
 
 
@@ -65,7 +65,7 @@ def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value
 
 
 def same(graph: GraphImporter, node: Node) -> Value | None:
-    """What changes nothing but where the elements lie."""
+    """Return what changes nothing but where the elements lie."""
     return graph.tensor(arguments(node)[0])
 
 
@@ -112,7 +112,7 @@ def addmm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _is_static_matrix(weight: SSAValue) -> bool:
-    """Whether the N and the K of a GEMM with `weight` are known."""
+    """Return whether the N and the K of a GEMM with `weight` are known."""
     return len(shape_of(weight)) == 2 and DYNAMIC_INDEX not in shape_of(weight)
 
 

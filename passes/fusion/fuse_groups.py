@@ -68,7 +68,7 @@ class FuseGroupsPass(FunctionPass):
     name: ClassVar[str] = "fuse-groups"
 
     softmax_kernels: bool = True
-    """Whether a softmax that no epilogue takes becomes a kernel together with the code around it;
+    """True if a softmax that no epilogue takes becomes a kernel together with the code around it;
     the compiler of a graph does the same.
     """
 
@@ -179,7 +179,7 @@ class _Fusion:
                 order.erase(op)
 
     def _is_kept(self, op: Operation) -> bool:
-        """Whether others read groups of columns through the same view."""
+        """Return whether others read groups of columns through the same view."""
         return splits_columns(op) and bool(self.code.users_outside(op.results[0]))
 
     # The code

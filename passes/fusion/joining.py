@@ -26,7 +26,7 @@ _WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
 
 
 def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
-    """Whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
+    """Return whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
 
     Legal iff every operand that it does not hold fits a port, and neither needs a result of the
     other. Shifted rows would be copied for a GEMM: pointwise kernels read them where they are.

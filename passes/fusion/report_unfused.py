@@ -182,7 +182,7 @@ def _why_not_float32(op: Operation) -> Refusal | None:
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
-    """What keeps pointwise code out of kernels of others, and of one with ports."""
+    """Return what keeps pointwise code out of kernels of others, and of one with ports."""
     if not is_pointwise(op):
         return None
     verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
@@ -190,13 +190,15 @@ def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
 
 
 def _statistics(op: MapOp) -> list[SSAValue]:
-    """What a pointwise kernel reads of whole rows."""
+    """Return what a pointwise kernel reads of whole rows."""
     values = [port.value for port in op.segment().ports]
     return [value for value in values if isinstance(value.owner, FinalizeOp)]
 
 
 def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Whether the kernel is a scale with a remark, or applies the statistics of a norm with one."""
+    """Return whether the kernel is a scale with a remark, or applies the statistics of a norm with
+    one.
+    """
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
     makers = (value.owner for value in _statistics(op))
     return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(
@@ -211,7 +213,7 @@ def _is_gemm_tile(value: SSAValue) -> bool:
 
 
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
-    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"

@@ -63,7 +63,7 @@ class TorchToCodaPass(ModulePass):
     name: ClassVar[str] = "torch-to-coda"
 
     differentiated: bool = False
-    """Whether the module will be differentiated; see `RaiseAttentionPass`."""
+    """True if the module will be differentiated; see `RaiseAttentionPass`."""
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order."""

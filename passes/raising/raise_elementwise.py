@@ -115,12 +115,12 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
 
 
 def _wraps_early(type: Attribute) -> bool:
-    """Whether regions compute with more bits than PyTorch does, so that overflows differ."""
+    """Return whether regions compute with more bits than PyTorch does, so that overflows differ."""
     return isinstance(type, IntegerType) and type.width.data in (8, 16)
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
-    """What PyTorch computes of booleans with an operator on numbers."""
+    """Return what PyTorch computes of booleans with an operator on numbers."""
     return {
         coda.AddOp: coda.LogicalOrOp,
         coda.MaximumOp: coda.LogicalOrOp,

@@ -45,7 +45,7 @@ class Site:
     segment: int
     result: int
     is_half: bool
-    """Whether the result has one value per pair instead of one per column."""
+    """True if the result has one value per pair instead of one per column."""
 
     @staticmethod
     def of(value: SSAValue) -> Site | None:
@@ -61,7 +61,7 @@ class Site:
         return None
 
     def holds(self, value: SSAValue) -> bool:
-        """Whether the epilogue holds `value` next to this result, column by column."""
+        """Return whether the epilogue holds `value` next to this result, column by column."""
         other = Site.of(value)
         return (
             other is not None
@@ -132,8 +132,9 @@ def _is_stored_anyway(value: SSAValue) -> bool:
 
 
 def is_left_to_readers(op: Operation) -> bool:
-    """Whether each operator that reads the pointwise `op` rather computes it again, because what
-    it is computed from is there anyway and has no more bytes."""
+    """Return whether each operator that reads the pointwise `op` rather computes it again, because
+    what it is computed from is there anyway and has no more bytes.
+    """
     value = op.results[0]
     shape = shape_of(value)
     readers = [use.operation for use in value.uses]
@@ -150,7 +151,9 @@ def is_left_to_readers(op: Operation) -> bool:
 
 
 def _is_of_positions(op: Operation) -> bool:
-    """Whether a few operators compute `op` from positions and numbers, which nothing loads."""
+    """Return whether a few operators compute `op` from positions and numbers, which nothing
+    loads.
+    """
     pending = [op]
     for _ in range(MAX_RECOMPUTED):
         if not pending:
@@ -335,7 +338,9 @@ class EpilogueEditor:
                     self.remove_result(number, index)
 
     def _tells_domain(self, number: int, index: int) -> bool:
-        """Whether a result of a map is the only tile, and so all that says how large it is."""
+        """Return whether a result of a map is the only tile, and so all that says how large
+        it is.
+        """
         segment = self.segments[number]
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)

@@ -25,7 +25,7 @@ GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
 
 
 def splits_columns(op: object) -> bool:
-    """Whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
     if not isinstance(op, coda.ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -35,7 +35,7 @@ def splits_columns(op: object) -> bool:
 
 
 def joins_columns(op: object) -> bool:
-    """Whether `op` shows groups of columns next to each other: the reverse of a split."""
+    """Return whether `op` shows groups of columns next to each other: the reverse of a split."""
     if not isinstance(op, coda.ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -45,7 +45,9 @@ def joins_columns(op: object) -> bool:
 
 
 def is_of_small_groups(op: Operation) -> bool:
-    """Whether `op` reduces groups of columns that a tile holds, which costs no pass over them."""
+    """Return whether `op` reduces groups of columns that a tile holds, which costs no pass over
+    them.
+    """
     if not isinstance(op, GroupReduction) or not splits_columns(op.x.owner):
         return False
     return shape_of(op.x)[-1] <= MAX_GROUP
@@ -90,7 +92,7 @@ class GroupCode:
 
     @property
     def leaves(self) -> list[SSAValue]:
-        """What the code reads: the tensors that are split, and rows and scalars."""
+        """Return what the code reads: the tensors that are split, and rows and scalars."""
         others = [v for op in self.ops for v in op.operands if v not in self.values]
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
@@ -114,7 +116,7 @@ class GroupCode:
         return self.ops[0] if self.is_split else self.reductions[0]
 
     def is_tile(self, value: SSAValue) -> bool:
-        """Whether `value` has an element per column, and not one per group."""
+        """Return whether `value` has an element per column, and not one per group."""
         return shape_of(value) == self.domain
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
@@ -126,7 +128,7 @@ class GroupCode:
         self.values.update(op.results)
 
     def admits(self, op: Operation) -> bool:
-        """Whether `op`, which reads a value of the code, belongs to it."""
+        """Return whether `op`, which reads a value of the code, belongs to it."""
         if isinstance(op, coda.SoftmaxOp):
             return self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, GroupReduction):
@@ -244,5 +246,5 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
 
 
 def _is_on_chip(value: SSAValue) -> bool:
-    """Whether the epilogue of a kernel computes `value`, and could sum it up."""
+    """Return whether the epilogue of a kernel computes `value`, and could sum it up."""
     return isinstance(value.owner, FusedOp | MapOp)

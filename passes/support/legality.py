@@ -42,15 +42,16 @@ NO_PRODUCER = Refusal(
 
 
 def name_of(value: SSAValue) -> str:
-    """How a message calls a value: by its name in the source, or by what it is."""
+    """Return how a message calls a value: by its name in the source, or by what it is."""
     if value.name_hint:
         return f"%{value.name_hint}"
     return "an argument" if isinstance(value.owner, Block) else f"a result of {value.owner.name}"
 
 
 def is_tilewise(value: SSAValue) -> bool:
-    """Whether `value` is computed element by element by a kernel that the block contains: the
-    tile of a GEMM, or pointwise code."""
+    """Return whether `value` is computed element by element by a kernel that the block contains:
+    the tile of a GEMM, or pointwise code.
+    """
     op = value.owner
     if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GluOp) or is_pointwise(op):
         return True
@@ -225,7 +226,7 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
 
 
 def share_inputs(first: FusedOp, second: FusedOp) -> bool:
-    """Whether two GEMMs multiply the same matrices with their weights."""
+    """Return whether two GEMMs multiply the same matrices with their weights."""
     return list(first.inputs) == list(second.inputs) and first.is_transposed == second.is_transposed
 
 
@@ -243,13 +244,14 @@ def _reduced_groups(segment: Segment) -> list[int]:
 
 
 def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
-    """Whether every group of columns that the region reduces consists of whole pairs, which are
-    consecutive."""
+    """Return whether every group of columns that the region reduces consists of whole pairs, which
+    are consecutive.
+    """
     return all(_pairs_within(pairing, segment, group) for group in _reduced_groups(segment))
 
 
 def _pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
-    """Whether `group` columns are whole pairs, which are consecutive."""
+    """Return whether `group` columns are whole pairs, which are consecutive."""
     period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
     return period != DYNAMIC_INDEX and group % period == 0
 
@@ -327,8 +329,9 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
 
 
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
-    """Whether the kernel of group code may store a number of each group: a GEMM may not, which
-    would take another main loop for it."""
+    """Return whether the kernel of group code may store a number of each group: a GEMM may not,
+    which would take another main loop for it.
+    """
     site = group_site(code, order)
     is_gemm = site is not None and isinstance(site.op, FusedOp)
     return code.is_split and not is_gemm and isinstance(element_type_of(value), Float32Type)
@@ -401,7 +404,9 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
 
 
 def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
-    """Whether the segment that computes `value` can run (or runs) in pair mode with `pairing`."""
+    """Return whether the segment that computes `value` can run (or runs) in pair mode with
+    `pairing`.
+    """
     site = gemm_site(value)
     if isinstance(site, Refusal):
         return site

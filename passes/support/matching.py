@@ -62,7 +62,7 @@ def offset_of(value: SSAValue) -> tuple[SSAValue, float] | None:
 
 
 def is_row(value: SSAValue, columns: int) -> bool:
-    """Whether `value` is a vector of `columns` elements."""
+    """Return whether `value` is a vector of `columns` elements."""
     return shape_of(value) == (columns,)
 
 
@@ -77,7 +77,7 @@ def same_type(a: SSAValue, b: SSAValue) -> bool:
 
 
 def taken_norm(norm: Operation) -> SSAValue:
-    """What consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
+    """Return what consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
 
     Autocast has norms in float32 so, in front of products in bfloat16.
     """

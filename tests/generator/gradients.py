@@ -118,14 +118,14 @@ def joint_arguments(case: Case, name: str) -> list[torch.Tensor]:
 
 
 def is_drawn_alike(joint: Joint, of_joint: Case) -> bool:
-    """Whether other random arguments of the joint have shapes that fit its results, too."""
+    """Return whether other random arguments of the joint have shapes that fit its results, too."""
     drawn = arguments_of(joint.func, of_joint.program.extents, of_joint.seed)
     known = of_joint.arguments[joint.func.sym_name.data]
     return [tensor.shape for tensor in drawn] == [tensor.shape for tensor in known]
 
 
 def check_autograd(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> bool:
-    """Whether results and gradients are PyTorch's; false where they are not finite."""
+    """Return whether results and gradients are PyTorch's; false where they are not finite."""
     name = func.sym_name.data
     arguments = of_joint.arguments[name + SUFFIX]
     count = joint.primal_arguments

@@ -141,7 +141,7 @@ SHAPES: list[tuple[Dims, Dims]] = [
 
 
 def positive(make: type[coda.UnaryOp]) -> Case:
-    """Of 1 + x², where the operator is smooth."""
+    """Check 1 + x², where the operator is smooth."""
 
     def build(v: Values) -> Ops:
         square, one = coda.MulOp(v.x, v.x), coda.ConstantOp(1.0, f32)

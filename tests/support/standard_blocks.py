@@ -310,7 +310,7 @@ def retention_output(v: Values) -> Tensor:
 
 
 def in_int8(x: Tensor) -> Tensor:
-    """What 8 bits leave of `x`, with a scale for each row."""
+    """Return what 8 bits leave of `x`, with a scale for each row."""
     scale = x.abs().amax(-1, keepdim=True) / 127
     return (x / scale).round().clamp(-128, 127).to(torch.int8) * scale
 

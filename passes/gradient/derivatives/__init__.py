@@ -101,7 +101,9 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:
-    """Whether an operand counts as a constant although a derivative exists: a rotary table."""
+    """Return whether an operand counts as a constant although a derivative exists: a rotary
+    table.
+    """
     return isinstance(op, coda.RopeOp) and operand > 0
 
 

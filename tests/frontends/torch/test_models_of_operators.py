@@ -18,7 +18,7 @@ ROWS, COLUMNS = 6, 16
 
 
 class Values(NamedTuple):
-    """What a model computes of: inputs, a square weight, a row, and three taps of each column."""
+    """Inputs of a model, a square weight, a row, and three taps of each column."""
 
     x: Tensor
     y: Tensor
@@ -67,7 +67,7 @@ def moved(v: Values) -> Tensor:
 
 
 def operands(operator: type[coda.ElementwiseOp], v: Values) -> tuple[Tensor, ...]:
-    """What an overload of ATen takes that computes an elementwise operator."""
+    """Return what an overload of ATen takes that computes an elementwise operator."""
     if operator is coda.WhereOp:
         return v.keep, v.x, v.y
     given = (v.keep, v.x > v.y) if operator.ELEMENTS == coda.Elements.BOOLEANS else (v.x, v.y)
