@@ -65,8 +65,8 @@ def block_states_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) ->
 
 
 def chunk_adjoints_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """What each chunk but the first adds to the adjoint of the states before it, and its sum of dt;
-    the rows of the launch are these chunks of all samples.
+    """Emit the kernel of what each chunk but the first adds to the adjoint of the states before it,
+    and of its sum of dt. The rows of the launch are these chunks of all samples.
     """
     text = ScanText(op, pitches)
     steps = [

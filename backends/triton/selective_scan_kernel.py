@@ -28,7 +28,7 @@ CHUNKS = f"tl.cdiv(T, {CHUNK})"
 
 
 def chunk_states_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
-    """Return what each chunk but the last adds to the states, and how long it takes: its sum of dt.
+    """Emit the kernel of what each chunk but the last adds to the states, and of its sum of dt.
 
     The rows of the launch are these chunks of all samples.
     """
