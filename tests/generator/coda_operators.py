@@ -107,14 +107,17 @@ def _two_operands(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 
 def divisor(b: TextBuilder, n: int, element: str) -> str:
-    """A tile of integers without 0."""
+    """A tile of integers without 0, or one of them."""
+    if b.choices.chance(30):
+        return b.choices.pick(("3", "7"))
     drawn = b.parameter(*b.rows, n, element=element)
     return f"({drawn} * 2 - {b.choices.pick((3, 7))})"
 
 
 def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int]:
     if BINARY[operator].JUMPS:
-        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), exact(b, n)))), n
+        y = b.choices.pick((exact(b, n), "0.75", "-2"))
+        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), y))), n
     return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
 
 

@@ -18,7 +18,7 @@ ROWS, COLUMNS = 6, 16
 
 
 class Values(NamedTuple):
-    """What a model computes of: inputs, a square weight, a row, and three taps of each column."""
+    """Inputs of a model, a square weight, a row, and three taps of each column."""
 
     x: Tensor
     y: Tensor
