@@ -175,7 +175,7 @@ class GraphCompiler:
         """The raised module of a graph, and what became of the operators that it spells out."""
         with collect_remarks() as remarks:
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
-            TorchToCodaPass(self.is_differentiated).apply(make_context(), imported.module)
+            TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
         return imported, remarks
 

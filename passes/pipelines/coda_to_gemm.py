@@ -19,6 +19,7 @@ from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
+from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
@@ -42,6 +43,7 @@ FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    DropHiddenQueriesPass(),
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     # Algebra on the block level.
