@@ -49,10 +49,11 @@ def main() -> int:
     chosen = _installed(chosen)
     _load(sorted({entry.library for entry in chosen}))
     console = Console(width=None if sys.stdout.isatty() else 220)
-    if options.ends:
-        return _run_ends(chosen, options, console)
-    results = (_run_gradients if options.gradients else _run_forward)(chosen, options, console)
-    unexplained = [name for name, ok, note in results if not ok and not is_explained(name, note)]
+    run = _run_ends if options.ends else _run_gradients if options.gradients else _run_forward
+    failed = [(name, note) for name, ok, note in run(chosen, options, console) if not ok]
+    unexplained = [name for name, note in failed if not is_explained(name, note)]
+    refused = [f"{name} ({note})" for name, note in failed if is_explained(name, note)]
+    print(f"{len(refused)} refused", *refused, sep="\n    ")
     print(f"{len(unexplained)} unexplained", *unexplained)
     return 1 if unexplained else 0
 
@@ -110,13 +111,15 @@ def _run_gradients(
     return [(result.name, result.ok, result.note) for result in results]
 
 
-def _run_ends(chosen: Sequence[Architecture], options: argparse.Namespace, console: Console) -> int:
+def _run_ends(
+    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
+) -> list[tuple[str, bool, str]]:
     task = Task(
         partial(measure_ends, layers=options.layers or 1), lambda e, t: Ends(e.name, note=t)
     )
     results = list(run_all(chosen, task, jobs=options.jobs, timeout=options.timeout))
     print_ends(console, results)
-    return 0 if all(result.ok for result in results) else 1
+    return [(result.name, result.ok, result.note) for result in results]
 
 
 def _facts(chosen: Sequence[Architecture], settings: dict[str, Any]) -> dict[str, Any]:

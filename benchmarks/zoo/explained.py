@@ -10,10 +10,8 @@ COMPLEX = "tensors of type torch.complex64 cannot be represented"
 
 EXPLAINED: Mapping[str, str] = {
     "aria_text": CONTROL_FLOW,
-    "deepseek_v2": COMPLEX,
     "fnet": COMPLEX,
     "jetmoe": SIZES,
-    "llama4_text": COMPLEX,
     "longformer": CONTROL_FLOW,
     "pixtral": CONTROL_FLOW,
     "vilt": CONTROL_FLOW,

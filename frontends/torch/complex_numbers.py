@@ -74,6 +74,9 @@ class _Rewriter:
         read = [given for given in node.all_input_nodes if is_complex(given)]
         if not (read or is_complex(node)) or any(given not in self._parts for given in read):
             return
+        if _name(node) in ASSERTIONS:
+            self.rewritten.add(node)
+            return
         with self._graph.inserting_before(node):
             found = self._apply(node)
         if found is None:
@@ -236,6 +239,9 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "view_as_real": _pairs,
 }
 """The parts of what an operator gives, or the real tensor, by its arguments in order."""
+
+ASSERTIONS = ("_assert_tensor_metadata",)
+"""Operators that check what the capture has checked."""
 
 MOVES = frozenset(
     {
