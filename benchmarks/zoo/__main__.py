@@ -30,7 +30,7 @@ from coda_ir.frontends.torch import export
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
 from zoo.ends import Ends, measure_ends, print_ends
-from zoo.explained import is_explained
+from zoo.explained import is_explained, is_not_captured
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
 from zoo.records import Records
@@ -52,10 +52,17 @@ def main() -> int:
     run = _run_ends if options.ends else _run_gradients if options.gradients else _run_forward
     failed = [(name, note) for name, ok, note in run(chosen, options, console) if not ok]
     unexplained = [name for name, note in failed if not is_explained(name, note)]
-    refused = [f"{name} ({note})" for name, note in failed if is_explained(name, note)]
-    print(f"{len(refused)} refused", *refused, sep="\n    ")
+    explained = [(name, note) for name, note in failed if name not in unexplained]
+    _print_refused("by torch.export", [f for f in explained if is_not_captured(f[1])])
+    _print_refused("by coda_ir", [f for f in explained if not is_not_captured(f[1])])
     print(f"{len(unexplained)} unexplained", *unexplained)
     return 1 if unexplained else 0
+
+
+def _print_refused(whom: str, refused: Sequence[tuple[str, str]]) -> None:
+    print(f"{len(refused)} refused {whom}")
+    for name, note in refused:
+        print(f"    {name}: {note}")
 
 
 def _chosen(options: argparse.Namespace) -> list[Architecture]:

@@ -329,7 +329,8 @@ def _with_pairs(source: GraphSource) -> GraphSource:
         else each
         for each in source.inputs
     ]
-    return replace(source, inputs=inputs)
+    leaves: Any = source.graph.output_node().args[0]
+    return GraphSource(source.graph, inputs, list(leaves))
 
 
 def _not_on_tensors(node: Node) -> CodaError:

@@ -89,7 +89,11 @@ def test_rotations_are_found(name: str):
     found = Counter(op.name for op in exported.module.walk())
     assert (found["coda.rope"], found["coda.attention"], found["torch.call"]) == (2, 1, 0)
     trained = coda_ir.compile(exported.module, training=True, target="reference", device="cpu")
-    got = gradients(lambda *args: trained(*exported.arguments(*args)), model, x, places)
+
+    def function(*args: Tensor) -> Any:
+        return trained(*exported.arguments(*args))
+
+    got = gradients(function, model, x, places)
     for ours, eager in zip(got, gradients(model, model, x, places), strict=True):
         assert relative_error(ours, eager) < 2e-6
 
