@@ -66,7 +66,7 @@ class _Rewriter:
             imaginary = self._call(node, aten.select.int, pair, -1, 1)
             real = self._call(node, aten.select.int, pair, -1, 0)
         self._parts[node] = Parts(real, imaginary)
-        self.rewritten |= {pair, real, imaginary}
+        self.rewritten |= {real, imaginary}
         return pair
 
     def rewrite(self, node: Node) -> None:
@@ -114,15 +114,18 @@ class _Rewriter:
         return self._call(node, node.target, *args, **kwargs)
 
     def _fitted(self, node: Node, parts: Parts) -> Parts:
-        """Parts with the shape and the type of the value of a node."""
-        value: torch.Tensor = node.meta["val"]
-        return Parts(*(self._fit(node, part, value) for part in (parts.real, parts.imaginary)))
+        """Parts with the shape and the type of the value of a node; one may be a number."""
+        both = (parts.real, parts.imaginary)
+        fitted = [self._fit(node, part) if isinstance(part, Node) else part for part in both]
+        like = next(part for part in fitted if isinstance(part, Node))
+        full = aten.full_like.default
+        return Parts(
+            *(p if isinstance(p, Node) else self._call(node, full, like, p or 0.0) for p in fitted)
+        )
 
-    def _fit(self, node: Node, part: Any, value: torch.Tensor) -> Node:
+    def _fit(self, node: Node, part: Node) -> Node:
+        value: torch.Tensor = node.meta["val"]
         type = REAL_TYPES[value.dtype]
-        if not isinstance(part, Node):
-            options = {"dtype": type, "device": value.device}
-            return self._call(node, aten.full.default, list(value.shape), part or 0.0, **options)
         if part.meta["val"].dtype != type:
             part = self._call(node, aten._to_copy.default, part, dtype=type)
         if part.meta["val"].shape != value.shape:
@@ -193,16 +196,11 @@ def _conjugate(call: Call, x: Any) -> Parts:
     return Parts(real, _minus(call, imaginary))
 
 
-def _exponential(call: Call, x: Any) -> Parts:
-    real, imaginary = _both(x)
-    if not isinstance(imaginary, Node):
-        return Parts(call(aten.exp.default, real))
-    factor = call(aten.exp.default, real) if isinstance(real, Node) else real and torch.e**real
-    turned = (call(cosine, imaginary) for cosine in (aten.cos.default, aten.sin.default))
-    return Parts(*(part if factor is None else _times(call, part, factor) for part in turned))
+def _exponential(call: Call, x: Parts) -> Parts:
+    return _polar(call, call(aten.exp.default, x.real), x.imaginary)
 
 
-def _polar(call: Call, length: Any, angle: Any) -> Parts:
+def _polar(call: Call, length: Node, angle: Node) -> Parts:
     cos, sin = (call(turn, angle) for turn in (aten.cos.default, aten.sin.default))
     if _is_one(length):
         return Parts(cos, sin)
@@ -278,7 +276,9 @@ def _combined(call: Call, target: Any, a: Any, b: Any) -> Any:
 
 
 def _minus(call: Call, x: Any) -> Any:
-    return call(aten.neg.default, x) if isinstance(x, Node) else x and -x
+    if isinstance(x, Node):
+        return call(aten.neg.default, x)
+    return None if x is None else -x
 
 
 def _is_one(x: Any) -> bool:

@@ -10,11 +10,8 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST
-from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.passes.support.matching import FAR, defined_by, number_of
 from coda_ir.symbolic_shapes import Dim, Dims
-
-FAR = -1e30
-"""What is this or less stays the same where a score is added to it, but for rounding."""
 
 ANY, LAST = "aten.any.dim", "{0}, -1, True"
 

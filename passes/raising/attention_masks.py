@@ -16,16 +16,13 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
-from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.passes.support.matching import FAR, defined_by, number_of
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"
 
 HIDDEN = -65504.0
 """What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
-
-FAR = -1e30
-"""What is this or less stays the same where a score is added to it, but for rounding."""
 
 CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""
