@@ -1,4 +1,4 @@
-"""The README shows what the tools print now: every marked block is compared or run."""
+"""The README and the tour show what the tools print now: marked blocks are compared or run."""
 
 import re
 import shlex
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -22,26 +23,46 @@ class MarkedBlock(NamedTuple):
     text: str
 
 
-BLOCKS = [MarkedBlock(*match) for match in MARKED_BLOCK.findall((ROOT / "README.md").read_text())]
+PAGES = {page: (ROOT / page).read_text() for page in ("README.md", "docs/tour.md")}
+BLOCKS = [MarkedBlock(*match) for text in PAGES.values() for match in MARKED_BLOCK.findall(text)]
+PICTURES = re.findall(r"<!-- picture: (.*?) -->\n!\[.*?\]\((.*?)\)", PAGES["README.md"])
 
 
-def actual_text(block: MarkedBlock) -> str:
-    if block.kind == "file":
-        return (ROOT / block.source).read_text()
-    command = shlex.split(block.source)
-    assert command[0] == "coda-opt"
-    result = subprocess.run(
-        [sys.executable, "-m", "coda_ir.tools.coda_opt", *command[1:]],
+def run_coda_opt(command: str) -> subprocess.CompletedProcess[str]:
+    program, *arguments = shlex.split(command)
+    assert program == "coda-opt"
+    return subprocess.run(
+        [sys.executable, "-m", "coda_ir.tools.coda_opt", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
+
+
+def actual_text(block: MarkedBlock) -> str:
+    if block.kind == "file":
+        return (ROOT / block.source).read_text()
+    result = run_coda_opt(block.source)
     return result.stdout if block.kind == "output" else result.stderr
 
 
-def test_readme_has_marked_blocks() -> None:
+def test_pages_have_marked_blocks() -> None:
     assert {block.kind for block in BLOCKS} == {"file", "output", "errors", "run"}
+    assert len(PAGES["README.md"].splitlines()) <= 150
+
+
+@pytest.mark.parametrize(("command", "file"), PICTURES)
+def test_picture_has_what_the_tool_draws(command: str, file: str) -> None:
+    """The texts of boxes and edges; Graphviz, which places them, need not be installed."""
+    dot = run_coda_opt(f"{command} --emit=dot").stdout
+    drawn = {text.strip() for text in re.findall(r">([^<>;]+)<", dot)} - {""}
+    shown = ElementTree.fromstring((ROOT / file).read_text()).iter()
+    assert drawn == {element.text for element in shown if element.tag.endswith("}text")}
+
+
+def test_there_is_a_picture() -> None:
+    assert PICTURES
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.kind != "run"], ids=lambda b: b.source)

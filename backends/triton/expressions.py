@@ -38,7 +38,7 @@ class Expression:
 
     @property
     def is_atom(self) -> bool:
-        """Whether it can be repeated without computing it again."""
+        """True if it can be repeated without computing it again."""
         return self.is_literal or self.text.isidentifier()
 
     def inside(self, strength: int) -> str:
@@ -268,6 +268,18 @@ def _write_checked_index(
     return call("checked_index", operands[0].text, *numbers)
 
 
+def _write_division(name: str) -> Writer:
+    """A helper that compares its operands, which have to be tensors for that."""
+
+    def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+        helpers.add(name)
+        pairs = zip(operands, op.operands, strict=True)
+        values = [x.materialized(value.type) if x.is_literal else x for x, value in pairs]
+        return call(name, *(value.text for value in values))
+
+    return write
+
+
 def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
@@ -285,6 +297,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.addi": _infix("+", SUM),
     "arith.subi": _infix("-", SUM),
     "arith.muli": _infix("*", PRODUCT),
+    "arith.floordivsi": _function("floor_quotient", helper=True),
     "arith.remsi": _infix("%", PRODUCT),
     "arith.andi": _infix("&", AND),
     "arith.ori": _infix("|", OR),
@@ -301,6 +314,8 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.select": _write_select,
     "arith.bitcast": _write_bitcast,
     "gemm.checked_index": _write_checked_index,
+    "gemm.floor_divide": _write_division("floor_divide"),
+    "gemm.remainder": _write_division("remainder"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
     "math.ceil": _function("tl.ceil"),
@@ -309,7 +324,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "math.exp": _function("tl.exp"),
     "math.exp2": _function("tl.exp2"),
     "math.floor": _function("tl.floor"),
-    "math.fma": _function("tl.fma"),
+    "math.fma": _function("multiply_add", helper=True),
     "math.expm1": _function("expm1", helper=True),
     "math.log": _function("tl.log"),
     "math.log1p": _function("log1p", helper=True),

@@ -87,7 +87,7 @@ class Workload:
         return sum(self.depths)
 
     def bytes(self) -> float:
-        """What has to come from memory and go there: operands, ports and results once."""
+        """Return what has to come from memory and go there: operands, ports and results once."""
         operands = (self.rows + self.columns) * self.depth * self.element_bytes
         return operands + self.rows * self.columns * self.epilogue_bytes
 

@@ -7,7 +7,7 @@ from inspect import getdoc
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
 from coda_ir.frontends.coda_text.casts import ROUNDINGS
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, SIGNS, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
@@ -35,7 +35,6 @@ INFIX = {
 _CLASSES: dict[str, type] = {
     **BINARY,
     **UNARY,
-    **LOGICAL,
     **dict.fromkeys((*COMPARISONS, *SIGNS), coda.CompareOp),
     "where": coda.WhereOp,
     "elu": coda.EluOp,
@@ -55,6 +54,7 @@ _CLASSES: dict[str, type] = {
     "cast": coda.CastOp,
     "rope": coda.RopeOp,
     "attention": coda.AttentionOp,
+    "selective_scan": coda.SelectiveScanOp,
     "cross_entropy": coda.CrossEntropyOp,
     "embedding": coda.EmbeddingOp,
     "finalize": gemm.FinalizeOp,
@@ -72,7 +72,7 @@ _CLASSES: dict[str, type] = {
 _TEXTS = {
     "clamp": "x, but at least `min` and at most `max`; NaN propagates.",
     "pow": "x to a power that is a multiple of 1/2, as products, a root and a reciprocal.",
-    "//": "Quotient of integers, rounded down; of sizes with symbols, exact.",
+    "//": "Quotient, rounded down; of sizes with symbols, exact.",
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
     '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first '
@@ -133,12 +133,12 @@ KEYWORDS = {
 
 
 def usage(name: str) -> str:
-    """How an operator is written, with its parameters."""
+    """Return how an operator is written, with its parameters."""
     return INFIX[name] if name in INFIX else SIGNATURES[name].text
 
 
 def description(name: str) -> str:
-    """What an operator computes, in Markdown."""
+    """Return what an operator computes, in Markdown."""
     if name in _TEXTS:
         return _TEXTS[name]
     return getdoc(_CLASSES[name]) or ""

@@ -22,6 +22,7 @@ from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD,
     ELEMENTWISE_OPS,
+    FUNCTIONS_OF_TWO,
     REAL_FUNCTIONS,
     AbsOp,
     AddOp,
@@ -56,6 +57,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
     ElementwiseOp,
+    FunctionOfTwo,
     RealFunction,
     UnaryOp,
 )
@@ -92,6 +94,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
+from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
@@ -112,6 +115,7 @@ Coda = Dialect(
         RopeOp,
         AttentionOp,
         AttentionGradOp,
+        SelectiveScanOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -130,9 +134,11 @@ __all__ = [
     "ACTIVATIONS",
     "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
+    "FUNCTIONS_OF_TWO",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_STATES",
     "MAX_TAPS",
     "PATCHES",
     "REAL_FUNCTIONS",
@@ -163,6 +169,7 @@ __all__ = [
     "EmbeddingGradOp",
     "EmbeddingOp",
     "ExpOp",
+    "FunctionOfTwo",
     "GatherOp",
     "GeluOp",
     "GluOp",
@@ -195,6 +202,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "SelectiveScanOp",
     "ShiftOp",
     "SigmoidOp",
     "SignOp",

@@ -30,7 +30,14 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
-from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.region_ops import (
+    CheckedIndexOp,
+    ColumnOp,
+    FloorDivideOp,
+    GroupReduceOp,
+    RemainderOp,
+    YieldOp,
+)
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
@@ -61,6 +68,8 @@ Gemm = Dialect(
         GroupReduceOp,
         CheckedIndexOp,
         ColumnOp,
+        FloorDivideOp,
+        RemainderOp,
         YieldOp,
     ],
     [
@@ -91,6 +100,7 @@ __all__ = [
     "CombinerAttr",
     "DomainSegment",
     "FinalizeOp",
+    "FloorDivideOp",
     "FusedOp",
     "Gemm",
     "GroupReduceOp",
@@ -106,6 +116,7 @@ __all__ = [
     "Port",
     "PortKind",
     "PortKindAttr",
+    "RemainderOp",
     "Result",
     "ResultKind",
     "ResultKindAttr",

@@ -6,7 +6,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
@@ -117,6 +117,11 @@ def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) ->
     return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
 
 
+def _integer_remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+    quotient = builder.insert(arith.FloorDivSIOp(a, b))
+    return builder.insert(arith.SubiOp(a, builder.insert(arith.MuliOp(quotient, b))))
+
+
 def _zero_minus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     return builder.insert(arith.SubiOp(builder.integer(0, x.type), x))
 
@@ -140,6 +145,8 @@ _EMIT_INTEGERS: dict[type[Operation], Emit] = {
     coda.MulOp: _wrapping(_of_two(arith.MuliOp)),
     coda.MaximumOp: _of_two(arith.MaxSIOp),
     coda.MinimumOp: _of_two(arith.MinSIOp),
+    elementwise.RemainderOp: _binary(_integer_remainder),
+    elementwise.FloorDivideOp: _wrapping(_of_two(arith.FloorDivSIOp)),
     coda.NegOp: _wrapping(_unary(_zero_minus)),
     coda.AbsOp: _wrapping(_unary(_magnitude)),
 }
@@ -152,6 +159,8 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.DivOp: _emit_div,
     coda.MaximumOp: _binary(ScalarBuilder.maximum),
     coda.MinimumOp: _binary(ScalarBuilder.minimum),
+    elementwise.RemainderOp: _of_two(gemm.RemainderOp),
+    elementwise.FloorDivideOp: _of_two(gemm.FloorDivideOp),
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),
@@ -222,7 +231,9 @@ def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue])
 
 
 def is_widening_cast(op: Operation) -> bool:
-    """Whether `op` only extends its operand to a wider float type, which loads do for free."""
+    """Return whether `op` only extends its operand to a wider float type, which loads do for
+    free.
+    """
     return (
         isinstance(op, coda.CastOp)
         and is_pointwise(op)

@@ -271,6 +271,24 @@ def add_group_norm(b: FunctionBuilder) -> None:
         b.tiles.append(group_norm(b, x, b.style.head))
 
 
+def add_norm_of_channels(b: FunctionBuilder) -> None:
+    """A norm of groups of columns over the positions of each sample, or of each row alone."""
+    x = b.pick_tile()
+    rank, n = len(shape_of(x)), b.columns_of(x)
+    groups = [count for count in (1, 2, 4, n // 2) if 0 < count < n and n % count == 0]
+    if rank < 2 or not groups:
+        return
+    order = (0, rank - 1, *range(1, rank - 1))
+    params = () if b.choices.chance(30) else (b.row(n, x), b.row(n, x))
+    view = x if rank == 2 else b.add(coda.TransposeOp(x, order))
+    # Groups of few alike elements are divided by what eps leaves.
+    norm = coda.GroupNormOp(view, *params, groups=b.choices.pick(groups), eps=0.1)
+    if rank == 2:
+        b.tile(norm)
+    else:
+        b.tile(coda.TransposeOp(b.add(norm), sorted(range(rank), key=order.__getitem__)))
+
+
 def add_gate(b: FunctionBuilder) -> None:
     x = b.pick_tile()
     if b.columns_of(x) % 2 == 0:
@@ -369,6 +387,22 @@ def add_shift(b: FunctionBuilder) -> None:
     b.tiles.append(coda.shifted_convolution(b.add, x, weight, None, before=before))
 
 
+def add_scan(b: FunctionBuilder) -> None:
+    """A selective scan whose states decay."""
+    u = b.pick_tile()
+    if len(shape_of(u)) != 3 or b.style.element == FLOATS["f64"]:
+        return
+    element, states = element_type_of(u), b.choices.pick((1, 3, 4))
+    if element == FLOATS["f64"]:
+        return
+    rates = b.parameter((b.columns_of(u), states), element, hint="rates", weight=True)
+    a = b.add(coda.NegOp(b.add(elementwise.SoftplusOp(rates))))
+    times = b.parameter(b.tile_dims(b.columns_of(u)), element, hint="times")
+    dt = b.add(elementwise.SoftplusOp(times))
+    columns = [b.parameter(b.tile_dims(states), element, hint=name) for name in "bc"]
+    b.tile(coda.SelectiveScanOp(u, dt, a, *columns))
+
+
 def add_embedding(b: FunctionBuilder) -> None:
     n = b.choices.pick(b.style.columns)
     table = b.parameter((b.choices.pick((7, 11, 3)), n), hint="table", weight=True)
@@ -409,6 +443,7 @@ STEPS: Sequence[tuple[int, Step]] = (
     (8, add_unary),
     (4, add_norm),
     (2, add_group_norm),
+    (2, add_norm_of_channels),
     (2, add_rotation),
     (3, add_gate),
     (1, add_softmax),
@@ -421,5 +456,6 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_embedding),
     (2, add_library_call),
     (2, add_shift),
+    (1, add_scan),
     (1, add_tied_rows),
 )
