@@ -20,6 +20,7 @@ from coda_ir.cost_model.ranking import described
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import element_bytes
+from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 EXTENT = 2048
@@ -244,7 +245,8 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
 
 def _is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
-    return not (isinstance(op, VIEWS) or _is_waited_for(op))
+    is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
+    return not (isinstance(op, VIEWS) or _is_waited_for(op) or is_stored)
 
 
 def _levels(block: Block) -> dict[Operation, int]:

@@ -30,6 +30,7 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import (
     CheckedIndexOp,
     ColumnOp,
@@ -79,6 +80,7 @@ Gemm = Dialect(
         ResultKindAttr,
         ResultPortAttr,
         PairingAttr,
+        PlaceAttr,
         SegmentAttr,
         ScheduleAttr,
         NumericsAttr,
@@ -113,6 +115,7 @@ __all__ = [
     "OrderAttr",
     "PackWeightOp",
     "PairingAttr",
+    "PlaceAttr",
     "Port",
     "PortKind",
     "PortKindAttr",
