@@ -131,7 +131,7 @@ class _Builder:
         return self.times(self.laid_out(part), part.factor)
 
     def numbers(self, filled: Sequence[Part]) -> list[SSAValue]:
-        """What is added in place of the scores that `filled` hides, if any, and 0 elsewhere."""
+        """Terms in place of the scores that `filled` hides, and 0 elsewhere; none without parts."""
         if not filled or (hidden := filled[0].hidden) is None:
             return []
         zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(hidden)))
