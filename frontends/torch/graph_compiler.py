@@ -27,7 +27,6 @@ from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
     described_graph,
 )
-from coda_ir.frontends.torch.graph_pages import write_page
 from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
 from coda_ir.frontends.torch.input_updates import make_updates_results, storing_updates
@@ -49,6 +48,7 @@ from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import ProgramOptions, Target, Tune
+from coda_ir.pages import add_page
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -244,7 +244,7 @@ class GraphCompiler:
         log_verdict(described_graph(graph), program.operators, shown=shown)
         log_remarks(remarks, shown)
         if self.options.pages is not None:
-            write_page(self.options.pages, imported.module)
+            add_page(self.options.pages, imported.module)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
         """A function that puts CUDA graphs around a program; None where there are none."""

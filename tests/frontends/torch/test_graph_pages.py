@@ -15,10 +15,10 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
 
 
-def run(**options: str) -> None:
+def run(explore: str | None = None) -> None:
     reset()
     with torch.no_grad():
-        compiled(network(), target="reference", **options)(torch.randn(3, 8))
+        compiled(network(), target="reference", explore=explore)(torch.randn(3, 8))
 
 
 def test_each_graph_gets_a_page_of_its_own(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""A page about each graph that `torch.compile` captures, in the folder of the option `explore`."""
+"""Pages to explore programs: one about an exported model, or one for each graph in a folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from xdsl.dialects.builtin import ModuleOp
 logger = logging.getLogger(__name__)
 
 
-def write_page(folder: str, module: ModuleOp) -> None:
+def page_of(module: ModuleOp) -> str:
+    """The page about a module on the block level (`coda_ir.backends.explorer`)."""
+    from coda_ir.backends.explorer import explore_module
+
+    return explore_module(module)
+
+
+def add_page(folder: str, module: ModuleOp) -> None:
     """Write the page of a graph on the block level to the first free name in `folder`.
 
     A folder that cannot be written is a warning: the model runs nonetheless.
     """
-    from coda_ir.backends.explorer import explore_module
-
-    page = explore_module(module)
+    page = page_of(module)
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for number in count(1):
