@@ -182,14 +182,8 @@ class HostProgram:
 
     def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
         """Give a result the value of a PyTorch expression."""
-        name = self.names.fresh(result.name_hint, hint)
-        self.lines.append(f"{name} = {expression}")
-        self._variables[result] = name
-        self.buffers.keep(result, [name])
-        if is_dense:
-            self._dense[result] = name
-        self.extents.bind_shape(result, name)
-        return name
+        self.assign_all([result], expression, hint=hint, is_dense=is_dense)
+        return self._variables[result]
 
     def assign_all(
         self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
