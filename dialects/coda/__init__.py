@@ -94,7 +94,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanOp
+from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanGradOp, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
@@ -116,6 +116,7 @@ Coda = Dialect(
         AttentionOp,
         AttentionGradOp,
         SelectiveScanOp,
+        SelectiveScanGradOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -202,6 +203,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "SelectiveScanGradOp",
     "SelectiveScanOp",
     "ShiftOp",
     "SigmoidOp",

@@ -172,7 +172,10 @@ class Evaluator(ABC):
                 remedy = "reshape(x, [B, 1, T]) adds dimensions"
                 self.error(item.span, "a subscript adds no dimensions", remedy)
                 return None
-            at = self.size(item.value, "embedding(ids, x) takes the rows that a tensor numbers")
+            value = self.evaluate(item.value)
+            if isinstance(value, TensorValue):
+                return Selection("tensor", item.span, ids=value)
+            at = self._as_size(item.value, value, "an index is a size, or a tensor of integers")
             return None if at is None else Selection("index", item.span, at)
         parts = [
             None if part is None else self.size(part) for part in (item.start, item.stop, item.step)
@@ -187,7 +190,9 @@ class Evaluator(ABC):
         remedy: str = "sizes are integers, consts and symbols; // divides integers",
     ) -> Dim | None:
         """The size that an expression gives; None after an error."""
-        value = self.evaluate(node)
+        return self._as_size(node, self.evaluate(node), remedy)
+
+    def _as_size(self, node: Expression, value: Value, remedy: str) -> Dim | None:
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):

@@ -204,7 +204,7 @@ class GraphImporter:
         self._learn_extents(value, expected)
 
     def _import_scan(self, node: Node) -> Value:
-        """Return what calls a function of the model; only scans have handlers."""
+        """Import an operator that calls a function of the model; only scans have handlers."""
         handler = self.handlers.get(str(node.target))
         value = None if handler is None else handler(self, node)
         if value is None:

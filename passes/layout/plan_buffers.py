@@ -19,6 +19,7 @@ from coda_ir.dialects.coda import (
     ConstantOp,
     EmbeddingOp,
     PadOp,
+    SelectiveScanGradOp,
     SumToOp,
     WeightGradientOp,
 )
@@ -52,6 +53,7 @@ LIBRARY_OPS = (
     LibraryOp,
     PackWeightOp,
     PadOp,
+    SelectiveScanGradOp,
     SumToOp,
     VjpOp,
     WeightGradientOp,
