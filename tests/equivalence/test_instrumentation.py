@@ -80,7 +80,7 @@ def test_the_pass_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved = tmp_path / "inputs.npz"
     assert main([*LLAMA, "--check-equivalence", "--counterexample", str(saved)]) == 1
     message = capsys.readouterr().err
-    assert "defer-rms-norm (pass 9 of the pipeline, a step of coda-to-gemm)" in message
+    assert "defer-rms-norm (pass 10 of the pipeline, a step of coda-to-gemm)" in message
     assert "changed the meaning of @llama_layer: result 3 (v) at " in message
     assert "llama_layer.coda:34:9 is " in message
     assert "sizes: B = 1, T = 1" in message
