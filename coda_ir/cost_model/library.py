@@ -27,13 +27,17 @@ START_US = 2.5
 
 @dataclass(frozen=True)
 class LibraryGemm:
-    """A product of matrices of M x K and K x N elements, without an epilogue."""
+    """A product of matrices of M x K and K x N elements, without an epilogue.
+
+    Where rows are in groups, each has a matrix of K x N, and all have as many rows.
+    """
 
     rows: int
     columns: int
     depth: int
     element_bytes: int
     device: Device
+    groups: int = 1
 
     @cached_property
     def us(self) -> float:
@@ -46,7 +50,9 @@ class LibraryGemm:
 
     def _computing(self, tile: tuple[int, int], splits: int) -> float:
         device, (m, n) = self.device, tile
-        waves = ceil(ceil(self.rows / m) * ceil(self.columns / n) * splits / device.processors)
+        used = max(1, min(self.groups, self.rows))
+        rows = used * ceil(ceil(self.rows / used) / m)
+        waves = ceil(rows * ceil(self.columns / n) * splits / device.processors)
         tflops = device.vector_tflops if self.element_bytes > 2 else device.matrix_tflops
         rate = 1e6 * EFFICIENCY * tflops / device.processors
         return waves * 2 * m * n * ceil(self.depth / splits) / rate
@@ -54,5 +60,6 @@ class LibraryGemm:
     def _moving(self, splits: int) -> float:
         m, n, k = self.rows, self.columns, self.depth
         sums = 0 if splits == 1 else 8 * splits * m * n
-        bytes = self.element_bytes * (m * k + k * n + m * n) + sums
+        used = max(1, min(self.groups, m))
+        bytes = self.element_bytes * (m * k + used * k * n + m * n) + sums
         return bytes / (1e3 * self.device.memory_gb_per_s)

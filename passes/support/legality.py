@@ -52,7 +52,8 @@ def is_tilewise(value: SSAValue) -> bool:
     """Whether `value` is computed element by element by a kernel that the block contains: the
     tile of a GEMM, or pointwise code."""
     op = value.owner
-    if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GluOp) or is_pointwise(op):
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
+    if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         # What is rotated or normalized by head is so in the epilogue of its projection.
@@ -119,7 +120,7 @@ def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | Non
 
 
 def check_gemm_types(
-    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp,
+    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp | coda.GroupedLinearMap,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
     for value in (gemm.x, gemm.result):
@@ -224,7 +225,11 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
 
 def share_inputs(first: FusedOp, second: FusedOp) -> bool:
     """Whether two GEMMs multiply the same matrices with their weights."""
-    return list(first.inputs) == list(second.inputs) and first.is_transposed == second.is_transposed
+    return (
+        list(first.inputs) == list(second.inputs)
+        and first.is_transposed == second.is_transposed
+        and first.groups is second.groups
+    )
 
 
 def _can_be_half(segment: Segment) -> bool:
@@ -342,6 +347,9 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return False
     if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
+        return False
+    sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
+    if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
     others = [value for value in code.leaves if not site.holds(value)]
     return code.is_split and order.slices_after(others, site.op) is not None

@@ -218,6 +218,15 @@ def top_k(v: Values) -> Tensor:
     return torch.zeros_like(scores).scatter(-1, ids, top.softmax(-1))
 
 
+def routed(v: Values) -> Tensor:
+    """Every expert for all tokens, with gates that are 0 where it was not chosen."""
+    gates, total = top_k(v), torch.zeros_like(v["x"])
+    for expert in range(4):
+        part = {name: v[name][expert] for name in ("w_gate", "w_up", "w_down")}
+        total = total + gates[..., expert : expert + 1] * gated(v["x"], part)
+    return total
+
+
 def gpt_oss_expert(v: Values) -> Tensor:
     h = F.linear(v["x"], v["w_in"], v["w_bin"])
     gate, up = h[..., ::2].clamp(max=7.0), h[..., 1::2].clamp(-7.0, 7.0)
@@ -439,6 +448,19 @@ BLOCKS: dict[str, Block] = {
         mixture,
         "experts=4, hidden=32",
         unfused=("a pointwise kernel combines results of coda.reshape",),
+    ),
+    "moe.grouped_experts": Block(
+        "moe",
+        {
+            **X,
+            "w_router": "4, 64",
+            "w_gate": "4, 96, 64",
+            "w_up": "4, 96, 64",
+            "w_down": "4, 64, 96",
+        },
+        routed,
+        "experts=4, hidden=96, k=2",
+        unfused=("runs as a library call: PyTorch's",),
     ),
     "moe.gpt_oss_expert": Block(
         "moe",
