@@ -131,7 +131,7 @@ def grouped_product_of(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> 
 def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:
     """For each of `rows` rows, the one of `vectors` of its group; zeros for rows in no group."""
     number = torch.arange(rows, dtype=ends.dtype, device=ends.device)
-    return F.pad(vectors, (0, 0, 0, 1))[torch.searchsorted(ends, number, right=True)]
+    return F.pad(vectors, (0, 0, 0, 1))[torch.searchsorted(ends.contiguous(), number, right=True)]
 
 
 def split_columns(x: torch.Tensor, *sizes: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ResultKind, Segment
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.legality import library_multiplies_groups
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LeavePlainGemmsPass(FunctionPass):
           }
 
     For programs in a graph, where PyTorch calls its library for it; of rows in groups it becomes a
-    `coda.grouped_linear`. Legal iff the result and all
+    `coda.grouped_linear`, if their rows are of whole 16 bytes. Legal iff the result and all
     operands have one type; a GEMM of several weights stays.
     """
 
@@ -55,6 +56,8 @@ def _linear(
 def is_plain(op: FusedOp) -> bool:
     """Return whether the library computes a GEMM as it is."""
     segments = op.segments()
+    if op.groups is not None and not library_multiplies_groups(op.x, op.outputs[0]):
+        return False
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
         return False
     (segment,) = segments

@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.legality import library_multiplies_groups
 
 By: TypeAlias = Literal["kernels", "library"]
 """What computes the products: generated kernels, or the library of PyTorch."""
@@ -83,7 +84,8 @@ def _has_library_product(op: FusedOp) -> bool:
     kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}
     types = {_called_type(op, segment, 0).element_type for segment in op.segments()}
     is_single = len(op.inputs) == 1 and ResultKind.TILE_T not in kinds
-    return is_single and types == {element_type_of(op.x)}
+    fits = all(library_multiplies_groups(op.x, output) for output in op.outputs)
+    return is_single and fits and types == {element_type_of(op.x)}
 
 
 _ORDER = Refusal(
@@ -103,8 +105,8 @@ _WEIGHTS = Refusal(
 )
 
 _GROUPS = Refusal(
-    "the library gives products in the type of their operands",
-    "the epilogue stays in the GEMM: the library rounds the products of groups of rows",
+    "the library gives products in the type of their operands, of rows of whole 16 bytes",
+    "the epilogue stays in the GEMM: the library has no such product of groups of rows",
 )
 
 

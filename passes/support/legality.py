@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
+    element_bytes,
     element_type_of,
     format_shape,
     shape_of,
@@ -131,6 +132,12 @@ def check_gemm_types(
                 "use f32, or the reference target",
             )
     return None
+
+
+def library_multiplies_groups(x: SSAValue, result: SSAValue) -> bool:
+    """Whether PyTorch multiplies rows in groups by matrices: rows of whole 16 bytes."""
+    columns = [(shape_of(value)[-1], element_bytes(x.type)) for value in (x, result)]
+    return all(n != DYNAMIC_INDEX and n * size % 16 == 0 for n, size in columns)
 
 
 def static_columns(value: SSAValue) -> int | Refusal:
