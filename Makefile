@@ -13,7 +13,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check wheel clean
+.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check site wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -73,6 +73,9 @@ format: $(STAMP) ## Format the sources
 
 types: $(STAMP) ## Check types with pyright
 	$(BIN)/pyright
+
+site: $(STAMP) ## Build the documentation into build/site
+	$(BIN)/sphinx-build -c docs/site --fail-on-warning --keep-going -q . build/site
 
 check: lint types test ## Everything that a change has to pass
 

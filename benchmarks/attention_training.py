@@ -90,7 +90,7 @@ class Variant:
     attend: Callable[..., torch.Tensor]
     kernel: SDPBackend | None = None
     is_strict: bool = False
-    """Whether PyTorch is asked for deterministic algorithms."""
+    """True if PyTorch is asked for deterministic algorithms."""
 
     @contextmanager
     def chosen(self) -> Generator[None]:

@@ -180,7 +180,9 @@ class Found:
 
 
 def compilers(device: str, schedule: str | None = None) -> dict[str, Callable[[Any], Any]]:
-    """What makes the function of each variant; kernels of the CPU are the reference backend's."""
+    """Return what makes the function of each variant; kernels of the CPU are the reference
+    backend's.
+    """
     ours: dict[str, Any] = {"target": "reference"} if device == "cpu" else {}
     ours |= {} if schedule is None else {"schedule": schedule}
     return {
@@ -233,7 +235,7 @@ def print_found(section: str, found: Found, *, profile: bool) -> None:
 
 
 def facts(found: Mapping[str, Found]) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     return {
         "errors": {section: each.errors for section, each in found.items()},
         "peak_gib": {section: each.peak_gib for section, each in found.items()},

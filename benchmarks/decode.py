@@ -82,7 +82,7 @@ def schedule_pass(device: torch.device) -> SchedulePass:
 
 
 def schedules(problem: Problem, options: SchedulePass, more: int) -> dict[str, Ranked]:
-    """What the model takes under several conditions, by name; equal schedules once."""
+    """Return what the model takes under several conditions, by name; equal schedules once."""
 
     def best(rows: int | None = problem.rows, **space: Any) -> list[Ranked]:
         return rank(problem.op, replace(options.space(), **space), options.device, rows)[:1]
@@ -189,7 +189,7 @@ def print_variants(title: str, found: Mapping[str, tuple[Variants, Times]], rate
 
 
 def facts(found: Mapping[str, Mapping[str, tuple[Variants, Times]]]) -> dict[str, object]:
-    """What is written to the JSON file beside the errors."""
+    """Return what is written to the JSON file beside the errors."""
     return {
         "microseconds": {
             section: {name: times for name, (_, times) in gemms.items()}

@@ -63,7 +63,7 @@ torch_compile: Any = import_module("torch").compile  # has no complete types
 def candidates(
     case: Case, sizes: Sizes, tensors: Tensors, names: Sequence[str]
 ) -> dict[str, Candidate]:
-    """What can be had here, by name; says what cannot, and why."""
+    """Return what can be had here, by name; says what cannot, and why."""
     device, library = tensors["x"].device, Torch()
     found: dict[str, Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
     for name, tune in {CODA: False, CODA_TUNED: True}.items():

@@ -164,12 +164,12 @@ class FakeCuda:
 
     @property
     def launches(self) -> int:
-        """How many there were."""
+        """Return how many there were."""
         return ctypes.c_uint64.in_dll(self.library, "fake_launches").value
 
     @property
     def tensor_maps(self) -> int:
-        """How many were encoded."""
+        """Return how many were encoded."""
         return ctypes.c_int.in_dll(self.library, "fake_maps").value
 
     def fail(self, launches: int, error: int) -> None:
@@ -223,7 +223,7 @@ def _sizes(type: str, has_layouts: bool) -> list[int]:
 
 
 def is_possible() -> bool:
-    """Whether there is a C compiler, which Triton needs as well."""
+    """Return whether there is a C compiler, which Triton needs as well."""
     return any(map(shutil.which, ("gcc", "clang")))
 
 
@@ -277,7 +277,7 @@ def install(folder: Path) -> FakeCuda:
 
 
 def properties_of(device: object) -> SimpleNamespace:
-    """Of an H100, what programs ask for."""
+    """The facts of an H100 that programs ask for."""
     return SimpleNamespace(multi_processor_count=132)
 
 

@@ -123,7 +123,7 @@ class Parts:
 
 
 def measure(program: str, *, tune: bool) -> dict[str, Any]:
-    """What a new process takes for its first call, and a hash of the results."""
+    """Return what a new process takes for its first call, and a hash of the results."""
     import torch
 
     import_module("triton")

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 Candidate = Callable[[], object]
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Queued:
     count: int = 4
 
     def __call__(self) -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # or they would begin while the stream clears the cache
+        synchronize()  # or they would begin while the stream clears the cache
         result = None
         for _ in range(self.count):
             result = self.call()
@@ -55,9 +55,7 @@ def _do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
         return triton_bench(candidate, warmup=warmup, rep=rep, return_mode="median")
     times: list[float] = []
     while sum(times) < rep:
-        start = time.perf_counter()
-        candidate()
-        times.append(1000 * (time.perf_counter() - start))
+        times.append(1000 * timed(candidate)[1])
     return statistics.median(times)
 
 
@@ -86,6 +84,20 @@ def time_interleaved(
         name: Timing(statistics.median(times), min(times), max(times))
         for name, times in medians.items()
     }
+
+
+def synchronize() -> None:
+    """Wait for the GPU, where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def timed(call: Callable[[], ResultT]) -> tuple[ResultT, float]:
+    """The result of a call, and the seconds until the GPU has computed it."""
+    start = time.perf_counter()
+    result = call()
+    synchronize()
+    return result, time.perf_counter() - start
 
 
 def peak_memory(candidate: Candidate) -> float | None:
@@ -137,7 +149,7 @@ class Budget:
         self._longest = max(self._longest, time.monotonic() - start)
 
     def allows(self, what: str) -> bool:
-        """Whether there is time for another part; says so where there is not."""
+        """Return whether there is time for another part; says so where there is not."""
         spent = time.monotonic() - self._start
         if not self._longest or spent + self._longest <= self.seconds:
             return True

@@ -34,6 +34,7 @@ from typing import Any
 
 import fake_cuda
 import torch
+from launches import record_on_gpu
 from llama_layer import PROGRAM, ROWS, LayerShape, Tensors, make_inputs, pack, torch_layer
 from rich.console import Console
 from rich.table import Table
@@ -78,16 +79,6 @@ def _batch(call: Call) -> list[int]:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return times
-
-
-def count_kernels(call: Call) -> int | None:
-    """How many kernels run on the GPU in a call; None where the profiler sees none."""
-    profiler: Any = import_module("torch.profiler")
-    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
-        call()
-        torch.cuda.synchronize()
-    on_gpu = (event for event in profile.events() if event.device_type.name == "CUDA")
-    return sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_gpu) or None
 
 
 @contextmanager
@@ -157,7 +148,7 @@ class Layer:
         return microseconds(lambda: self.function(**copies.pop()), batches)
 
     def _without_launches(self) -> dict[str, object]:
-        """What makes `run` launch nothing, without descriptors."""
+        """Return what makes `run` launch nothing, without descriptors."""
         module: dict[str, Any] = self.generated.__dict__
         if self.kind == "direct":
             return {name: nothing for name in module if name.startswith("launch_")}
@@ -257,7 +248,7 @@ def measure(
 def compare_calls(calls: Mapping[str, Call], batches: int) -> dict[str, dict[str, float | None]]:
     """Microseconds of each call in turn, and what that is for each of its kernels."""
     times = microseconds_of(calls, batches)
-    counts = {name: count_kernels(call) for name, call in calls.items()}
+    counts = {name: len(record_on_gpu(call)) or None for name, call in calls.items()}
     return {
         name: {"call": taken, "kernels": count, "kernel": None if count is None else taken / count}
         for name, taken, count in zip(calls, times.values(), counts.values(), strict=True)

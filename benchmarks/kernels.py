@@ -152,7 +152,7 @@ Maker = Callable[[str | None], tuple[Program, dict[str, float]]]
 
 
 def makers(shape: LayerShape, inputs: Tensors, parts: Sequence[str]) -> dict[str, Maker]:
-    """What makes the program of each part under a schedule."""
+    """Return what makes the program of each part under a schedule."""
     found: dict[str, Maker] = {}
     if FORWARD in parts:
         found[FORWARD] = lambda schedule: forward_program(shape, inputs, schedule)
@@ -263,7 +263,7 @@ def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
 def facts(
     found: Mapping[str, Mapping[str, Found]], errors: Mapping[str, object]
 ) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     programs = {
         f"{section}, {text}" if text else section: program
         for section, programs in found.items()

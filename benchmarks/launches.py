@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from harness import timed
 from torch.profiler import ProfilerActivity, profile
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -91,7 +92,7 @@ def _watched(module: Any, kernels: Sequence[str]) -> Generator[list[Recorded]]:
 
 
 def kernel_counts(calls: Sequence[Call], device: torch.device) -> list[int]:
-    """How many kernels each call launches; on the CPU each is one."""
+    """Return how many kernels each call launches; on the CPU each is one."""
     for call in calls:
         call()
     if device.type != "cuda":
@@ -111,7 +112,7 @@ def sequence_us(
     """
     rotated = [cycle(calls) for calls in sequences]
     if device.type != "cuda":
-        return [_clocked_us(next(calls)) for calls in rotated]
+        return [1e6 * timed(next(calls))[1] for calls in rotated]
     recorded = iter(
         record_on_gpu(lambda: [next(calls)() for _ in range(repeats) for calls in rotated])
     )
@@ -123,19 +124,13 @@ def sequence_us(
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
-def _clocked_us(call: Call) -> float:
-    start = perf_counter()
-    call()
-    return 1e6 * (perf_counter() - start)
-
-
 def queued_us(call: Call, device: torch.device, count: int = 20) -> float:
     """Microseconds from one call to the next, where the host is ahead of the device: kernels, and
     what lies between them.
     """
     call()
     if device.type != "cuda":
-        return _clocked_us(call)
+        return 1e6 * timed(call)[1]
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     cuda: Any = torch.cuda
@@ -197,7 +192,9 @@ class Program:
         ]
 
     def bytes_of(self, op: Operation) -> int:
-        """What an operator moves at least: partial sums count where their number is known."""
+        """Return what an operator moves at least: partial sums count where their number is
+        known.
+        """
         func = op.parent_op()
         assert isinstance(func, FuncOp), "operators stand in the function"
         traffic = SymbolicShapes(func).traffic(op)

@@ -38,6 +38,7 @@ from harness import (
     reset_compilers,
     seed,
     time_interleaved,
+    timed,
     timings_data,
 )
 from layer_errors import check, exact_gradients, gradient_errors
@@ -46,7 +47,6 @@ from layer_variants import (
     UNASKED,
     VARIANTS,
     Variant,
-    first_seconds,
     make_variants,
 )
 from llama_layer import (
@@ -95,7 +95,7 @@ class Comparison:
         results: dict[str, Sequence[torch.Tensor]] = {}
         seconds = found.first_call_s.setdefault("forward", {})
         for name, variant in self.variants.items():
-            first = first_seconds(lambda v=variant: v.finish(v.forward()))
+            _, first = timed(lambda v=variant: v.finish(v.forward()))
             seconds[name] = variant.compile_s + first
             results[name] = variant.forward()
         found.errors["results"] = check(results, self.inputs)
@@ -125,13 +125,13 @@ class Comparison:
     def _steps(
         self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
     ) -> dict[str, Candidate]:
-        """What runs forward and backward of each variant, whose gradients are compared."""
+        """Return what runs forward and backward of each variant, whose gradients are compared."""
         steps: dict[str, Candidate] = {}
         seconds = found.first_call_s.setdefault("forward + backward", {})
         errors = found.errors.setdefault("gradients", {})
         for name, variant in self.trained.items():
             seeds = variant.seeds(upstream)
-            seconds[name] = first_seconds(lambda v=variant, s=seeds: v.finish(v.step(s)))
+            _, seconds[name] = timed(lambda v=variant, s=seeds: v.finish(v.step(s)))
             errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
             seeds = variant.seeds(upstream)
             steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
@@ -172,7 +172,7 @@ def print_measurement(section: str, shape: LayerShape, found: Measurement) -> No
 
 
 def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     timings = {
         f"{part}, {size}": timings
         for size, found in measured.items()

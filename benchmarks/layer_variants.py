@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from harness import Candidate, Queued, peak_memory
+from harness import Candidate, Queued, peak_memory, timed
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
 
@@ -40,13 +39,13 @@ class Variant:
     layer: Layer | None = None
     """What PyTorch's autograd differentiates, where one forward can have several backwards."""
     overwrites: bool = False
-    """Whether a step changes the gradients that it is given."""
+    """True if a step changes the gradients that it is given."""
     compile_s: float = 0.0
     """Seconds spent on the forward before its first call."""
     xla: XlaLayer | None = None
     """What XLA runs, in a queue of its own."""
     is_trained: bool = True
-    """Whether it has gradients."""
+    """True if it has gradients."""
 
     def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Gradients of the results that a step may have for itself."""
@@ -166,9 +165,7 @@ def coda_variant(
         schedule=schedule,
         **options,
     )
-    start = time.perf_counter()
-    inference = compile()
-    seconds = time.perf_counter() - start
+    inference, seconds = timed(compile)
     trained: Callable[..., Sequence[torch.Tensor]] = (
         compile(training=True) if training else inference
     )
@@ -189,12 +186,3 @@ def _xla(inputs: Tensors) -> Variant:
     packed = pack(inputs)
     xla = XlaLayer(packed)
     return Variant(packed, xla.forward, xla.step, xla=xla)
-
-
-def first_seconds(call: Candidate) -> float:
-    """Seconds of a call that compiles."""
-    start = time.perf_counter()
-    call()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - start

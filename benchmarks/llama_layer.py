@@ -143,7 +143,7 @@ def backward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
 
 
 def forward_operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """What each GEMM of the forward multiplies: rows x K and N x K."""
+    """Return what each GEMM of the forward multiplies: rows x K and N x K."""
     hidden = packed["x0"].reshape(shape.rows, shape.d)
     wide = torch.randn(shape.rows, shape.f, device=hidden.device).to(hidden.dtype)
     names = ("wo", "w_gate_up", "w_down", "w_qkv")

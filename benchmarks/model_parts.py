@@ -97,7 +97,7 @@ class Part(ABC):
 
     @abstractmethod
     def exact(self) -> Tensors:
-        """What a step should give, when the model has become one in float64."""
+        """Return what a step should give, when the model has become one in float64."""
 
 
 class Prefill(Part):

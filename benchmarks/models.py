@@ -36,10 +36,10 @@ from harness import (
     reset_compilers,
     seed,
     time_interleaved,
+    timed,
     timings_data,
 )
 from launches import copy_rate
-from layer_variants import first_seconds
 from liger_model import LigerModel
 from model_parts import MODELS, PARTS, Decode, Part, Tensors, in_float64, make_model
 from rich.console import Console
@@ -117,7 +117,7 @@ def measure(part: Part, names: Sequence[str], rounds: int) -> Found:
         except ImportError as error:
             print(f"without {name}: {error}")
             continue
-        found.first_call_s[name] = first_seconds(step)
+        _, found.first_call_s[name] = timed(step)
         step()  # CUDA graphs are captured in the second call
         found.results[name] = {key: value.clone() for key, value in step().items()}
         found.peak_gib[name] = peak_memory(step)
@@ -180,7 +180,7 @@ def run_model(
 
 
 def facts(found: Mapping[str, Found]) -> dict[str, object]:
-    """What is written to the JSON file."""
+    """Return what is written to the JSON file."""
     return {
         "errors": {section: each.errors for section, each in found.items()},
         "first_call_s": {section: each.first_call_s for section, each in found.items()},

@@ -69,7 +69,7 @@ def _variants(timings: Mapping[str, Mapping[str, float]]) -> list[Bar]:
 
 
 def _kernels(kernels: Mapping[str, Mapping[str, float]]) -> list[Bar]:
-    """Of each kernel its times beside that of cuBLAS, which is the unit."""
+    """Draw the times of each kernel beside that of cuBLAS, which is the unit."""
     bars: list[Bar] = []
     for kernel, times in kernels.items():
         unit = times["cuBLAS"]

@@ -19,11 +19,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from time import perf_counter
 from typing import Literal
 
 import torch
-from harness import Candidate, print_errors, print_timings, time_interleaved, write_json
+from harness import Candidate, print_errors, print_timings, time_interleaved, timed, write_json
 from layer_errors import check
 from llama_layer import (
     PROGRAM,
@@ -43,11 +42,11 @@ from coda_ir.cache.decision import Decision, Tried, table
 from coda_ir.cache.folder import cached_files
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.float64 import relative_error
-from coda_ir.tuning import BUDGET_S
+from coda_ir.tuning.context import BUDGET_S
 
 
 def results() -> list[TunedEntry]:
-    """What is stored, the oldest first."""
+    """Return what is stored, the oldest first."""
     entries = [read(file.path) for file in cached_files() if file.is_tuning]
     return sorted(entries, key=lambda entry: entry.created)
 
@@ -101,12 +100,14 @@ def first_call(
     shape: LayerShape, inputs: Tensors, tune: bool | float | Literal["stored"]
 ) -> tuple[coda_ir.CompiledFunction, float]:
     """The layer, and the seconds that compiling and calling it took."""
-    start = perf_counter()
-    function = coda_ir.compile(PROGRAM, constants=shape.constants, device="cuda", tune=tune)
-    with torch.no_grad():
-        function(**inputs)
-    torch.cuda.synchronize()
-    return function, perf_counter() - start
+
+    def compile_and_call() -> coda_ir.CompiledFunction:
+        function = coda_ir.compile(PROGRAM, constants=shape.constants, device="cuda", tune=tune)
+        with torch.no_grad():
+            function(**inputs)
+        return function
+
+    return timed(compile_and_call)
 
 
 def measure(shape: LayerShape, budget: float, path: Path | None) -> None:
@@ -145,14 +146,15 @@ def measure_training(shape: LayerShape, budget: float, path: Path | None) -> Non
     found: dict[str, Sequence[torch.Tensor]] = {}
     options: dict[str, bool | float] = {"coda": False, "coda, tuned": budget}
     for name, tune in options.items():
-        start = perf_counter()
-        function = coda_ir.compile(
-            PROGRAM, constants=shape.constants, device="cuda", training=True, tune=tune
-        )
-        step = training_step(function, inputs, wanted)
-        candidates[name], found[name] = step, step()
-        torch.cuda.synchronize()
-        seconds[name] = perf_counter() - start
+
+        def first_step(tune: bool | float = tune) -> tuple[Candidate, Sequence[torch.Tensor]]:
+            function = coda_ir.compile(
+                PROGRAM, constants=shape.constants, device="cuda", training=True, tune=tune
+            )
+            step = training_step(function, inputs, wanted)
+            return step, step()
+
+        (candidates[name], found[name]), seconds[name] = timed(first_step)
         print(f"first step, {name}: {seconds[name]:.2f} s")
     entries = results()
     print_rankings(entries)

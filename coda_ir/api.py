@@ -261,7 +261,9 @@ def compile(
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
-    """How to tune, if at all. Raises CodaError for what is no target, or cannot be tuned for."""
+    """Return how to tune, if at all. Raises CodaError for what is no target, or cannot be tuned
+    for.
+    """
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
     tuning = TuningOptions.of(tune)

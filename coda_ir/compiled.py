@@ -34,10 +34,10 @@ FOLDED_WEIGHT = "gemm.scale_weight"
 
 
 class CompiledFunction(NotCopied):
-    """A function ready to be called with `torch.Tensor`s, by position or by name.
+    """A compiled function, called with tensors by position or by name.
 
-    Gives a tensor, or a tuple where the function has several results. Each call checks the
-    tensors and raises an `ArgumentError` (a CodaError) where one does not fit. Tensors may be
+    It returns a tensor, or a tuple if the function has several results. Each call checks the
+    tensors and raises an `ArgumentError` (a CodaError) if one does not fit. Tensors may be
     strided. A call in which a symbol is 0 launches nothing.
     """
 
@@ -163,12 +163,12 @@ class CompiledFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the passes fused, what they refused, and why."""
+        """Return what the passes fused, what they refused, and why."""
         return self.executable.info.remarks
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
-        """Of a derived program, what was decided while it was derived."""
+        """The remarks of deriving the program, where it is a derived one."""
         return self.executable.info.origin_remarks
 
     @property
@@ -183,7 +183,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """How many operators of each name the scheduled function has, epilogues included."""
+        """Return how many operators of each name the scheduled function has, epilogues included."""
         return self.executable.info.operators
 
     @property
@@ -195,12 +195,12 @@ class CompiledFunction(NotCopied):
 
     @property
     def folds_weights(self) -> bool:
-        """Whether calls read copies of weights into which others were folded."""
+        """True if calls read copies of weights into which others were folded."""
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
-        """What each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled and
-        compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
+        """Return what each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled
+        and compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
 
         Raises CodaError for an unknown architecture, and where a kernel does not compile.
         """

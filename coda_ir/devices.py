@@ -41,7 +41,7 @@ _chosen_here: list[str] = []
 
 
 def interpreter_is_asked_for() -> bool:
-    """Whether the user wants Triton to interpret."""
+    """Return whether the user wants Triton to interpret."""
     is_set = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
     return is_set and "TRITON_INTERPRET" not in _chosen_here
 
@@ -92,7 +92,7 @@ def _silence_interpreter() -> None:
 
 
 def _is_interpreting() -> bool:
-    """Whether triton's own library functions were made for the interpreter."""
+    """Return whether triton's own library functions were made for the interpreter."""
     library = import_module("triton.language.standard")
     return type(library.sigmoid).__name__ == "InterpretedFunction"
 

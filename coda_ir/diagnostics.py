@@ -55,12 +55,16 @@ class Diagnostic:
 
 
 def excerpt(place: SourceRange, source_text: str) -> list[str]:
-    """The line of `place` and the carets under it; of a very long line, what is around `place`."""
+    """The line of `place` and the carets under it; of a very long line, the part around `place`.
+
+    Carets under indentation move to the first character: PyTorch only knows lines.
+    """
     lines = source_text.split("\n")
     if not 1 <= place.line <= len(lines):
         return []
     line = lines[place.line - 1].rstrip("\r")
-    start = min(place.column - 1, len(line))
+    indentation = len(line) - len(line.lstrip(" \t"))
+    start = min(max(place.column - 1, indentation), len(line))
     stop = min(max(place.end_column - 1, start + 1), max(len(line), start + 1))
     if len(line) > MAX_WIDTH:
         line, start, stop = _window(line, start, stop)

@@ -148,7 +148,7 @@ class CompiledModel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the passes fused, what they refused, and why."""
+        """Return what the passes fused, what they refused, and why."""
         return self.function.remarks
 
     @property

@@ -6,7 +6,7 @@ xDSL is imported where it is used: a program of the cache needs none of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coda_ir.diagnostics import CodaError
@@ -14,6 +14,7 @@ from coda_ir.diagnostics import CodaError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.ir import SSAValue
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
@@ -47,8 +48,17 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
     return functions[entry]
 
 
+def returned_values(func: FuncOp) -> Sequence[SSAValue]:
+    """The operands of the terminator of a function."""
+    from xdsl.dialects.func import ReturnOp
+
+    terminator = func.body.block.last_op
+    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
+    return terminator.operands
+
+
 def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
-    """How many operators of each name a function has, those in regions included."""
+    """Return how many operators of each name a function has, those in regions included."""
     return Counter(op.name for op in find_entry(module, function).walk())
 
 

@@ -144,7 +144,8 @@ class Lowering:
         return module
 
     def artifact(self, function: str | None = None) -> Artifact:
-        """What is emitted for a function, or for the only one: from the cache, or lowered now.
+        """Return what is emitted for a function, or for the only one: from the cache, or lowered
+        now.
 
         Raises CodaError where there is no such function, and for what cannot be emitted.
         """
@@ -177,7 +178,7 @@ class Lowering:
         return artifact
 
     def _is_final(self) -> bool:
-        """Whether there is nothing more to measure for the schedules."""
+        """Return whether there is nothing more to measure for the schedules."""
         if self.options.tuning is None:
             return True
         from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr

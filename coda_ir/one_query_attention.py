@@ -43,11 +43,11 @@ class OneQueryAttention:
     mask_dims: Dims
     """Of the mask, four of them; 1 where it is the same for all."""
     has_columns: bool = False
-    """Whether heads lie side by side in columns: k and v are B x S x G·E, and q is B x 1 x H·E."""
+    """True if heads lie side by side in columns: k and v are B x S x G·E, and q is B x 1 x H·E."""
 
     @staticmethod
     def of(op: Operation, shapes: SymbolicShapes) -> OneQueryAttention | None:
-        """What `op` computes; None where it is something else, or more than this describes.
+        """Return what `op` computes; None where it is something else, or more than this describes.
 
         What a function promises about its bits beyond the default is PyTorch's to keep.
         """

@@ -53,7 +53,9 @@ class TuningOptions:
 
     @staticmethod
     def of(tune: bool | float | str) -> TuningOptions | None:
-        """What the argument `tune` of `coda_ir.compile` means. Raises CodaError for other texts."""
+        """Return what the argument `tune` of `coda_ir.compile` means. Raises CodaError for other
+        texts.
+        """
         if tune is False:
             return None
         if isinstance(tune, str):

@@ -267,5 +267,5 @@ def missed_places(function: str, operators: Collection[str]) -> set[LocationAttr
 
 
 def is_collecting_remarks() -> bool:
-    """Whether anything becomes of remarks that are emitted here."""
+    """Return whether anything becomes of remarks that are emitted here."""
     return bool(_collectors.get())

@@ -33,6 +33,7 @@ from coda_ir.dialects.coda import (
     ReshapeOp,
     RMSNormOp,
     RopeOp,
+    SelectiveScanOp,
     ShiftOp,
     SliceOp,
     SoftmaxOp,
@@ -62,6 +63,7 @@ from coda_ir.dialects.torch import (
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
     CallOp,
+    LinearScanOp,
     VjpOp,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -238,7 +240,7 @@ def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Of derivatives and attention; other calls state the dimensions of their results."""
+    """The results of derivatives and attention; other calls state their dimensions."""
     assert isinstance(op, CallOp)
     if op.callee.data == CONVOLUTION_GRAD:
         _, x, weight = operands
@@ -418,6 +420,8 @@ RULES: dict[type, Rule] = {
     SoftmaxOp: _like_first,
     RopeOp: _like_first,
     AttentionOp: _attention,
+    SelectiveScanOp: _like_first,
+    LinearScanOp: _like_first,
     LinearOp: _linear,
     MatmulOp: _linear,
     GroupedLinearMap: _grouped_linear,

@@ -40,7 +40,7 @@ VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, ShiftOp, BroadcastOp, BarrierOp)
 
 
 def is_view(owner: object) -> bool:
-    """Whether the results of an operator may share the memory of its first operand."""
+    """Return whether the results of an operator may share the memory of its first operand."""
     is_call_with_view = isinstance(owner, CallOp) and owner.view is not None and owner.inputs
     return isinstance(owner, VIEW_OPS) or bool(is_call_with_view)
 
@@ -66,7 +66,7 @@ def overwritten(value: SSAValue) -> SSAValue | None:
 
 
 def is_shifted_where_read(op: ShiftOp) -> bool:
-    """Whether only pointwise kernels read the result, which load the rows of the operand."""
+    """Return whether only pointwise kernels read the result, which load the rows of the operand."""
     return shape_of(op.result)[-1] != DYNAMIC_INDEX and all(
         isinstance(use.operation, MapOp) and _is_tile(use.operation, op.result)
         for use in op.result.uses
@@ -74,8 +74,8 @@ def is_shifted_where_read(op: ShiftOp) -> bool:
 
 
 def _is_tile(op: MapOp, value: SSAValue) -> bool:
-    """Whether `op` reads `value` by tile ports alone, over a domain that states its columns, and
-    stores nothing in its place.
+    """Return whether `op` reads `value` by tile ports alone, over a domain that states its columns,
+    and stores nothing in its place.
     """
     segment, columns = op.segment(), shape_of(value)[-1:]
     kinds = {port.kind for port in segment.ports if port.value is value}
@@ -103,7 +103,7 @@ def placement(value: SSAValue) -> tuple[ConcatOp, int] | None:
 
 
 def is_filled_in_place(joined: ConcatOp) -> bool:
-    """Whether kernels store all parts of a concatenation of rows where they belong.
+    """Return whether kernels store all parts of a concatenation of rows where they belong.
 
     Each part is the result of a kernel without another use, of a size that is known.
     """
@@ -133,7 +133,7 @@ def storage_root(value: SSAValue) -> SSAValue:
 
 
 def is_donated(argument: BlockArgument) -> bool:
-    """Whether the caller of a function gives up the memory of an argument."""
+    """Return whether the caller of a function gives up the memory of an argument."""
     func = argument.owner.parent_op()
     if not isinstance(func, FuncOp) or func.arg_attrs is None:
         return False
@@ -141,8 +141,8 @@ def is_donated(argument: BlockArgument) -> bool:
 
 
 def may_be_overwritten(value: SSAValue) -> bool:
-    """Whether nobody else needs the memory of `value`, whose only use stores a result there: that
-    of a kernel's result, or of a donated argument, without other views.
+    """Return whether nobody else needs the memory of `value`, whose only use stores a result there:
+    that of a kernel's result, or of a donated argument, without other views.
     """
     while is_view(value.owner):
         assert isinstance(value.owner, Operation)

@@ -22,5 +22,5 @@ def parse_sizes(text: str | None) -> dict[str, int]:
 
 
 def format_sizes(sizes: Mapping[str, int]) -> str:
-    """What `parse_sizes` reads."""
+    """Return what `parse_sizes` reads."""
     return ",".join(f"{symbol}={size}" for symbol, size in sorted(sizes.items()))

@@ -108,7 +108,9 @@ class SymbolicShapes:
         return self._dims[value]
 
     def are_declared(self, dims: Dims) -> bool:
-        """Whether the symbols of `dims` are those of arguments, which mean the same in any walk."""
+        """Return whether the symbols of `dims` are those of arguments, which mean the same in any
+        walk.
+        """
         symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
         return symbols <= self._taken
 

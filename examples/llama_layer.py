@@ -94,7 +94,7 @@ def kernel_table(layer: CompiledFunction) -> Table:
 
 
 def fused_table(layer: CompiledFunction) -> Table:
-    """What became of the operators of each line of the program."""
+    """Return what became of the operators of each line of the program."""
     text = LAYER.read_text().splitlines()
     steps: dict[int, dict[str, None]] = {}
     for remark in layer.remarks:

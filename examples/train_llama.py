@@ -205,7 +205,7 @@ def train(options: argparse.Namespace, console: Console) -> dict[str, Trainer]:
 
 
 def differences(trainers: dict[str, Trainer]) -> dict[str, list[float]]:
-    """What the losses of the others are above those of eager, step by step."""
+    """Return what the losses of the others are above those of eager, step by step."""
     eager = trainers["eager"].losses
     return {
         name: [loss - exact for loss, exact in zip(t.losses, eager, strict=True)]

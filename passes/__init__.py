@@ -27,6 +27,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-linear": "RaiseLinearPass",
         "raise-rms-norm": "RaiseRMSNormPass",
         "raise-rope": "RaiseRopePass",
+        "raise-selective-scan": "RaiseSelectiveScanPass",
     },
     "block": {
         "canonicalize": "CanonicalizePass",
@@ -48,6 +49,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "defer-rms-norm": "DeferRMSNormPass",
         "move-scales": "MoveScalesPass",
         "place-column-scale": "PlaceColumnScalePass",
+        "split-group-norm": "SplitGroupNormPass",
     },
     "fusion": {
         "convert-attention-grad-to-gemm": "ConvertAttentionGradToGemmPass",

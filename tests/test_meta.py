@@ -37,7 +37,7 @@ def relative(path: Path) -> str:
 
 
 def failing(check: Callable[[Path], object], paths: Iterable[Path]) -> dict[str, object]:
-    """What `check` finds, by the files in which it finds something."""
+    """Return what `check` finds, by the files in which it finds something."""
     return {relative(path): found for path in paths if (found := check(path))}
 
 
@@ -124,7 +124,7 @@ EXPECTED = re.compile(r"(?://|#).*\bexpected-(?:error|warning|note|remark)")
 
 
 def golden_faults(text: str) -> list[str]:
-    """What makes a golden test nothing."""
+    """Return what makes a golden test nothing."""
     runs = re.sub(r"\\\n\s*(//|#)?\s*RUN:", " ", "\n".join(text.splitlines()))
     commands = RUN.findall(runs)
     faults: list[str] = []
@@ -214,7 +214,7 @@ class TestGoldens:
 
 
 def defines_main(path: Path) -> bool:
-    """Whether a script has `main` and calls it when it is run, not when it is imported."""
+    """Return whether a script has `main` and calls it when it is run, not when it is imported."""
     tree = ast.parse(path.read_text())
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     guarded = any(
@@ -324,3 +324,40 @@ class TestDocuments:
     def test_ci_runs_the_test_command_of_the_readme(self):
         assert "make test" in (ROOT / ".ci" / "run").read_text()
         assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def unnamed(path: Path) -> list[str]:
+    """The places of docstrings that begin with a question instead of a verb or a noun.
+
+    Emitted modules contain the functions of `runtime`, whose text is what goldens show.
+    """
+    definitions = (
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return [
+        f"{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
+        for node in definitions
+        if (text := ast.get_docstring(node)) and text.split(maxsplit=1)[0] in _questions(node)
+    ]
+
+
+def _questions(node: ast.AST) -> tuple[str, ...]:
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    returns = ast.unparse(node.returns) if is_function and node.returns else "None"
+    is_plain = returns != "None" and "Iterator" not in returns and "Generator" not in returns
+    return ("Whether", "What", "How", "Of") if is_plain else ("Whether",)
+
+
+class TestDocstrings:
+    def test_they_begin_with_a_verb_or_a_noun(self):
+        files = python_files(*SOURCE_FOLDERS)
+        runtime = ROOT / "backends" / "triton" / "runtime"
+        assert failing(unnamed, (path for path in files if path.parent != runtime)) == {}
+
+    @pytest.mark.parametrize("text", ["Whether it is even.", "What it is.", "How many there are."])
+    def test_the_check_can_fail(self, text: str, tmp_path: Path):
+        path = tmp_path / "module.py"
+        path.write_text(f'def f(x) -> int:\n    """{text}"""\n')
+        assert unnamed(path) == [f"1: {text}"]

@@ -25,7 +25,7 @@ class MarkedBlock(NamedTuple):
 
 PAGES = {page: (ROOT / page).read_text() for page in ("README.md", "docs/tour.md")}
 BLOCKS = [MarkedBlock(*match) for text in PAGES.values() for match in MARKED_BLOCK.findall(text)]
-PICTURES = re.findall(r'<!-- picture: (.*?) -->\n<img src="(.*?)"', PAGES["README.md"])
+PICTURES = re.findall(r"<!-- picture: (.*?) -->\n!\[.*?\]\((.*?)\)", PAGES["README.md"])
 
 
 def run_coda_opt(command: str) -> subprocess.CompletedProcess[str]:

@@ -71,7 +71,7 @@ class Fusion:
         )
 
     def reads_argument(self, kernel: int, index: int) -> bool:
-        """Whether a kernel reads argument `index` of the function."""
+        """Return whether a kernel reads argument `index` of the function."""
         argument = self.fused.args[index]
         return any(
             argument in (operand, *_viewed(operand)) for operand in self.kernels[kernel].operands
@@ -79,7 +79,8 @@ class Fusion:
 
 
 def analyze_fusion(module: ModuleOp, func: FuncOp) -> Fusion:
-    """What the pipeline `coda-to-gemm` makes of one function of a module, which stays as it is.
+    """Return what the pipeline `coda-to-gemm` makes of one function of a module, which stays as it
+    is.
 
     Each operator gets a number as its location; the passes carry locations to what they build.
     """

@@ -17,12 +17,12 @@ from coda_ir.backends.graphviz.values import (
     draw_argument,
     draw_return,
     operator_label,
-    returned_values,
     short_name,
     tooltip,
 )
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name
 from coda_ir.dialects.gemm import AttentionSumOp, FinalizeOp, FusedOp, MapOp
+from coda_ir.functions import returned_values
 
 Part = tuple[int, int | None]
 """Number of an operator and of one of its kernels (None where it has none)."""
@@ -175,7 +175,7 @@ class FusionDrawing:
 
 
 def is_library_call(op: Operation) -> bool:
-    """Whether an operator of the block level is left."""
+    """Return whether an operator of the block level is left."""
     return not isinstance(op, (FusedOp, MapOp, FinalizeOp, AttentionSumOp, *PREPARED))
 
 

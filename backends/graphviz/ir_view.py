@@ -17,7 +17,6 @@ from coda_ir.backends.graphviz.values import (
     draw_argument,
     draw_return,
     operator_label,
-    returned_values,
     tooltip,
 )
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
@@ -32,6 +31,7 @@ from coda_ir.dialects.gemm import (
     ScaleWeightOp,
     Segment,
 )
+from coda_ir.functions import returned_values
 from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
 from coda_ir.remarks import Remark, collect_remarks
 
@@ -202,7 +202,7 @@ class FunctionDrawing:
 
 
 def _has_node(op: ConstantOp) -> bool:
-    """Whether a constant is used by something whose label does not show it."""
+    """Return whether a constant is used by something whose label does not show it."""
     return any(isinstance(use.operation, (ReturnOp, *GEMM_LEVEL)) for use in op.result.uses)
 
 

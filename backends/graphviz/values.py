@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.backends.graphviz import theme
@@ -76,12 +76,6 @@ def draw_argument(box: Box, values: Values, argument: SSAValue) -> str:
         tooltip=place_of(argument.owner) if isinstance(argument.owner, Operation) else "argument",
         **style,
     )
-
-
-def returned_values(func: FuncOp) -> Sequence[SSAValue]:
-    terminator = func.body.block.last_op
-    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
-    return terminator.operands
 
 
 def draw_return(box: Box, values: Values, index: int, value: SSAValue) -> str:

@@ -5,7 +5,6 @@ statement of the mathematics over speed.
 """
 
 from coda_ir.backends.reference.interpreter import (
-    Programs,
     Trace,
     call_on_device,
     run_boxed,
@@ -17,7 +16,6 @@ from coda_ir.backends.reference.numerics import Precision
 
 __all__ = [
     "Precision",
-    "Programs",
     "Trace",
     "call_on_device",
     "run_boxed",

@@ -175,7 +175,7 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
 
 
 def _logsumexp(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """Of each row, with its sink; inf of one without any key, whose weights are 0 then."""
+    """The logsumexp of each row with its sink; inf without any key: the weights are 0 then."""
     unseen = (scores == -torch.inf).all(-1, keepdim=True)
     lse = torch.logsumexp(scores, -1, keepdim=True)
     if sinks is not None:

@@ -39,7 +39,7 @@ def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> 
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
-    """What the epilogue of `sums`, which are alike in shape, stores."""
+    """Return what the epilogue of `sums`, which are alike in shape, stores."""
     segment, (*rows, columns) = op.segment(), sums[0].shape
     frame = Frame(tuple(rows), columns, pair_columns(segment.pairing, columns))
     accumulators = [x for total in sums for x in frame.gather(total.reshape(prod(rows), columns))]

@@ -5,6 +5,7 @@ returns the results before they are rounded to their stated types.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import isnan, sqrt
 
 import torch
@@ -64,7 +65,11 @@ ACTIVATIONS: dict[str, Function] = {
 }
 
 _ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
-    **{op: _overload(op.ATEN) for op in coda.ELEMENTWISE_OPS if op.ATEN is not None},
+    **{
+        op: partial(_overload(op.ATEN), **op.ATEN_OPTIONS)
+        for op in coda.ELEMENTWISE_OPS
+        if op.ATEN is not None
+    },
     coda.Relu2Op: _relu2,
 }
 
@@ -157,7 +162,7 @@ def grouped(op: coda.GroupedLinearMap, operands: Tensors, numerics: Numerics) ->
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
-    """Of the last dimension, which is kept as 1."""
+    """The mean over the last dimension, which is kept as 1."""
     return numerics.rounded_once(lambda x: x.mean(-1, keepdim=True), x)
 
 

@@ -24,7 +24,7 @@ def fused_attention(
     *,
     scale: float | None = None,
 ) -> list[torch.Tensor]:
-    """What attention gives, and the logsumexp of the scores: inf without any key."""
+    """Return what attention gives, and the logsumexp of the scores: inf without any key."""
     assert dropout == 0.0
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
     unseen = (scores == -torch.inf).all(-1)

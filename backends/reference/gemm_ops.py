@@ -68,7 +68,7 @@ class Tiling(NamedTuple):
     rows: int
     columns: Sequence[Cut]
     is_ordered: bool = False
-    """Whether the sum of a tile is the tree of a stated order."""
+    """True if the sum of a tile is the tree of a stated order."""
 
 
 def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:

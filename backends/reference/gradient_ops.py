@@ -22,7 +22,7 @@ aten = torch.ops.aten
 
 
 def _gelu_grad(x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    """Of the formula of the forward: `aten.gelu_backward` on CPUs makes twice the error."""
+    """Differentiate the formula of the forward: `aten.gelu_backward` on CPUs errs twice as much."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         (dx,) = torch.autograd.grad(gelu_of(leaf), leaf, dy)

@@ -21,6 +21,7 @@ from coda_ir.backends.reference.numerics import (
     Precision,
     place,
 )
+from coda_ir.backends.reference.scan import SCAN_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
@@ -55,7 +56,13 @@ LAYOUT = (TransposeOp, SliceOp, ShiftOp, ConcatOp)
 
 Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]
 
-HANDLERS: Handlers = {**BLOCK_HANDLERS, **GRADIENT_HANDLERS, **GEMM_HANDLERS, **ATTENTION_HANDLERS}
+HANDLERS: Handlers = {
+    **BLOCK_HANDLERS,
+    **SCAN_HANDLERS,
+    **GRADIENT_HANDLERS,
+    **GEMM_HANDLERS,
+    **ATTENTION_HANDLERS,
+}
 
 
 def run_function(
@@ -330,7 +337,7 @@ def _dead_values(ops: Iterable[Operation]) -> Mapping[Operation, Sequence[SSAVal
 
 
 def _uses_symbols(op: Operation) -> bool:
-    """Whether `op` needs the values of symbols: as arguments, or for several extents."""
+    """Return whether `op` needs the values of symbols: as arguments, or for several extents."""
     several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
     return several or isinstance(op, TorchCallOp | VjpOp)
 

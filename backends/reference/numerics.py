@@ -47,7 +47,7 @@ class Numerics:
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
         device: torch.device | None = None,
     ) -> "Numerics":
-        """Of an operator on values of `types`: float32, or float64 where a value states it."""
+        """The numerics of an operator on `types`: float32, or float64 where one states it."""
         if precision == "float64":
             return Numerics(True, torch.float64, mode)
         wide = any(stated_dtype(type) == torch.float64 for type in types)

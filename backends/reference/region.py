@@ -5,6 +5,7 @@ Values keep the shape that they need, (M, N), (M, 1), (1, N) or (), and broadcas
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -74,6 +75,11 @@ def identity_of(kind: Combiner) -> float:
     return 0.0 if kind == Combiner.ADD else -torch.inf
 
 
+def _fused(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """a · b + c, which is rounded once."""
+    return (a.double() * b.double() + c.double()).to(c.dtype)
+
+
 _FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
     arith.AddfOp: torch.add,
     arith.SubfOp: torch.sub,
@@ -87,6 +93,8 @@ _FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
     arith.AddiOp: torch.add,
     arith.SubiOp: torch.sub,
     arith.MuliOp: torch.mul,
+    arith.FloorDivSIOp: partial(torch.div, rounding_mode="floor"),
+    arith.RemSIOp: torch.fmod,
     arith.AndIOp: torch.bitwise_and,
     arith.OrIOp: torch.bitwise_or,
     arith.XOrIOp: torch.bitwise_xor,
@@ -110,6 +118,7 @@ _FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
     math.SinOp: torch.sin,
     math.CosOp: torch.cos,
     math.PowFOp: torch.pow,
+    math.FmaOp: _fused,
 }
 """Operators that are one function of PyTorch."""
 
@@ -198,8 +207,6 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
             return _compare_floats(op, *operands)
         case arith.CmpiOp():
             return _compare_integers(op, *operands)
-        case math.FmaOp():
-            return operands[0] * operands[1] + operands[2]
         case ColumnOp():
             return torch.arange(domain.columns)[None, :]
         case CheckedIndexOp():

@@ -26,9 +26,9 @@ from coda_ir.remarks import format_location
 class _SumEmitter(SegmentEmitter):
     """The epilogue of sums that are there already, for the columns of one head."""
 
-    def emit_sums(self, sums: list[str], head: str) -> list[str]:
-        """The statements for `sums`, tensors of the columns of `head`."""
-        self.tile = self.program_tile = head
+    def emit_sums(self, sums: list[str]) -> list[str]:
+        """The statements for `sums`, tensors of the columns of a head."""
+        self.tile = self.program_tile = "head"
         self._set_columns(self.columns.lanes)
         self._emit_tile([part for total in sums for part in self._accumulators_of(total)])
         return self.lines
@@ -245,5 +245,5 @@ class _Kernel:
             "# Rows past the end repeat the last one, so that loads need no mask.",
             f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
             "tile_m = batch * blocks + block",
-            *emitter.emit_sums(self._names(), "head"),
+            *emitter.emit_sums(self._names()),
         ]

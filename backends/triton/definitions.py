@@ -55,7 +55,7 @@ def read_definitions(*files: str) -> dict[str, Definition]:
 
 
 def _standard_modules(tree: ast.Module) -> frozenset[str]:
-    """What a file imports, but for PyTorch and Triton, which every emitted module has."""
+    """Return what a file imports, but for PyTorch and Triton, which every emitted module has."""
     imports = [node for node in tree.body if isinstance(node, ast.Import)]
     names = {alias.name for node in imports for alias in node.names if alias.asname is None}
     return frozenset(names - {"torch", "triton"})

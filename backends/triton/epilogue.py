@@ -69,7 +69,7 @@ class RegionEmitter:
 
 
 def stored_values(segment: Segment) -> list[SSAValue]:
-    """What the region yields, without roundings to the types that stores round to."""
+    """Return what the region yields, without roundings to the types that stores round to."""
     return [
         _before_rounding(value, type.element_type)
         for index, (_, type) in enumerate(segment.results)

@@ -38,7 +38,7 @@ class Expression:
 
     @property
     def is_atom(self) -> bool:
-        """Whether it can be repeated without computing it again."""
+        """True if it can be repeated without computing it again."""
         return self.is_literal or self.text.isidentifier()
 
     def inside(self, strength: int) -> str:
@@ -285,6 +285,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.addi": _infix("+", SUM),
     "arith.subi": _infix("-", SUM),
     "arith.muli": _infix("*", PRODUCT),
+    "arith.floordivsi": _function("floor_quotient", helper=True),
     "arith.remsi": _infix("%", PRODUCT),
     "arith.andi": _infix("&", AND),
     "arith.ori": _infix("|", OR),
@@ -309,7 +310,7 @@ EXPRESSIONS: dict[str, Writer] = {
     "math.exp": _function("tl.exp"),
     "math.exp2": _function("tl.exp2"),
     "math.floor": _function("tl.floor"),
-    "math.fma": _function("tl.fma"),
+    "math.fma": _function("multiply_add", helper=True),
     "math.expm1": _function("expm1", helper=True),
     "math.log": _function("tl.log"),
     "math.log1p": _function("log1p", helper=True),

@@ -70,7 +70,7 @@ def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int
 
 
 def tile_condition(start: int, end: int, tiles: int) -> str:
-    """Whether `tile_n` is from `start` to `end`, given that it is below `tiles`."""
+    """Return whether `tile_n` is from `start` to `end`, given that it is below `tiles`."""
     if start == 0:
         return f"tile_n < {end}"
     if end == tiles:
@@ -79,7 +79,7 @@ def tile_condition(start: int, end: int, tiles: int) -> str:
 
 
 def segment_features(segment: Segment) -> list[str]:
-    """What the epilogue of a segment does, in the order in which it does it."""
+    """Return what the epilogue of a segment does, in the order in which it does it."""
     return [
         *_port_features(segment),
         *_group_features(segment),
@@ -105,7 +105,7 @@ def describe_segment(segment: Segment) -> str:
 
 
 def _port_features(segment: Segment) -> list[str]:
-    """What the ports are for, in the order of their first uses."""
+    """Return what the ports are for, in the order of their first uses."""
     position = {op: index for index, op in enumerate(segment.block.ops)}
     tiles = [
         arg
@@ -173,7 +173,7 @@ def _is_by_column(port: Port) -> bool:
 
 
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
-    """How a tile of a pointwise kernel meets another one."""
+    """Return how a tile of a pointwise kernel meets another one."""
     others = [tile for tile in tiles if tile not in port]
     met_by = {name for arg in port for name, value in _meetings(arg) if depend_on([value], others)}
     names = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
@@ -229,7 +229,7 @@ def _is_negated_cubic(exp: Operation) -> bool:
 
 
 def _sigmoid_numerator(exp: Operation) -> Operation | None:
-    """What is divided by 1 + exp(-a): a constant of a sigmoid, `a` itself of a SiLU."""
+    """Return what is divided by 1 + exp(-a): a constant of a sigmoid, `a` itself of a SiLU."""
     if not isinstance(exp.operands[0].owner, arith.NegfOp):
         return None
     for use in exp.results[0].uses:

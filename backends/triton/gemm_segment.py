@@ -66,11 +66,11 @@ class SegmentEmitter:
     names: LocalNames
     helpers: set[str]
     is_ordered: bool = False
-    """Whether sums have a stated order, which `tl.sum` has not."""
+    """True if sums have a stated order, which `tl.sum` has not."""
     split: SplitK | None = None
     """How several programs share K; None where one has all of it."""
     is_dependent: bool = False
-    """Whether the next kernel may begin when the main loop is done."""
+    """True if the next kernel may begin when the main loop is done."""
     partials: dict[Port, str] = field(default_factory=dict[Port, str])
     """The names of partials that are loaded already."""
 
@@ -416,7 +416,7 @@ class SegmentEmitter:
         return f"{reduction}({value}, {axis})"
 
     def _combiner(self, index: int) -> Combiner:
-        """How the elements of a partial are combined."""
+        """Return how the elements of a partial are combined."""
         combiner = self.segment.results[index].port.combiner
         assert isinstance(combiner, CombinerAttr)
         return combiner.data

@@ -48,7 +48,7 @@ class HostValue:
 
     @property
     def places(self) -> list[Place]:
-        """What the expression needs of a launch, in order."""
+        """Return what the expression needs of a launch, in order."""
         return [piece for piece in self.pieces if isinstance(piece, Place)]
 
     def member(self, text: str) -> HostValue:

@@ -67,9 +67,9 @@ class EmittedKernel:
     asserts: bool = False
     """True where it ends the program with an error where an index is wrong."""
     fp_fusion: bool = True
-    """Whether a product and a sum may become one operation that rounds once."""
+    """True if a product and a sum may become one operation that rounds once."""
     runs_without_rows: bool = False
-    """Whether there is something to store where the first input has no rows: sums of nothing."""
+    """True if there is something to store where the first input has no rows: sums of nothing."""
     imports: frozenset[str] = field(default=frozenset())
     """Import statements that the kernel or the *host* code of its launch needs."""
     constants: frozenset[str] = field(default=frozenset())
@@ -77,7 +77,7 @@ class EmittedKernel:
     host_helpers: frozenset[str] = field(default=frozenset())
     """Functions of `runtime/launches.py` that the grid calls."""
     is_dependent: bool = False
-    """Whether it waits for the kernels before, so that its launch may overlap with them."""
+    """True if it waits for the kernels before, so that its launch may overlap with them."""
     shared_tiles: SharedTiles | None = None
     """None where one program computes a tile."""
     language: Literal["triton", "gluon"] = "triton"

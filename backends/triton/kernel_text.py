@@ -18,7 +18,7 @@ from coda_ir.backends.triton.kernel import (
     with_final_names,
 )
 from coda_ir.backends.triton.syntax import without_unused
-from coda_ir.dialects.coda.shapes import FLOAT8_TYPES, is_float
+from coda_ir.dialects.coda.shapes import FLOAT8_TYPES, is_float, stores_floats
 
 NARROW_FLOATS = (BFloat16Type, Float16Type, *FLOAT8_TYPES)
 
@@ -28,7 +28,7 @@ NEGATIVE_INFINITY = 'float("-inf")'
 
 def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") -> str:
     """An expression that loads elements of `type` and extends floats to float32."""
-    guard = f", mask={mask}, other={other if is_float(type) else '0'}" if mask else ""
+    guard = f", mask={mask}, other={other if stores_floats(type) else '0'}" if mask else ""
     loaded = f"tl.load({pointer}{guard})"
     return f"{loaded}.to(tl.float32)" if isinstance(type, NARROW_FLOATS) else loaded
 
@@ -46,7 +46,7 @@ def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgu
 
 
 def is_specialized(argument: KernelArgument) -> bool:
-    """Whether Triton compiles a kernel anew for some values of a number: strides."""
+    """Return whether Triton compiles a kernel anew for some values of a number: strides."""
     return argument.type == "i32" and argument.name.startswith("stride")
 
 

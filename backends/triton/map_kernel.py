@@ -59,10 +59,12 @@ class MapSegment(DomainSegment):
 
     order: OrderAttr | None = None
     is_flat: bool = False
-    """Whether the domain is taken as one column of M * N elements, since N is dynamic."""
+    """True if the domain is taken as one column of M * N elements, since N is dynamic."""
 
     def reads_places(self) -> bool:
-        """Whether a port is indexed by the row or the column of an element of a flat domain."""
+        """Return whether a port is indexed by the row or the column of an element of a flat
+        domain.
+        """
         return self.is_flat and any(kind not in _ELEMENTS for kind, _ in self.ports)
 
 
@@ -172,7 +174,9 @@ def _adds_up_samples(segment: Segment) -> bool:
 
 
 def _adds_up_rows(segment: MapSegment) -> bool:
-    """Whether there are sums of columns, over all rows and in an order of the backend's choice."""
+    """Return whether there are sums of columns, over all rows and in an order of the backend's
+    choice.
+    """
     if _adds_up_samples(segment):
         return False
     combiners = {
@@ -189,7 +193,7 @@ class _MapEmitter(SegmentEmitter):
 
     tiling: MapTiling = field(kw_only=True)
     is_flat: bool = False
-    """Whether ports are indexed by the row and the column of an element, M * N of which are rows
+    """True if ports are indexed by the row and the column of an element, M * N of which are rows
     of the kernel."""
 
     def _emit_main_loop(self) -> list[str]:

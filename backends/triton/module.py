@@ -8,7 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.backends.triton.definitions import render
@@ -24,7 +24,7 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.functions import find_entry
+from coda_ir.functions import find_entry, returned_values
 from coda_ir.remarks import format_location, source_position
 from coda_ir.symbolic_shapes import Dims, declared_dims
 
@@ -60,7 +60,7 @@ def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bo
 def emit_program(
     module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False
 ) -> EmittedProgram:
-    """What `emit_module` gives, and the kernels as data."""
+    """Return what `emit_module` gives, and the kernels as data."""
     func = find_entry(module, entry)
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
@@ -94,11 +94,9 @@ class _Signature:
             f"{name}: {_describe(argument, host.dims(argument))}"
             for name, argument in zip(host.arguments.parameters, func.args, strict=True)
         ]
-        terminator = func.body.block.last_op
-        assert isinstance(terminator, ReturnOp), "a function ends in func.return"
         declared = [declared_dims(entry) for entry in func.res_attrs or ()]
         results: list[str] = []
-        for index, value in enumerate(terminator.operands):
+        for index, value in enumerate(returned_values(func)):
             dims = declared[index] if index < len(declared) else None
             results.append(_describe(value, dims or host.dims(value)))
         return _Signature(parameters, results)

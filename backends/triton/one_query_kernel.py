@@ -53,7 +53,7 @@ class _Tiling:
     columns: int
     element_bytes: int
     has_columns: bool
-    """Whether heads lie side by side: keys are as far apart as the columns of all heads."""
+    """True if heads lie side by side: keys are as far apart as the columns of all heads."""
 
     @staticmethod
     def of(op: OneQueryAttention) -> _Tiling:
@@ -94,7 +94,7 @@ class _Tiling:
 
     @property
     def distance(self) -> str:
-        """How far keys are from the first one, in the kernel."""
+        """Return how far keys are from the first one, in the kernel."""
         is_short = self.keys is not None and self.keys * self.pitch < 2**31
         return f"key[:, None]{'' if is_short else '.to(tl.int64)'} * {self.pitch}"
 

@@ -37,7 +37,7 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp, positions_in
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
 from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
 from coda_ir.dialects.gemm.tiling import known_tiles
@@ -79,7 +79,7 @@ class ArgumentList:
     domain: SSAValue | None = None
     """An operand or a result with the row dimensions of the tile; None where it has one."""
     has_positions: bool = False
-    """Whether positions are computed, and not loaded."""
+    """True if positions are computed, and not loaded."""
     _by_value: dict[tuple[str, HostValue], str] = field(
         default_factory=dict[tuple[str, HostValue], str]
     )
@@ -118,17 +118,17 @@ class ArgumentList:
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
         return self.add(hint, type, self.place(value))
 
-    def table_rows(self, value: SSAValue, default: str) -> str:
+    def table_rows(self, value: SSAValue) -> str:
         """The number of rows of a table: a literal, or a parameter where it is dynamic."""
         leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
         if self.computed(value) is not None:
             return self.add("positions", "i32", self._rows_in_domain(leading))
-        return self.add(f"{value.name_hint or default}_rows", "i32", self.flattened_rows(value))
+        return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
 
     def computed(self, value: SSAValue) -> PositionsOp | None:
-        """What computes the elements of an operand that no tensor has."""
+        """Return what computes the elements of an operand that no tensor has."""
         return positions_in(value) if self.has_positions else None
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
@@ -139,7 +139,7 @@ class ArgumentList:
         first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
         return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
 
-    def table_repeats(self, value: SSAValue, default: str) -> str:
+    def table_repeats(self, value: SSAValue) -> str:
         """The number of consecutive rows that take the same row of a table: a literal, or a
         parameter where it is dynamic.
         """
@@ -147,7 +147,7 @@ class ArgumentList:
         if self.domain is None or not behind:
             return "1"
         first = max(0, len(shape_of(self.domain)) - 1 - behind)
-        return self._product_of_rows(first, f"{value.name_hint or default}_repeats")
+        return self._product_of_rows(first, f"{value.name_hint or 'table'}_repeats")
 
     def sample_rows(self, samples: int) -> str:
         """The rows of each sample, where the first `samples` dimensions are those of the samples:
@@ -358,14 +358,16 @@ def _load_shifted(
     position = f"{ROWS.name} % {positions}"
     is_inside = f"{position} >= {by}" if by > 0 else f"{position} < {positions} - {-by}"
     row = f"({ROWS.name} - {by})" if by > 0 else f"({ROWS.name} + {-by})"
+    zero = "0.0" if stores_floats(element_type_of(value)) else "0"
     return (
         f"tl.load({pointer} + {row}[:, None] * {pitch} + {column}, "
-        f"mask=({is_inside})[:, None], other=0)"
+        f"mask=({is_inside})[:, None], other={zero})"
     )
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
-    """How the partials of a port combine, how many a row has, and the power of two that holds them.
+    """Return how the partials of a port combine, how many a row has, and the power of two that
+    holds them.
 
     Raises CodaError where their number is not known.
     """
@@ -405,10 +407,10 @@ def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str 
     """The rows of a table for the rows of the tile; None where it has one row for all."""
     if arguments.has_all_rows(table):
         return rows.name
-    height = arguments.table_rows(table, "table")
+    height = arguments.table_rows(table)
     if height == "1":
         return None
-    repeats = arguments.table_repeats(table, "table")
+    repeats = arguments.table_repeats(table)
     numbers = rows.numbers if repeats == "1" else f"{rows.numbers} // {repeats}"
     return f"({numbers} % {height}).to(tl.int64)"
 
@@ -466,7 +468,7 @@ def mask_of(columns: ColumnIndex) -> str:
 
 
 Extent = tuple[bool, bool]
-"""Whether a value of a region varies by row, by column."""
+"""Two facts: a value of a region varies by row, and by column."""
 
 
 def port_extent(port: Port) -> Extent:
@@ -487,7 +489,7 @@ def port_extent(port: Port) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """How every value of a region varies, given that of the region's arguments."""
+    """Return how every value of a region varies, given that of the region's arguments."""
     extents = dict(arguments)
     for op in block.ops:
         if op.results:

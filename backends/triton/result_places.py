@@ -40,7 +40,7 @@ class Groups(NamedTuple):
 
 
 def is_in_range(columns: ColumnRange, wanted: str) -> str:
-    """Whether the range has column `wanted` of the segment."""
+    """Return whether the range has column `wanted` of the segment."""
     return f"({wanted} >= {columns.offset}) & ({wanted} < {columns.offset + columns.extent})"
 
 

@@ -155,10 +155,10 @@ class RowKernelText:
         self.lines.append(f"{name} = tl.full({shape}, {identity}, tl.float32)")
         self.sweep(loads, [*prepare, update])
 
-    def store_elements(self, name: str, value: str, type: Attribute) -> str:
-        """The statement that stores a block of an output; `value` is a name."""
+    def store_elements(self, value: str, type: Attribute) -> str:
+        """The statement that stores a block of the output; `value` is a name."""
         value = rounded(value, type, self.helpers)
-        return f"tl.store({name}_ptr + first + column, {value}, mask=inside)"
+        return f"tl.store(out_ptr + first + column, {value}, mask=inside)"
 
     def store_column(self, name: str, value: str, type: Attribute) -> None:
         """Store one element per row; `value` is a name."""

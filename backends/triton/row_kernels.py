@@ -100,7 +100,7 @@ def _scaled(normalized: str, parameters: Sequence[Load]) -> str:
 
 
 def _store_y(text: RowKernelText, result: SSAValue) -> str:
-    return text.store_elements("out", "y", element_type_of(result))
+    return text.store_elements("y", element_type_of(result))
 
 
 def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:

@@ -19,7 +19,7 @@ class TritonTarget(Target):
     entry: str | None = None
     """The function to emit; may be left out where there is only one."""
     direct_launch: bool = False
-    """Whether launches go past Triton's Python (see `host/launches.py`)."""
+    """True if launches go past Triton's Python (see `host/launches.py`)."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         source = emit_module(module, self.entry, direct_launch=self.direct_launch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from harness import peak_memory, reset_compilers, seed, time_interleaved
+from harness import peak_memory, reset_compilers, seed, synchronize, time_interleaved, timed
 
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda
@@ -73,10 +72,7 @@ def measure(
     for name in variants:
         candidate = partial(step, compilers[name](model), model, inputs)
         try:
-            start = time.perf_counter()
-            candidate()
-            _synchronize()
-            record.first_call_s[name] = time.perf_counter() - start
+            _, record.first_call_s[name] = timed(candidate)
             results[name] = {key: value.clone() for key, value in candidate().items()}
             steps[name] = candidate
         except Exception as error:
@@ -93,7 +89,7 @@ def measure(
             # Zeros that a compiler gives for unused parameters are no gradients in eager PyTorch.
             both = found.keys() & exact.keys()
             record.errors[name] = max(relative_error(found[key], exact[key]) for key in both)
-        _synchronize()
+        synchronize()
     return record
 
 
@@ -165,8 +161,3 @@ def _in_type(
         for name, x in inputs.items()
     }
     return {name: x.detach() for name, x in step(wide, wide, given).items()}
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

@@ -198,7 +198,7 @@ FLEET: tuple[Member, ...] = (
     _decoder("mixtral"),
     _decoder("qwen3_moe", num_experts=32, num_experts_per_tok=4),
     _decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
-    _decoder("mamba"),
+    _decoder("mamba", use_associative_scan=True),
     _decoder("mamba2"),
     _encoder("bert"),
     _encoder("roberta"),

@@ -56,8 +56,8 @@ of a few units in the last place of float32 differ by more than a quarter.
 def is_as_exact(
     errors: Sequence[float], eager_errors: Sequence[float], results: Sequence[torch.Tensor]
 ) -> bool:
-    """Whether each error is at most 1.25 x eager's, or FLOOR; for a result of few elements plus
-    one eps of its own type.
+    """Return whether each error is at most 1.25 x eager's, or FLOOR; for a result of few elements
+    plus one eps of its own type.
     """
     return all(
         error <= max(1.25 * eager_error + _chance(result), _least(result))

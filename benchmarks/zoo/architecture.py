@@ -36,7 +36,7 @@ class Example:
         return Example(self.model, self.inputs, first)
 
     def dynamic_shapes(self) -> dict[str, Any]:
-        """What `torch.export` takes: the dynamic dimensions of each input."""
+        """Return what `torch.export` takes: the dynamic dimensions of each input."""
         auto: Any = torch.export.Dim.DYNAMIC
         return {
             name: dict.fromkeys(self.dynamic[name], auto) if name in self.dynamic else None

@@ -178,7 +178,7 @@ def _active(block: Block) -> set[SSAValue]:
 
 
 def _near_products(block: Block) -> tuple[set[Operation], set[Operation]]:
-    """What comes after a product of activations, and what before one, with only elementwise
+    """Return what comes after a product of activations, and what before one, with only elementwise
     operators and layout between: in both sets is what attention does to its scores.
     """
     ops = list(block.ops)

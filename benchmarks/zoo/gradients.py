@@ -75,7 +75,7 @@ class GradientAccuracy:
 
     @property
     def ok(self) -> bool:
-        """Whether every error is at most `LIMIT` x eager's."""
+        """True if every error is at most `LIMIT` x eager's."""
         return max(self.ratios.values()) <= LIMIT
 
 

@@ -43,7 +43,7 @@ class Accuracy:
 
     @property
     def needs_allowance(self) -> bool:
-        """Whether one is above 1.25 x eager's."""
+        """True if one is above 1.25 x eager's."""
         return max(self.block_ratio, self.gemm_ratio, self.triton_ratio or 0.0) > 1.25
 
 

@@ -3,7 +3,6 @@
 Nothing imports more than it needs from here: finding a program does not import the passes.
 """
 
-from coda_ir.cache.folder import cache_directory, size_limit
 from coda_ir.cache.modules import load_source
 
-__all__ = ["cache_directory", "load_source", "size_limit"]
+__all__ = ["load_source"]

@@ -52,12 +52,12 @@ class Artifact:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was fused, what was refused, and why."""
+        """Return what was fused, what was refused, and why."""
         return _decoded(self.remark_data)
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
-        """Of a derived program, what was decided while it was derived."""
+        """The remarks of deriving the program, where it is a derived one."""
         return _decoded(self.origin_remark_data)
 
     def to_data(self) -> dict[str, Any]:

@@ -70,11 +70,11 @@ class Decision:
     tried: tuple[Tried, ...]
     """The first is the model's choice."""
     is_complete: bool
-    """Whether every candidate was tried before the budget was spent."""
+    """True if every candidate was tried before the budget was spent."""
 
     @property
     def gain(self) -> float:
-        """How many times faster than the model's choice."""
+        """Return how many times faster than the model's choice."""
         return self.model_us / self.measured_us
 
     @property

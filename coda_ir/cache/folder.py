@@ -120,12 +120,12 @@ class CachedFile:
 
     @property
     def is_tuning(self) -> bool:
-        """Whether it is a result of tuning."""
+        """True if it is a result of tuning."""
         return self.path.parent.name == TUNING and self.path.suffix == PROGRAM_SUFFIX
 
     @property
     def is_temporary(self) -> bool:
-        """Whether another process is writing it, or has died while it did."""
+        """True if another process is writing it, or has died while it did."""
         return self.path.name.endswith(TEMPORARY)
 
 
@@ -206,7 +206,7 @@ def _bytes(files: Sequence[CachedFile]) -> int:
 
 
 def _remove(path: Path) -> bool:
-    """Whether the file is gone; another process may have removed it."""
+    """Return whether the file is gone; another process may have removed it."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

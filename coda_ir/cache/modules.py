@@ -63,7 +63,9 @@ class _Loader(SourceFileLoader):
         return self._data if path == self.path else super().get_data(os.fsdecode(path))
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        """What Python compares with its byte code: the time says when the file was last used."""
+        """Return what Python compares with its byte code: the time says when the file was last
+        used.
+        """
         if path != self.path:
             return super().path_stats(path)
         return {"mtime": 0, "size": len(self._data)}

@@ -39,7 +39,9 @@ class Origin:
         return self.files[path]
 
     def adopt(self, files: Mapping[str, str]) -> bool:
-        """Whether `files` are what the imported files are now; they are not read again then."""
+        """Return whether `files` are what the imported files are now; they are not read again
+        then.
+        """
         for path, text in files.items():
             try:
                 if read_source(path) != text:

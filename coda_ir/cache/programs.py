@@ -132,7 +132,9 @@ def load(key: str) -> Entry | None:
 
 
 def read_header(path: Path) -> Header | None:
-    """What an entry says about itself, without reading the rest; None where it is damaged."""
+    """Return what an entry says about itself, without reading the rest; None where it is
+    damaged.
+    """
     try:
         with path.open("rb") as file:
             magic = file.readline(len(MAGIC) + 80)

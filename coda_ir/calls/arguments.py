@@ -208,13 +208,13 @@ PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it 
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether the class of a tensor is not one of PyTorch's tracing or parallelism."""
+    """Return whether the class of a tensor is not one of PyTorch's tracing or parallelism."""
     return tensor.__torch_dispatch__ is PLAIN_DISPATCH
 
 
 def _has_elements(tensor: torch.Tensor) -> bool:
-    """Whether the elements of a tensor are in memory. Those of the transforms of torch.func are
-    not, and have no address.
+    """Return whether the elements of a tensor are in memory. Those of the transforms of torch.func
+    are not, and have no address.
     """
     if tensor.device.type == "meta" or tensor.numel() == 0:
         return True

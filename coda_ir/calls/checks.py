@@ -15,7 +15,7 @@ import torch
 from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec
 
 Check = Callable[..., bool]
-"""Whether the arguments of a call, by position, fit."""
+"""A check that the arguments of a call, by position, fit."""
 
 
 class CallCheck:

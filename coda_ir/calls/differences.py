@@ -9,7 +9,7 @@ from coda_ir.pytree import pytree
 
 
 def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
-    """What a caller writes for leaf `index` of the arguments: `batch['x']`."""
+    """Return what a caller writes for leaf `index` of the arguments: `batch['x']`."""
     numbered = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
     path, _ = pytree.tree_flatten_with_path(numbered)[0][index]
     argument = path[1]

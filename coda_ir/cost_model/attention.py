@@ -58,7 +58,7 @@ _INTERPRETED = _Tile(32, 16, 4, 1)
 
 
 def attention_schedule(op: AttentionSumOp, device: Device, mainloop: str) -> ScheduleAttr:
-    """How `op` is computed. Raises CodaError where no tile fits into shared memory."""
+    """Return how `op` is computed. Raises CodaError where no tile fits into shared memory."""
     head_dim = op.head_dim.value.data
     is_tma = device.has_tma and mainloop != "pointer"
     for tile in _preferred(op, device, is_tma=is_tma):

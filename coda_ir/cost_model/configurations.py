@@ -59,7 +59,7 @@ class Space:
     rows_of_tiles: tuple[int, ...] = (128, 64, 32, 16)
     columns_of_tiles: tuple[int, ...] = (256, 192, 128, 64, 32, 16)
     all_warps: bool = False
-    """Whether each tile is considered with 4 and with 8 warps."""
+    """True if each tile is considered with 4 and with 8 warps."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
 
 
 def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Collection[int]:
-    """Of the pipeline: where tiles are small and few, more have to be on their way."""
+    """The stages to try: where tiles are small and few, more have to be on their way."""
     if space.stages:
         return space.stages
     if tile[0] <= SMALL_ROWS and device.stages > 2 and _has_few_rows(workload):
@@ -168,7 +168,7 @@ def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bo
 
 
 def _has_few_rows(workload: Workload) -> bool:
-    """Whether time may be the reading of weights."""
+    """Return whether time may be the reading of weights."""
     return workload.has_known_rows and workload.rows_of_group <= FEW_ROWS
 
 
@@ -232,7 +232,7 @@ def _most_epilogue_elements(op: FusedOp) -> int:
 
 
 def _is_heavy(segment: Segment) -> bool:
-    """Whether an epilogue holds pairs of columns until both are stored, or a whole group."""
+    """Return whether an epilogue holds pairs of columns until both are stored, or a whole group."""
     stores_pairs = segment.pairing is not None and any(
         result.port.kind.data == ResultKind.TILE for result in segment.results
     )

@@ -85,13 +85,13 @@ class Estimate:
 
     @cached_property
     def steps(self) -> int:
-        """Of the main loop of a program, all terms together."""
+        """The steps of a program's main loop, all terms together."""
         bk = self.configuration.schedule.block_k.data
         return sum(ceil(ceil(depth / bk) / self.splits) for depth in self.workload.depths)
 
     @cached_property
     def multiplying(self) -> float:
-        """Of one tile, at the rate that the main loop reaches."""
+        """Nanoseconds of the products of one tile, at the rate that the main loop reaches."""
         bm, bn, bk = self.configuration.schedule.tile
         device, is_f32 = self.device, self.workload.is_f32
         tflops = device.vector_tflops if is_f32 else device.matrix_tflops
@@ -103,7 +103,7 @@ class Estimate:
 
     @cached_property
     def loading(self) -> float:
-        """Of the operands of one tile, from the L2 cache."""
+        """Nanoseconds of loading the operands of one tile from the L2 cache."""
         return self.steps * self.configuration.stage_bytes / self.device.cache_bytes_per_ns
 
     @cached_property
@@ -148,8 +148,8 @@ class Estimate:
 
     @cached_property
     def meeting(self) -> float:
-        """What is left when the main loops are done: the last program of a tile sees that it is the
-        last, and loads the sums of all.
+        """Return what is left when the main loops are done: the last program of a tile sees that it
+        is the last, and loads the sums of all.
         """
         if self.splits == 1:
             return 0.0
@@ -157,7 +157,7 @@ class Estimate:
 
     @cached_property
     def per_program(self) -> float:
-        """What a program costs a processor.
+        """Return what a program costs a processor.
 
         Several programs at a time on a processor share its rates and count as one after the other:
         what they hide of one another is less than what their smaller tiles cost. Only tiles of few
@@ -173,7 +173,7 @@ class Estimate:
 
     @cached_property
     def memory(self) -> float:
-        """What memory takes at least, the sums of programs that share tiles included."""
+        """Return what memory takes at least, the sums of programs that share tiles included."""
         sums = 0 if self.splits == 1 else self.splits * self.workload.rows * self.workload.columns
         return (self.workload.bytes() + 8 * sums) / self.device.memory_gb_per_s
 
@@ -186,7 +186,7 @@ class Estimate:
 
     @cached_property
     def busy(self) -> float:
-        """What the programs take at least, on the processor that has most of them."""
+        """Return what the programs take at least, on the processor that has most of them."""
         return self.counted_waves * self.per_program
 
     @cached_property
@@ -197,7 +197,7 @@ class Estimate:
 
     @property
     def bound(self) -> str:
-        """What the time is spent on most."""
+        """Return what the time is spent on most."""
         if self.memory > self.busy:
             return "memory"
         parts = {

@@ -33,13 +33,13 @@ class MainLoop:
     piece_ns: float = 0.0
     """The same for each further box that the columns of a stage are loaded in."""
     overlaps_epilogue: bool = False
-    """Whether the epilogue of one tile runs under the multiplications of the next."""
+    """True if the epilogue of one tile runs under the multiplications of the next."""
     unaligned_ns: float = 0.0
     """Nanoseconds more for an element of a result whose rows are no multiples of 16 bytes."""
     half_word_ns: float = 0.0
     """Nanoseconds more where they are no multiples of 4 bytes either."""
     loads_ahead: bool = False
-    """Whether the first loads of a tile run under the tile before."""
+    """True if the first loads of a tile run under the tile before."""
     fallback: str | None = None
     """What is taken where this one cannot run an operator."""
     runs_on: Callable[[Device], bool] = lambda device: True

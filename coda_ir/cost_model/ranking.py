@@ -62,7 +62,7 @@ def _rank(
 
 
 def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | None) -> Ranked:
-    """What the model says about one schedule."""
+    """Return what the model says about one schedule."""
     space = Space(
         main_loops=(schedule.mainloop,),
         tile=schedule.tile,

@@ -103,7 +103,7 @@ class Workload:
         return self.used_groups * ceil(self.rows_of_group / block_m)
 
     def bytes(self) -> float:
-        """What has to come from memory and go there: operands, ports and results once."""
+        """Return what has to come from memory and go there: operands, ports and results once."""
         columns = self.columns * self.used_groups
         operands = (self.rows + columns) * self.depth * self.element_bytes
         return operands + self.rows * self.columns * self.epilogue_bytes

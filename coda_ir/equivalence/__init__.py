@@ -10,12 +10,11 @@ Both modules are run on the reference backend in float64, on random inputs of se
 kinds. `EquivalenceCheck` does so after every pass of a pipeline.
 """
 
-from coda_ir.equivalence.checker import Validator, check_equivalent, functions_of
+from coda_ir.equivalence.checker import check_equivalent
 from coda_ir.equivalence.comparison import Difference, find_difference
 from coda_ir.equivalence.counterexample import Counterexample
 from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.equivalence.instrumentation import EquivalenceCheck, NotEquivalentError
-from coda_ir.equivalence.mismatch import Mismatch
 
 __all__ = [
     "DRAWS",
@@ -23,10 +22,7 @@ __all__ = [
     "Difference",
     "Draw",
     "EquivalenceCheck",
-    "Mismatch",
     "NotEquivalentError",
-    "Validator",
     "check_equivalent",
     "find_difference",
-    "functions_of",
 ]

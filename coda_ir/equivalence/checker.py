@@ -1,4 +1,4 @@
-"""Whether two modules compute the same, function by function."""
+"""The check that two modules compute the same, function by function."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def is_same(before: FuncOp, after: FuncOp) -> bool:
-    """Whether two functions of modules are the same but for locations and the names of values."""
+    """Return whether two functions of modules are the same but for locations and the names of
+    values.
+    """
     blocks: dict[IRNode | SSAValue, IRNode | SSAValue] = {}
     if before.parent is not None and after.parent is not None:
         blocks[before.parent] = after.parent

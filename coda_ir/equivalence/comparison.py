@@ -1,4 +1,4 @@
-"""Whether two tensors agree up to the rounding of float64.
+"""The check that two tensors agree up to the rounding of float64.
 
 Two levels of the IR do the same sums in another order, so that results differ by a few units in
 the last place (2e-16) of the largest *terms* of a sum, not of the sum. An element may therefore

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.equivalence.comparison import Difference
 from coda_ir.equivalence.localization import Origin, defining_op
 from coda_ir.equivalence.mismatch import Mismatch
-from coda_ir.equivalence.samples import returned
+from coda_ir.functions import returned_values
 from coda_ir.remarks import format_location, source_position
 from coda_ir.signatures import signature_of
 from coda_ir.tensor_files import write_tensors
@@ -72,7 +72,7 @@ def describe_failure(
     """The counterexample for `before` with the names and places that it states."""
     name, location = None, None
     if mismatch.result is not None:
-        value = returned(before)[mismatch.result]
+        value = returned_values(before)[mismatch.result]
         name = _result_name(before, mismatch.result) or value.name_hint
         op = defining_op(value)
         location = None if op is None else op.location

@@ -23,7 +23,8 @@ from coda_ir.equivalence.checker import functions_of, is_private
 from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, elements
 from coda_ir.equivalence.emitted_run import EmittedFaultError, EmittedResults, run_emitted
 from coda_ir.equivalence.rounding import Rounding, describe_excess
-from coda_ir.equivalence.samples import ATTEMPTS, RUN_ERRORS, meaning, returned
+from coda_ir.equivalence.samples import ATTEMPTS, RUN_ERRORS, meaning
+from coda_ir.functions import returned_values
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
@@ -142,7 +143,7 @@ class _Emitted:
         """The name of a result, and of the kernel that stored it."""
         kernel = results.kernels[index]
         text = f"result {index} ({signature_of(self.func).results[index].name})"
-        op = returned(self.func)[index].owner
+        op = returned_values(self.func)[index].owner
         if isinstance(op, Operation) and source_position(op.location):
             text += f" at {format_location(op.location)}"
         return text if kernel is None else f"{text}, stored by kernel {kernel},"

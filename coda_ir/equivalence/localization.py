@@ -52,7 +52,7 @@ def _gives(
     replaced: Mapping[SSAValue, torch.Tensor],
     results: Sequence[torch.Tensor],
 ) -> bool:
-    """Whether `before` has `results` where the values of `replaced` are given."""
+    """Return whether `before` has `results` where the values of `replaced` are given."""
     try:
         found, _ = trace(before, arguments, replaced)
     except RUN_ERRORS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.reference import Trace, trace_function
@@ -21,6 +21,7 @@ from coda_ir.equivalence.draws import (
     draw_arguments,
     elements,
 )
+from coda_ir.functions import returned_values
 
 Tensors = Sequence[torch.Tensor]
 
@@ -91,7 +92,7 @@ def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
 def trace(
     func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
 ) -> tuple[list[torch.Tensor], Trace]:
-    """What `run` gives, and the intermediate values."""
+    """Return what `run` gives, and the intermediate values."""
     found = trace_function(func, arguments, replaced=replaced)
     return meaning(func, found), found
 
@@ -104,22 +105,15 @@ def meaning(func: FuncOp, found: Trace) -> list[torch.Tensor]:
     """
     return [
         _combined(value, tensor)
-        for value, tensor in zip(returned(func), found.results, strict=True)
+        for value, tensor in zip(returned_values(func), found.results, strict=True)
     ]
-
-
-def returned(func: FuncOp) -> Sequence[SSAValue]:
-    """The values that `func` returns."""
-    terminator = func.body.block.last_op
-    assert isinstance(terminator, ReturnOp), "a function ends in func.return"
-    return terminator.operands
 
 
 def _combined(value: SSAValue, tensor: torch.Tensor) -> torch.Tensor:
     op = value.owner
     if not isinstance(op, FusedOp | MapOp):
         return tensor
-    segments = op.segments() if isinstance(op, FusedOp) else [op.segment()]
+    segments = op.segments()
     for segment in segments:
         for (port, _), output in zip(segment.results, segment.outputs, strict=True):
             if output is value and isinstance(port.combiner, CombinerAttr):
@@ -139,7 +133,7 @@ def _combine(combiner: Combiner, partial: torch.Tensor, axis: int) -> torch.Tens
 
 
 def rounding_noise(func: FuncOp, arguments: Tensors, results: Tensors) -> list[torch.Tensor]:
-    """How far each row of the results moves when every float of the arguments moves by 2⁻⁴⁰.
+    """Return how far each row of the results moves when every float of the arguments moves by 2⁻⁴⁰.
 
     Rounding moves them by 2⁻⁵³ at each of a few hundred operations on the way: this is more than
     rounding explains and far less than any fault.

@@ -84,7 +84,9 @@ class Shrinker:
         return self._accept(self.failure.sizes, arguments)
 
     def _accept(self, sizes: Mapping[str, int], arguments: Sequence[torch.Tensor]) -> bool:
-        """Whether the failure persists on these inputs, which then take the place of the last."""
+        """Return whether the failure persists on these inputs, which then take the place of the
+        last.
+        """
         if self.runs >= self.most_runs:
             return False
         self.runs += 1
@@ -110,7 +112,9 @@ def shrink(
 def mismatch_on(
     before: FuncOp, after: FuncOp, arguments: Sequence[torch.Tensor]
 ) -> Mismatch | None:
-    """How the two functions differ; None where they agree, or where `before` does not run."""
+    """Return how the two functions differ; None where they agree, or where `before` does not
+    run.
+    """
     try:
         expected = run(before, arguments)
     except RUN_ERRORS:

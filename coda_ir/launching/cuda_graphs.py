@@ -42,7 +42,7 @@ class Recorder(Protocol):
     """Captures work on a GPU and repeats it; tests replace it on machines without one."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
-        """What repeats `run`, which has run before, and the tensors that it then writes.
+        """Return what repeats `run`, which has run before, and the tensors that it then writes.
 
         Recording changes nothing. Raises RuntimeError for work that cannot be captured.
         """
@@ -187,7 +187,7 @@ class CudaGraphs:
 
 
 def _is_capturing() -> bool:
-    """Whether something else captures, which then has to contain the kernels themselves."""
+    """Return whether something else captures, which then has to contain the kernels themselves."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 

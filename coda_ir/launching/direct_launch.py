@@ -1,4 +1,4 @@
-"""Whether programs launch their kernels without Triton's Python; see docs/launches.md."""
+"""The choice to launch kernels without Triton's Python; see docs/launches.md."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
 
 
 def direct_launch_is_on(architecture: str) -> bool:
-    """Whether programs for `architecture` are emitted with direct launches: what the environment
-    says, by default for NVIDIA GPUs with a Triton whose launchers are known.
+    """Return whether programs for `architecture` are emitted with direct launches: what the
+    environment says, by default for NVIDIA GPUs with a Triton whose launchers are known.
 
     Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
     """
@@ -32,8 +32,8 @@ def direct_launch_is_on(architecture: str) -> bool:
 
 
 def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
-    """What to say of a function whose kernels Triton has to launch: nothing where that was asked
-    for, or is so on all such devices.
+    """Return what to say of a function whose kernels Triton has to launch: nothing where that was
+    asked for, or is so on all such devices.
     """
     from coda_ir.remarks import Remark
 

@@ -148,7 +148,7 @@ class Analyses:
         return None
 
     def check_of(self, path: str) -> Check | None:
-        """What is known about a file that need not be open; None where it cannot be read."""
+        """Return what is known about a file that need not be open; None where it cannot be read."""
         document = self._documents.get(self.uri_of(path) or "")
         outcome = None if document is None else document.outcome
         if document is not None and outcome is not None and document.checked.is_set():

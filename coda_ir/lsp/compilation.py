@@ -79,7 +79,7 @@ class Compilation:
         return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
 
     def missed_at(self, place: Place) -> list[Remark]:
-        """What the passes refused to do with an operator of the source, each once."""
+        """Return what the passes refused to do with an operator of the source, each once."""
         missed = (remark for remark in self.remarks if remark.kind == "missed")
         return list({str(r): r for r in missed if r.position == place}.values())
 

@@ -49,7 +49,9 @@ _SNIPPETS = {
 
 
 def complete(check: Check, cursor: Cursor, *, snippets: bool) -> list[CompletionItem]:
-    """What can be written at the cursor. `snippets` says whether the editor has placeholders."""
+    """Return what can be written at the cursor. `snippets` says whether the editor has
+    placeholders.
+    """
     return list(_Completion(check, cursor, snippets).items())
 
 

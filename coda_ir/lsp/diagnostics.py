@@ -32,7 +32,9 @@ _PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): ")
 def diagnostics(
     document: Document, outcome: Outcome, shown: ShownRemarks, to_uri: Callable[[str], str]
 ) -> list[types.Diagnostic]:
-    """What is wrong with a file, and the remarks about it. `to_uri` gives the URI of a path."""
+    """Return what is wrong with a file, and the remarks about it. `to_uri` gives the URI of a
+    path.
+    """
     return list(_Conversion(document.source, outcome, to_uri).all(shown))
 
 

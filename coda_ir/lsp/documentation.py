@@ -7,7 +7,7 @@ from inspect import getdoc
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
 from coda_ir.frontends.coda_text.casts import ROUNDINGS
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, LOGICAL, SIGNS, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
@@ -35,7 +35,6 @@ INFIX = {
 _CLASSES: dict[str, type] = {
     **BINARY,
     **UNARY,
-    **LOGICAL,
     **dict.fromkeys((*COMPARISONS, *SIGNS), coda.CompareOp),
     "where": coda.WhereOp,
     "elu": coda.EluOp,
@@ -57,6 +56,7 @@ _CLASSES: dict[str, type] = {
     "cast": coda.CastOp,
     "rope": coda.RopeOp,
     "attention": coda.AttentionOp,
+    "selective_scan": coda.SelectiveScanOp,
     "cross_entropy": coda.CrossEntropyOp,
     "embedding": coda.EmbeddingOp,
     "finalize": gemm.FinalizeOp,
@@ -135,12 +135,12 @@ KEYWORDS = {
 
 
 def usage(name: str) -> str:
-    """How an operator is written, with its parameters."""
+    """Return how an operator is written, with its parameters."""
     return INFIX[name] if name in INFIX else SIGNATURES[name].text
 
 
 def description(name: str) -> str:
-    """What an operator computes, in Markdown."""
+    """Return what an operator computes, in Markdown."""
     if name in _TEXTS:
         return _TEXTS[name]
     return getdoc(_CLASSES[name]) or ""

@@ -40,7 +40,9 @@ class Hover(NamedTuple):
 
 
 def hover(check: Check, compilation: Compilation | None, line: int, column: int) -> Hover | None:
-    """What is known about a place of the file; None where there is nothing with a meaning."""
+    """Return what is known about a place of the file; None where there is nothing with a
+    meaning.
+    """
     node = check.symbols.import_at(line, column)
     if node is not None:
         return Hover(_import(check, node), node.path.span)
@@ -209,7 +211,7 @@ def _operator(check: Check, compilation: Compilation | None, use: OperatorUse) -
 
 
 def known(name: str) -> bool:
-    """Whether a name is an operator of the language, and not a mistake."""
+    """Return whether a name is an operator of the language, and not a mistake."""
     return name in INFIX or name in SIGNATURES
 
 

@@ -77,7 +77,7 @@ class SourceText:
         return len(text.encode(name, "surrogatepass")) // bytes_per_unit
 
     def _code_points(self, line: str, units: int) -> int:
-        """How many characters of `line` take `units`."""
+        """Return how many characters of `line` take `units`."""
         if self._coding is None or line.isascii():
             return min(units, len(line))
         count = 0

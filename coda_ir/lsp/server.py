@@ -39,7 +39,7 @@ class CodaLanguageServer(LanguageServer):
 
     @cached_property
     def analyses(self) -> Analyses:
-        """What is known about the open files."""
+        """Return what is known about the open files."""
         return Analyses(self.publish)
 
     @cached_property
@@ -107,7 +107,7 @@ class CodaLanguageServer(LanguageServer):
 
     @property
     def has_snippets(self) -> bool:
-        """Whether the editor understands placeholders in completions."""
+        """True if the editor understands placeholders in completions."""
         text_document = self.client_capabilities.text_document
         completion = text_document.completion if text_document else None
         item = completion.completion_item if completion else None

@@ -138,7 +138,7 @@ class _Reader:
 
 
 def _message(error: Exception) -> str:
-    """What an exception says, for a reader who does not know that it is one."""
+    """Return what an exception says, for a reader who does not know that it is one."""
     if isinstance(error, RecursionError):
         return "the text is nested too deeply"
     if isinstance(error, VerifyException):

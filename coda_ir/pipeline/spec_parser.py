@@ -176,7 +176,7 @@ class _Parser:
         return options
 
     def parse_values(self, are_texts: bool) -> tuple[OptionValue, ...]:
-        """What follows the name of an option: `= value, value`, or nothing."""
+        """Return what follows the name of an option: `= value, value`, or nothing."""
         values: list[OptionValue] = []
         while self.token.text == ("," if values else "="):
             self.advance()
@@ -234,19 +234,21 @@ def option_types(pass_class: type[ModulePass]) -> dict[str, object]:
 
 
 def _takes_text(type: object) -> bool:
-    """Whether an option of this type is a text, also where what is given looks like a number."""
+    """Return whether an option of this type is a text, also where what is given looks like a
+    number.
+    """
     return {*(get_args(type) or (type,))} - {NoneType} == {str}
 
 
 def _fits(values: tuple[OptionValue, ...], type: Any) -> bool:
-    """Whether xDSL makes a value of this type of what is given."""
+    """Return whether xDSL makes a value of this type of what is given."""
     if not values:
         return NoneType in get_args(type) or isa(values, type)
     return isa(values, type) or (len(values) == 1 and isa(values[0], type))
 
 
 def _expected(type: object) -> str:
-    """What is written behind the `=` of an option of this type."""
+    """Return what is written behind the `=` of an option of this type."""
     types = {*(get_args(type) or (type,))} - {NoneType}
     if bool in types:
         return "true or false"

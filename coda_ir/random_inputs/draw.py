@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
+    Decay,
     GemmWeight,
     GroupEnds,
     Index,
@@ -166,6 +167,8 @@ class _Draw:
         for role in roles:
             if isinstance(role, GemmWeight):
                 return self._weight(normal, role)
+            if isinstance(role, Decay):
+                return role.sign * normal.abs()
         if len(shape) == 1:
             return self._row(normal, roles)
         return self._activation(normal, generator, is_weight=is_weight(parameter))
@@ -219,7 +222,7 @@ class _Draw:
         return ends
 
     def _limit(self, index: Index) -> int:
-        """How many things there are to select from; 1 where a symbol of a callee says it."""
+        """Return how many things there are to select from; 1 where a symbol of a callee says it."""
         return max(1, self._size(index.value, index.dim))
 
     def _size(self, value: SSAValue, dim: int) -> int:

@@ -46,6 +46,13 @@ class RotaryTable:
 
 
 @dataclass(frozen=True)
+class Decay:
+    """What a scan is slowed down by: times, which are positive, or negative rates."""
+
+    sign: Literal[1, -1]
+
+
+@dataclass(frozen=True)
 class Index:
     """Integers that select one of `value`'s extent number `dim`.
 
@@ -65,7 +72,7 @@ class GroupEnds:
     rows: SSAValue
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Index | GroupEnds
+Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -118,6 +125,8 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
+        case coda.SelectiveScanOp() if index in (1, 2):
+            return Decay(1 if index == 1 else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
         case coda.EmbeddingOp() if index == 0:
@@ -154,7 +163,7 @@ def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
 def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
     """A target of a `select` result, whose tile tells the number of columns."""
     target = op.operands[use.index]
-    for segment in op.segments() if isinstance(op, FusedOp) else [op.segment()]:
+    for segment in op.segments():
         for port, _ in segment.results:
             if port.kind.data != ResultKind.SELECT or not isinstance(port.index, IntAttr):
                 continue

@@ -4,10 +4,9 @@ small = reduce_module(module, lambda candidate: crashes(candidate))
 """
 
 from coda_ir.reduction.reducer import (
-    MAX_TESTS,
     NotInterestingError,
     Progress,
     reduce_module,
 )
 
-__all__ = ["MAX_TESTS", "NotInterestingError", "Progress", "reduce_module"]
+__all__ = ["NotInterestingError", "Progress", "reduce_module"]

@@ -122,7 +122,7 @@ def _drop_results(op: Operation, dropped: set[int], editor: FunctionEditor) -> N
         new: Operation = _finalize_without(op, kept)
     else:
         assert isinstance(op, FusedOp | MapOp)
-        new = _epilogue(op, _without_results(op, dropped))
+        new = op.with_segments(_without_results(op, dropped))
     _replace(op, new, kept)
 
 
@@ -137,7 +137,7 @@ def _finalize_without(op: FinalizeOp, kept: Sequence[int]) -> FinalizeOp:
 
 def _without_results(op: EpilogueOp, dropped: set[int]) -> list[Segment]:
     """Copies of the column ranges of `op` without some of its results."""
-    segments, first = _take_segments(op), 0
+    segments, first = op.take_segments(), 0
     for segment in segments:
         count = len(segment.results)
         for index in reversed(range(count)):
@@ -145,21 +145,6 @@ def _without_results(op: EpilogueOp, dropped: set[int]) -> list[Segment]:
                 segment.remove_result(index)
         first += count
     return [segment for segment in segments if segment.results]
-
-
-def _segments(op: EpilogueOp) -> list[Segment]:
-    return op.segments() if isinstance(op, FusedOp) else [op.segment()]
-
-
-def _take_segments(op: EpilogueOp) -> list[Segment]:
-    return op.take_segments() if isinstance(op, FusedOp) else [op.take_segment()]
-
-
-def _epilogue(op: EpilogueOp, segments: Sequence[Segment]) -> EpilogueOp:
-    """An operator like `op` with other column ranges."""
-    if isinstance(op, FusedOp):
-        return op.with_segments(segments)
-    return MapOp(segments[0])
 
 
 def _replace(op: Operation, new: Operation, kept: Sequence[int]) -> None:
@@ -190,7 +175,7 @@ class DropEpiloguePorts(Strategy):
             for editor in reversed(self.functions)
             for op in reversed(list(editor.block.ops))
             if isinstance(op, FusedOp | MapOp)
-            for number, segment in enumerate(_segments(op))
+            for number, segment in enumerate(op.segments())
             for index in range(len(segment.ports))
         ]
 
@@ -200,10 +185,10 @@ class DropEpiloguePorts(Strategy):
 
     def finish(self) -> None:
         for op, chosen in self._chosen.items():
-            segments = _take_segments(op)
+            segments = op.take_segments()
             for number, index in sorted(chosen, reverse=True):
                 _drop_port(segments[number], index)
-            _replace(op, _epilogue(op, segments), range(len(op.results)))
+            _replace(op, op.with_segments(segments), range(len(op.results)))
         super().finish()
 
 

@@ -64,9 +64,9 @@ class Substitution:
     extent: int
     smaller: int
     multiples: bool
-    """Whether multiples of the extent shrink in proportion."""
+    """True if multiples of the extent shrink in proportion."""
     numbers: bool
-    """Whether integers outside of types are extents, too."""
+    """True if integers outside of types are extents, too."""
 
     def of(self, attribute: Attribute, *, is_dims: bool = False) -> Attribute:
         """`attribute` with smaller extents. Raises VerifyException where that makes no sense."""

@@ -37,7 +37,7 @@ class Strategy(ABC):
 
     title: ClassVar[str]
     combines: ClassVar[bool] = True
-    """Whether doing several edits at once makes sense."""
+    """True if doing several edits at once makes sense."""
 
     def __init__(self, module: ModuleOp):
         self.module = module
@@ -79,7 +79,7 @@ class FunctionEditor:
         last = self.block.last_op
         self.return_op = last if isinstance(last, ReturnOp) else None
         self.is_open = not is_called and self.return_op is not None
-        """Whether the signature may change."""
+        """True if the signature may change."""
         self._arguments = _entries(func.arg_attrs, len(self.block.args))
         self._results = _entries(func.res_attrs, len(func.function_type.outputs))
         self._orphans: dict[SSAValue, None] = {}

@@ -198,7 +198,7 @@ class FactoryError(CodaError):
 
 
 def _made(name: str) -> Any:
-    """What the factory `package.module:function` gives."""
+    """Return what the factory `package.module:function` gives."""
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         raise UsageError(f"'{name}' does not name a factory", "write package.module:function")

@@ -33,7 +33,7 @@ def kernel_table(model: CompiledModel) -> Table:
 
 
 def fused_table(remarks: Sequence[Remark]) -> Table:
-    """How often each rewrite was done."""
+    """Return how often each rewrite was done."""
     table = Table("operator", "rewrite", "times", title="Fused", title_justify="left")
     done = Counter(
         (remark.operator, f"{remark.pass_name}: {remark.message}")
@@ -73,7 +73,7 @@ def error_table(results: Mapping[str, tuple[torch.Tensor, torch.Tensor, torch.Te
 
 
 def exact_result(model: torch.nn.Module, call: Callable[[torch.nn.Module], Any]) -> Any:
-    """What `call` gives of a copy of `model` in float64, also where the model asks for less.
+    """Return what `call` gives of a copy of `model` in float64, also where the model asks for less.
 
     The inputs have to be in float64 already.
     """

@@ -179,7 +179,7 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def _is_given(self) -> bool:
-        """Whether the user wrote the forward and the backward program."""
+        """True if the user wrote the forward and the backward program."""
         return set(self._parts) <= functions_of(self._module).keys()
 
     def _compiled(self, lowering: Lowering | TunedLowerings, name: str) -> CompiledFunction:
@@ -187,7 +187,7 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def _text(self) -> str:
-        """What names the program in the cache."""
+        """Return what names the program in the cache."""
         return located_text(self._module)
 
     def _part(self, *names: str) -> Origin:
@@ -261,7 +261,7 @@ class TrainableFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was saved and recomputed, what was fused, what was refused, and why."""
+        """Return what was saved and recomputed, what was fused, what was refused, and why."""
         return self.pair().remarks
 
     @property
@@ -271,7 +271,9 @@ class TrainableFunction(NotCopied):
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """How many operators of each name both scheduled programs have, epilogues included."""
+        """Return how many operators of each name both scheduled programs have, epilogues
+        included.
+        """
         pair = self.pair()
         return Counter(pair.forward.operators) + Counter(pair.backward.operators)
 

@@ -70,7 +70,7 @@ class ExistingGradients:
     def _apart(
         self, found: dict[int, torch.Tensor], read: Iterable[torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """Of `found` what shares no memory with another of them or with a tensor of `read`."""
+        """Return the part of `found` that shares no memory with another of them or with `read`."""
         shared = _overlapping([*found.values(), *read])
         for number, index in enumerate(list(found)):
             if number in shared:

@@ -159,7 +159,7 @@ class GradientPair:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What was saved and recomputed, what was fused and what not, in both programs."""
+        """Return what was saved and recomputed, what was fused and what not, in both programs."""
         special = [b.function for b in self._backwards.values() if b is not self._full]
         added = [remark for function in special for remark in function.origin_remarks]
         return (*self.forward.origin_remarks, *self.forward.remarks, *added)

@@ -50,8 +50,8 @@ class Request:
 
 
 def candidates_of(request: Request) -> list[Candidate]:
-    """What is worth measuring: the model's choice, the next best shapes, the other forms, and other
-    stages, orders of tiles and numbers of programs for a tile of the best shape.
+    """Return what is worth measuring: the model's choice, the next best shapes, the other forms,
+    and other stages, orders of tiles and numbers of programs for a tile of the best shape.
 
     Raises CodaError where no tile fits.
     """
@@ -129,7 +129,9 @@ def _products(request: Request) -> Ranked | None:
 
 
 def _may_round(problem: Problem) -> bool:
-    """Whether PyTorch is allowed to multiply float32 in fewer bits, as our kernels never do."""
+    """Return whether PyTorch is allowed to multiply float32 in fewer bits, as our kernels
+    never do.
+    """
     is_f32 = isinstance(element_type_of(problem.op.x), Float32Type)
     return is_f32 and torch.get_float32_matmul_precision() != "highest"
 

@@ -121,7 +121,7 @@ class GpuMeasurer:
                 raise MeasurementError(f"its result {index} is not that of the model's choice")
 
     def _load(self, program: EmittedProgram) -> Callable[..., Any]:
-        """What is measured. Launchers are made with a C compiler, which takes its time."""
+        """Return what is measured. Launchers are made with a C compiler, which takes its time."""
         module = load_source(program.source, ENTRY)
         if self._device.type != "cpu":
             for launch in program.stand_ins:
@@ -161,7 +161,7 @@ class GpuMeasurer:
 
 
 def compile_request(program: EmittedProgram) -> Request:
-    """What `worker.compile_module` takes."""
+    """Return what `worker.compile_module` takes."""
     return {"source": program.source, "name": ENTRY, "launches": program.stand_ins}
 
 
@@ -181,6 +181,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _launch_errors() -> tuple[type[BaseException], ...]:
-    """What a launch fails with: too few resources, kernels that do not compile or do not run."""
+    """Return what a launch fails with: too few resources, kernels that do not compile or do not
+    run.
+    """
     errors: Any = import_module("triton.errors")
     return (RuntimeError, errors.TritonError)

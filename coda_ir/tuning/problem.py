@@ -73,7 +73,7 @@ class Problem:
         return bucket(self.rows)
 
     def has_form(self, form: Form) -> bool:
-        """Whether the GEMM can be computed so."""
+        """Return whether the GEMM can be computed so."""
         return form == "fused" or why_not_unfused(self.op, BY[form]) is None
 
     def in_form(self, form: Form) -> ModuleOp:

@@ -33,7 +33,7 @@ class Answer:
     """Why the result could not be stored, why nothing was measured."""
 
     def texts(self) -> list[str]:
-        """What remarks say."""
+        """Return what remarks say."""
         if self.decision is None:
             return self.notes or [f"not tuned: nothing is stored for {self.device}"]
         found, choice = self.decision, f"the model's choice, {self.decision.tried[0].configured}"
@@ -57,7 +57,7 @@ class Answer:
         return [head, *others, *skipped, *self.notes]
 
     def attribute(self) -> TunedAttr:
-        """What the IR keeps of a decision."""
+        """Return what the IR keeps of a decision."""
         assert self.decision is not None, "there is a decision"
         found = self.decision
         predicted, measured, model = (

@@ -22,6 +22,7 @@ from coda_ir.dialects.coda.convolution import MAX_TAPS, shifted_convolution
 from coda_ir.dialects.coda.elementwise import (
     BY_OVERLOAD,
     ELEMENTWISE_OPS,
+    FUNCTIONS_OF_TWO,
     REAL_FUNCTIONS,
     AbsOp,
     AddOp,
@@ -56,6 +57,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
     ElementwiseOp,
+    FunctionOfTwo,
     RealFunction,
     UnaryOp,
 )
@@ -99,6 +101,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
+from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
@@ -121,6 +124,7 @@ Coda = Dialect(
         RopeOp,
         AttentionOp,
         AttentionGradOp,
+        SelectiveScanOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -139,9 +143,11 @@ __all__ = [
     "ACTIVATIONS",
     "BY_OVERLOAD",
     "ELEMENTWISE_OPS",
+    "FUNCTIONS_OF_TWO",
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_STATES",
     "MAX_TAPS",
     "PATCHES",
     "REAL_FUNCTIONS",
@@ -172,6 +178,7 @@ __all__ = [
     "EmbeddingGradOp",
     "EmbeddingOp",
     "ExpOp",
+    "FunctionOfTwo",
     "GatherOp",
     "GeluOp",
     "GluOp",
@@ -207,6 +214,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "SelectiveScanOp",
     "ShiftOp",
     "SigmoidOp",
     "SignOp",

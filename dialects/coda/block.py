@@ -29,9 +29,9 @@ from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
+    expect_integers,
     expect_rank_at_least,
     expect_shape,
-    is_integer_tensor,
     shape_of,
     verify_group,
 )
@@ -160,7 +160,7 @@ class RopeOp(CodaOp):
 
     @property
     def is_per_column(self) -> bool:
-        """Whether the tables have an entry for each column, and not for each pair."""
+        """True if the tables have an entry for each column, and not for each pair."""
         return self.per_column is not None
 
     @property
@@ -243,18 +243,7 @@ class CrossEntropyOp(CodaOp):
         )
 
     def verify_(self) -> None:
-        expect_rank_at_least("operand logits", self.logits, 1)
-        expect_shape("operand target", self.target, shape_of(self.logits)[:-1])
-        if not is_integer_tensor(self.target):
-            raise VerifyException(
-                f"operand target has element type {element_type_of(self.target)}, "
-                "expected i32 or i64"
-            )
-        if self.reduction.data not in LOSS_REDUCTIONS:
-            raise VerifyException(
-                f'property reduction is "{self.reduction.data}", expected one of '
-                + ", ".join(LOSS_REDUCTIONS)
-            )
+        verify_loss(self.logits, self.target, self.reduction.data)
         scalar = self.reduction.data != "none"
         expect_shape("result", self.result, () if scalar else shape_of(self.target))
         expect_element_type("result", self.result, f32)
@@ -295,15 +284,22 @@ class EmbeddingOp(CodaOp):
         return None if self.padding_idx is None else self.padding_idx.value.data
 
     def verify_(self) -> None:
-        if not is_integer_tensor(self.ids):
-            raise VerifyException(
-                f"operand ids has element type {element_type_of(self.ids)}, expected i32 or i64"
-            )
+        expect_integers("operand ids", self.ids)
         if len(shape_of(self.table)) != 2:
             raise VerifyException(f"operand table has rank {len(shape_of(self.table))}, expected 2")
         expect_shape("result", self.result, (*shape_of(self.ids), shape_of(self.table)[1]))
         expect_element_type("result", self.result, element_type_of(self.table))
         verify_padding(self.padding, shape_of(self.table)[0])
+
+
+def verify_loss(logits: SSAValue, target: SSAValue, reduction: str) -> None:
+    expect_rank_at_least("operand logits", logits, 1)
+    expect_shape("operand target", target, shape_of(logits)[:-1])
+    expect_integers("operand target", target)
+    if reduction not in LOSS_REDUCTIONS:
+        raise VerifyException(
+            f'property reduction is "{reduction}", expected one of {", ".join(LOSS_REDUCTIONS)}'
+        )
 
 
 def row_attribute(row: int | None) -> IntegerAttr | None:

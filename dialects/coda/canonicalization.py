@@ -3,8 +3,8 @@
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, BFloat16Type, Float16Type, f32
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from coda_ir.dialects.coda.attention import AttentionOp
@@ -102,7 +102,7 @@ MAX_STEPS = 8
 
 
 def _is_of_positions(value: SSAValue) -> bool:
-    """Whether a few operators on one tensor and numbers compute `value` from positions."""
+    """Return whether a few operators on one tensor and numbers compute `value` from positions."""
     for step in range(MAX_STEPS):
         if positions_in(value) is not None:
             return step > 0
@@ -232,7 +232,9 @@ def _is_one(value: SSAValue) -> bool:
 
 
 class FoldSumTo(RewritePattern):
-    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"}."""
+    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"};
+    sum_to(cast(x)) to float32 of what is widened to it -> sum_to(x), which accumulates in float32.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SumToOp, rewriter: PatternRewriter) -> None:
@@ -242,6 +244,16 @@ class FoldSumTo(RewritePattern):
         elif op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
             reduction = ReduceOp(op.x, "sum", element_type_of(op.result))
             rewriter.replace(op, _at(op, reduction))
+        elif isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
+            type = element_type_of(op.result)
+            total = SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
+            rewriter.replace(op, _at(op, total))
+
+
+def _is_widened_to(op: CastOp, type: Attribute) -> bool:
+    before = element_type_of(op.operand)
+    is_narrow = isinstance(before, BFloat16Type | Float16Type)
+    return is_narrow and element_type_of(op.result) == type
 
 
 class FoldBroadcast(RewritePattern):
@@ -263,7 +275,7 @@ class FoldBroadcast(RewritePattern):
 
 
 def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
-    """Whether `op` keeps its shape with `x` as operand number `index`."""
+    """Return whether `op` keeps its shape with `x` as operand number `index`."""
     shape: tuple[int, ...] | None = ()
     for number, operand in enumerate(op.operands):
         shape = broadcast_shapes(shape, shape_of(x if number == index else operand))

@@ -7,7 +7,7 @@ float64 follow.
 """
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import ClassVar
 
@@ -27,6 +27,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
     ElementwiseOp,
+    FunctionOfTwo,
     RealFunction,
     UnaryOp,
     broadcast_operands,
@@ -80,7 +81,7 @@ class DivOp(BinaryOp):
 
 
 @irdl_op_definition
-class MaximumOp(BinaryOp):
+class MaximumOp(FunctionOfTwo):
     """Larger of two elements; NaN wins, as in `torch.maximum`."""
 
     name = "coda.maximum"
@@ -89,12 +90,43 @@ class MaximumOp(BinaryOp):
 
 
 @irdl_op_definition
-class MinimumOp(BinaryOp):
+class MinimumOp(FunctionOfTwo):
     """Smaller of two elements; NaN wins, as in `torch.minimum`."""
 
     name = "coda.minimum"
     ATEN: ClassVar[str | None] = "minimum.default"
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+
+@irdl_op_definition
+class RemainderOp(FunctionOfTwo):
+    """a − floor(a / b) · b, which has the sign of b, as `torch.remainder` and Python's `%`.
+
+    Of floats it is exact where the quotient is below 2^20. No integer b may be 0.
+    """
+
+    name = "coda.remainder"
+    ATEN: ClassVar[str | None] = "remainder.Tensor"
+    ALIASES: ClassVar[tuple[str, ...]] = ("remainder.Scalar",)
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class FloorDivideOp(FunctionOfTwo):
+    """Largest whole number that is not above a / b, as `torch.floor_divide` and Python's `//`.
+
+    Of floats it is exact below 2^20. No integer b may be 0.
+    """
+
+    name = "coda.floor_divide"
+    ATEN: ClassVar[str | None] = "div.Tensor_mode"
+    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {"rounding_mode": "floor"}
+    ALIASES: ClassVar[tuple[str, ...]] = (
+        *("div.Scalar_mode", "floor_divide.default", "floor_divide.Scalar"),
+    )
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -288,6 +320,7 @@ class FloorOp(RealFunction):
 
     name = "coda.floor"
     ATEN: ClassVar[str | None] = "floor.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -296,6 +329,7 @@ class CeilOp(RealFunction):
 
     name = "coda.ceil"
     ATEN: ClassVar[str | None] = "ceil.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -304,6 +338,7 @@ class RoundOp(RealFunction):
 
     name = "coda.round"
     ATEN: ClassVar[str | None] = "round.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -312,6 +347,7 @@ class SignOp(RealFunction):
 
     name = "coda.sign"
     ATEN: ClassVar[str | None] = "sign.default"
+    JUMPS: ClassVar[bool] = True
 
 
 @irdl_op_definition
@@ -360,7 +396,7 @@ class LogicalNotOp(UnaryOp, _BooleanOp):
 
 
 @irdl_op_definition
-class LogicalAndOp(BinaryOp, _BooleanOp):
+class LogicalAndOp(FunctionOfTwo, _BooleanOp):
     """True where both operands are."""
 
     name = "coda.logical_and"
@@ -369,7 +405,7 @@ class LogicalAndOp(BinaryOp, _BooleanOp):
 
 
 @irdl_op_definition
-class LogicalOrOp(BinaryOp, _BooleanOp):
+class LogicalOrOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, or both are."""
 
     name = "coda.logical_or"
@@ -468,6 +504,8 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     DivOp,
     MaximumOp,
     MinimumOp,
+    RemainderOp,
+    FloorDivideOp,
     NegOp,
     AbsOp,
     ExpOp,
@@ -504,6 +542,11 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
 
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)
+}
+"""By their names in `.coda`."""
+
+FUNCTIONS_OF_TWO: dict[str, type[FunctionOfTwo]] = {
+    op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, FunctionOfTwo)
 }
 """By their names in `.coda`."""
 

@@ -1,7 +1,7 @@
 """Base classes of elementwise operators: broadcasting and element types."""
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import ClassVar
 
@@ -50,10 +50,14 @@ class ElementwiseOp(CodaOp, ABC):
     ATEN: ClassVar[str | None] = None
     """The overload of ATen that computes it; None where there is none, or not with its properties
     alone."""
+    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {}
+    """The keywords of `ATEN` that make it this operator."""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
+    JUMPS: ClassVar[bool] = False
+    """True if a rounding of an operand may change the result by more than a rounding."""
 
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -123,3 +127,7 @@ class BinaryOp(ElementwiseOp, ABC):
             result_types=[TensorType(self.result_element_type(left), shape)],
             properties=dict(properties),
         )
+
+
+class FunctionOfTwo(BinaryOp, ABC):
+    """A function of two elements without properties; `.coda` calls it by its name."""

@@ -21,8 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS,
-    LOSS_REDUCTIONS,
     row_attribute,
+    verify_loss,
     verify_padding,
 )
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
@@ -31,12 +31,13 @@ from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     dims_agree,
     element_type_of,
+    expect_dim,
     expect_element_type,
+    expect_integers,
     expect_rank_at_least,
     expect_shape,
     format_shape,
     is_float,
-    is_integer_tensor,
     optional_operand,
     shape_of,
     shapes_agree,
@@ -226,8 +227,7 @@ class PadOp(CodaOp):
     def verify_(self) -> None:
         shape = list(shape_of(self.x))
         dim = self.dim.value.data
-        if not 0 <= dim < len(shape):
-            raise VerifyException(f"property dim is {dim}, expected 0 to {len(shape) - 1}")
+        expect_dim(dim, len(shape))
         if shape[dim] == DYNAMIC_INDEX:
             raise VerifyException(
                 f"dimension {dim} of operand x is dynamic, expected a static extent"
@@ -365,18 +365,7 @@ class CrossEntropyGradOp(CodaOp):
         return 0 if self.start is None else self.start.value.data
 
     def verify_(self) -> None:
-        expect_rank_at_least("operand logits", self.logits, 1)
-        expect_shape("operand target", self.target, shape_of(self.logits)[:-1])
-        if not is_integer_tensor(self.target):
-            raise VerifyException(
-                f"operand target has element type {element_type_of(self.target)}, "
-                "expected i32 or i64"
-            )
-        if self.reduction.data not in LOSS_REDUCTIONS:
-            raise VerifyException(
-                f'property reduction is "{self.reduction.data}", expected one of '
-                + ", ".join(LOSS_REDUCTIONS)
-            )
+        verify_loss(self.logits, self.target, self.reduction.data)
         per_row = self.reduction.data == "none"
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
         if self.first_column < 0:
@@ -438,10 +427,7 @@ class EmbeddingGradOp(CodaOp):
         return None if self.padding_idx is None else self.padding_idx.value.data
 
     def verify_(self) -> None:
-        if not is_integer_tensor(self.ids):
-            raise VerifyException(
-                f"operand ids has element type {element_type_of(self.ids)}, expected i32 or i64"
-            )
+        expect_integers("operand ids", self.ids)
         expect_rank_at_least("operand dy", self.dy, 1)
         columns = shape_of(self.dy)[-1]
         expect_shape("operand dy", self.dy, (*shape_of(self.ids), columns))

@@ -2,6 +2,7 @@
 normalized groups of channels, convolutions.
 """
 
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -30,8 +31,6 @@ from coda_ir.dialects.coda.library_call import (
     LibraryCallOp,
     expect_count,
     expect_floats,
-    expect_i64,
-    expect_integers,
     expect_other_dims,
     expect_rank,
     replaced,
@@ -39,6 +38,7 @@ from coda_ir.dialects.coda.library_call import (
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_integers,
     expect_rank_at_least,
     expect_shape,
     format_shape,
@@ -78,22 +78,15 @@ class IndexOp(LibraryCallOp):
         return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        expect_integers("ids", self.ids)
+        expect_integers("operand ids", self.ids)
 
 
-@irdl_op_definition
-class GatherOp(LibraryCallOp):
-    """The elements of x that the integers `ids` name along `dim`: `torch.gather`.
+class ElementsByNumberOp(LibraryCallOp, ABC):
+    """An operator on the elements of x that the integers `ids` name along `dim`.
 
     `ids` has the extents of x in all other dimensions.
-
-    `coda.gather %x, %ids {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x2xf32>`
     """
 
-    name = "coda.gather"
-    ATEN: ClassVar = "gather.default"
-    PARAMETERS: ClassVar = ("x", "dim", "ids")
-    RULE: ClassVar = staticmethod(lambda x, ids, dim: [ids])
     FUSES_IF: ClassVar = "the column of an element is known before its number is read"
 
     x = operand_def(TensorType)
@@ -106,16 +99,30 @@ class GatherOp(LibraryCallOp):
         return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        expect_i64("ids", self.ids)
-        expect_other_dims("ids", self.ids, self.x, self.given["dim"])
+        expect_element_type("operand ids", self.ids, i64)
+        expect_other_dims("operand ids", self.ids, self.x, self.given["dim"])
 
 
 @irdl_op_definition
-class ScatterOp(LibraryCallOp):
-    """x with `values` in place of the elements that the integers `ids` name along `dim`.
+class GatherOp(ElementsByNumberOp):
+    """The elements of x that the integers `ids` name along `dim`: `torch.gather`.
 
-    `ids` and `values` have the extents of x in all other dimensions. No two of the numbers that
-    lie along `dim` may be equal: which of the values counts would be open.
+    `coda.gather %x, %ids {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>) -> tensor<?x2xf32>`
+    """
+
+    name = "coda.gather"
+    ATEN: ClassVar = "gather.default"
+    PARAMETERS: ClassVar = ("x", "dim", "ids")
+    RULE: ClassVar = staticmethod(lambda x, ids, dim: [ids])
+
+
+@irdl_op_definition
+class ScatterOp(ElementsByNumberOp):
+    """x with `values`, which have the shape of `ids`, in place of the elements that the integers
+    `ids` name along `dim`.
+
+    No two of the numbers that lie along `dim` may be equal: which of the values counts would be
+    open.
 
     `coda.scatter %x, %ids, %values {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>,
     tensor<?x2xf32>) -> tensor<?x8xf32>`
@@ -125,21 +132,14 @@ class ScatterOp(LibraryCallOp):
     ATEN: ClassVar = "scatter.src"
     PARAMETERS: ClassVar = ("x", "dim", "ids", "values")
     RULE: ClassVar = staticmethod(lambda x, ids, values, dim: [x])
-    FUSES_IF: ClassVar = "the column of an element is known before its number is read"
 
+    # All three, as xDSL puts the operands of a class before those of its base.
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
     values = operand_def(TensorType)
-    dim = prop_def(IntegerAttr)
-    result = result_def(TensorType)
-
-    @property
-    def index(self) -> tuple[int, SSAValue, int]:
-        return 1, self.x, self.given["dim"]
 
     def check(self) -> None:
-        expect_i64("ids", self.ids)
-        expect_other_dims("ids", self.ids, self.x, self.given["dim"])
+        super().check()
         expect_shape("operand values", self.values, shape_of(self.ids))
         expect_element_type("operand values", self.values, element_type_of(self.x))
 
@@ -167,7 +167,7 @@ class OneHotOp(LibraryCallOp):
         return 0, self.result, -1
 
     def check(self) -> None:
-        expect_i64("ids", self.ids)
+        expect_element_type("operand ids", self.ids, i64)
         expect_count("classes", self.given["classes"], DYNAMIC_INDEX, "number of columns")
 
 
@@ -247,7 +247,7 @@ class CumsumOp(LibraryCallOp):
 
     def check(self) -> None:
         if not is_float(element_type_of(self.x)):
-            expect_i64("x", self.x)
+            expect_element_type("operand x", self.x, i64)
 
 
 # Channels before positions: B x C x S1 x ...
@@ -293,7 +293,7 @@ class GroupNormOp(LibraryCallOp):
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
-        expect_floats("x", self.x)
+        expect_floats("operand x", self.x)
         channels, groups = shape_of(self.x)[1], self.given["groups"]
         if groups < 1 or (channels != DYNAMIC_INDEX and channels % groups):
             raise VerifyException(
@@ -378,7 +378,7 @@ class ConvolutionOp(LibraryCallOp):
     def check(self) -> None:
         rank, groups = len(shape_of(self.x)), self.given["groups"]
         expect_rank_at_least("operand x", self.x, 3)
-        expect_floats("x", self.x)
+        expect_floats("operand x", self.x)
         expect_rank("operand weight", self.weight, rank)
         outputs, inputs, *_ = shape_of(self.weight)
         channels = shape_of(self.x)[1]

@@ -10,11 +10,9 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     FloatAttr,
     IntegerAttr,
-    IntegerType,
     StringAttr,
     TensorType,
     i1,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import traits_def
@@ -24,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
+    expect_dim,
     expect_element_type,
     expect_shape,
     is_float,
@@ -146,7 +145,7 @@ class LibraryCallOp(CodaOp, ABC):
 
     def verify_(self) -> None:
         if "dim" in self.properties:
-            _expect_dim(self.given["dim"], self.operands[0])
+            expect_dim(self.given["dim"], len(shape_of(self.operands[0])))
         self.check()
         extents = self.result_extents([shape_of(value) for value in self.operands])
         first = element_type_of(self.operands[0])
@@ -186,29 +185,10 @@ def _value(attribute: Attribute | None) -> Any:
             return None
 
 
-def _expect_dim(dim: int, x: SSAValue) -> None:
-    rank = len(shape_of(x))
-    if not 0 <= dim < rank:
-        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
-
-
-def expect_integers(what: str, value: SSAValue) -> None:
-    element = element_type_of(value)
-    if not isinstance(element, IntegerType) or element == i1:
-        raise VerifyException(f"operand {what} has element type {element}, expected i32 or i64")
-
-
-def expect_i64(what: str, value: SSAValue) -> None:
-    if element_type_of(value) != i64:
-        raise VerifyException(
-            f"operand {what} has element type {element_type_of(value)}, expected i64"
-        )
-
-
 def expect_floats(what: str, value: SSAValue) -> None:
     if not is_float(element_type_of(value)):
         raise VerifyException(
-            f"operand {what} has element type {element_type_of(value)}, expected a float type"
+            f"{what} has element type {element_type_of(value)}, expected a float type"
         )
 
 
@@ -217,7 +197,7 @@ def expect_other_dims(what: str, value: SSAValue, x: SSAValue, dim: int) -> None
     shape = list(shape_of(x))
     if len(shape_of(value)) == len(shape):
         shape[dim] = shape_of(value)[dim]
-    expect_shape(f"operand {what}", value, shape)
+    expect_shape(what, value, shape)
 
 
 def expect_count(name: str, value: int, extent: int, what: str) -> None:

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shape import ReshapeOp
-from coda_ir.dialects.coda.shapes import element_type_of, optional_operand, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, expect_dim, optional_operand, shape_of
 
 
 @irdl_op_definition
@@ -84,8 +84,7 @@ class PositionsOp(CodaOp):
 
 
 def _verify_extent(shape: Sequence[int], like: Sequence[int], dim: int) -> None:
-    if not 0 <= dim < len(like):
-        raise VerifyException(f"property dim is {dim}, expected 0 to {len(like) - 1}")
+    expect_dim(dim, len(like))
     if (shape[0], like[dim]) != (DYNAMIC_INDEX, DYNAMIC_INDEX):
         raise VerifyException(
             f"the extent is known, expected a result and a dimension {dim} of the operand that are "

@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
+    expect_dim,
     expect_element_type,
     expect_rank_at_least,
     expect_shape,
@@ -131,8 +132,7 @@ class SliceOp(CodaOp):
     def verify_(self) -> None:
         dim, start, stop = self.range
         shape = list(shape_of(self.x))
-        if not 0 <= dim < len(shape):
-            raise VerifyException(f"property dim is {dim}, expected 0 to {len(shape) - 1}")
+        expect_dim(dim, len(shape))
         extent = shape[dim]
         if not 0 <= start <= stop or (extent != DYNAMIC_INDEX and stop > extent):
             raise VerifyException(
@@ -200,8 +200,7 @@ class ConcatOp(CodaOp):
         if not self.parts:
             raise VerifyException("no operands, expected at least one")
         rank = len(shape_of(self.parts[0]))
-        if not 0 <= dim < rank:
-            raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
+        expect_dim(dim, rank)
         for index, part in enumerate(self.parts):
             expected = list(shape_of(self.parts[0]))
             if len(shape_of(part)) == rank:

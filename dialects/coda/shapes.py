@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     TensorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -60,12 +61,12 @@ def element_bytes(type: Attribute) -> int:
 
 
 def is_float(type: Attribute) -> bool:
-    """Whether operators compute with elements of `type`, a float type."""
+    """Return whether operators compute with elements of `type`, a float type."""
     return isinstance(type, FLOAT_TYPES)
 
 
 def stores_floats(type: Attribute) -> bool:
-    """Whether elements of `type` are floats, also those that nothing computes with."""
+    """Return whether elements of `type` are floats, also those that nothing computes with."""
     return is_float(type) or is_float8(type)
 
 
@@ -74,12 +75,12 @@ def is_float8(type: Attribute) -> bool:
 
 
 def computes_in_float32(type: Attribute) -> bool:
-    """Whether float32 holds every value of `type`: all float types but f64."""
+    """Return whether float32 holds every value of `type`: all float types but f64."""
     return is_float8(type) or (is_float(type) and not isinstance(type, Float64Type))
 
 
 def is_narrow_integer(type: Attribute) -> bool:
-    """Whether `type` has integers of 8 or 16 bits, which are computed with in 32."""
+    """Return whether `type` has integers of 8 or 16 bits, which are computed with in 32."""
     return isinstance(type, IntegerType) and 1 < type.bitwidth < 32
 
 
@@ -90,7 +91,7 @@ def float_type(type: Attribute) -> AnyFloat:
 
 
 def dims_agree(a: int, b: int) -> bool:
-    """Whether two extents can be the same number: equal, or at least one is dynamic."""
+    """Return whether two extents can be the same number: equal, or at least one is dynamic."""
     return a == b or DYNAMIC_INDEX in (a, b)
 
 
@@ -148,7 +149,20 @@ def expect_rank_at_least(what: str, value: SSAValue, rank: int) -> None:
 
 
 def is_integer_tensor(value: SSAValue) -> bool:
-    return isinstance(element_type_of(value), IntegerType)
+    element = element_type_of(value)
+    return isinstance(element, IntegerType) and element != i1
+
+
+def expect_integers(what: str, value: SSAValue) -> None:
+    if not is_integer_tensor(value):
+        raise VerifyException(
+            f"{what} has element type {element_type_of(value)}, expected i32 or i64"
+        )
+
+
+def expect_dim(dim: int, rank: int) -> None:
+    if not 0 <= dim < rank:
+        raise VerifyException(f"property dim is {dim}, expected 0 to {rank - 1}")
 
 
 def expect_wide_element_type(what: str, value: SSAValue, x: SSAValue) -> None:

@@ -8,7 +8,7 @@ WEIGHT = "coda.weight"
 
 
 def is_weight(value: SSAValue) -> bool:
-    """Whether a value is an argument of its function that is marked as a weight."""
+    """Return whether a value is an argument of its function that is marked as a weight."""
     if not isinstance(value, BlockArgument):
         return False
     func = value.block.parent_op()

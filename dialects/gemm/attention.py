@@ -74,12 +74,12 @@ class SumSegment(DomainSegment):
 
 
 def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
-    """Whether both columns of each pair belong to one head."""
+    """Return whether both columns of each pair belong to one head."""
     return pairing is None or pairing.is_adjacent or pairing.group_size == head_dim
 
 
 def groups_in_heads(segment: Segment, head_dim: int) -> bool:
-    """Whether the columns that the region reduces together belong to one head."""
+    """Return whether the columns that the region reduces together belong to one head."""
     groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
     return not any(head_dim % size for size in groups)
 
@@ -140,14 +140,11 @@ class AttentionSumOp(AttentionLike, ABC):
             sums=len(self.SUMS),
         )
 
-    def take_segment(self) -> SumSegment:
-        """The ports and results with a copy of the region, for building a changed operator."""
-        segment = self.segment()
-        segment.body = segment.body.clone()
-        return segment
+    def segments(self) -> list[Segment]:
+        return [self.segment()]
 
-    def with_segment(self, segment: Segment) -> Self:
-        """The same sums with another epilogue."""
+    def with_segments(self, segments: Sequence[Segment]) -> Self:
+        (segment,) = segments
         properties = {name: self.properties.get(name) for name in (*OPTIONS, "schedule")}
         return self.made(self.tensors, properties, segment)
 

@@ -41,27 +41,22 @@ class PortKind(StrEnum):
 
     @property
     def combiner(self) -> "Combiner | None":
-        """How a port of partials combines them; None for other kinds."""
+        """Return how a port of partials combines them; None for other kinds."""
         return Combiner(self.value[len("partial_") :]) if self in _PARTIALS else None
 
     @property
     def is_half(self) -> bool:
-        """Whether the port is indexed by the pair instead of the column."""
+        """True if the port is indexed by the pair instead of the column."""
         return self.value.startswith("half_")
 
     @property
     def has_columns(self) -> bool:
-        """Whether the element depends on the column."""
+        """True if the element depends on the column."""
         return self not in (PortKind.COL, PortKind.SCALAR, *_PARTIALS)
 
     @property
-    def is_by_group(self) -> bool:
-        """Whether the element depends on the row by its group alone."""
-        return self in (PortKind.GROUP_ROW, PortKind.HALF_GROUP_ROW)
-
-    @property
     def is_table(self) -> bool:
-        """Whether rows of the operand serve several rows of the accumulator."""
+        """True if rows of the operand serve several rows of the accumulator."""
         return self in (PortKind.TABLE, PortKind.HALF_TABLE)
 
     def halved(self) -> "PortKind":
@@ -89,12 +84,12 @@ class ResultKind(StrEnum):
 
     @property
     def has_index(self) -> bool:
-        """Whether the result names one of the ports."""
+        """True if the result names one of the ports."""
         return self in (ResultKind.SELECT, ResultKind.ACCUMULATE)
 
     @property
     def is_per_column(self) -> bool:
-        """Whether each column of a pair yields an element of its own."""
+        """True if each column of a pair yields an element of its own."""
         return self not in _PER_PAIR
 
 

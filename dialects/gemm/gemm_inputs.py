@@ -28,7 +28,7 @@ class GemmInputs:
 
     @property
     def is_transposed(self: _Gemm) -> bool:
-        """Whether the inputs are K x M instead of M x K."""
+        """True if the inputs are K x M instead of M x K."""
         return self.transposed is not None
 
     @property

@@ -85,7 +85,7 @@ class LibraryOp(GemmInputs, IRDLOperation):
 
     @property
     def is_stored_transposed(self) -> bool:
-        """Whether the result is N x M instead of M x N."""
+        """True if the result is N x M instead of M x N."""
         return self.tile_t is not None
 
     @property

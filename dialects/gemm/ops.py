@@ -52,7 +52,7 @@ from coda_ir.dialects.gemm.attrs import (
 from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import Port, Result, Segment
+from coda_ir.dialects.gemm.segment import HasSegments, Port, Result, Segment
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 
@@ -94,7 +94,7 @@ def read_segments(
 
 
 @irdl_op_definition
-class FusedOp(GemmInputs, IRDLOperation):
+class FusedOp(GemmInputs, HasSegments):
     """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
 
     The leading dimensions of x flatten to M. The region of a segment is applied to every element
@@ -185,13 +185,6 @@ class FusedOp(GemmInputs, IRDLOperation):
             len(self.inputs),
         )
 
-    def take_segments(self) -> list[Segment]:
-        """The column ranges with copies of their regions, for building a changed operator."""
-        segments = self.segments()
-        for segment in segments:
-            segment.body = segment.body.clone()
-        return segments
-
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
         verify.verify_fused(self)
@@ -260,7 +253,7 @@ def _parse_attributes(parser: Parser, op: Operation) -> None:
 
 
 @irdl_op_definition
-class MapOp(IRDLOperation):
+class MapOp(HasSegments):
     """An epilogue without a GEMM: a pointwise kernel over an M x N domain given by the ports.
 
     %y = gemm.map tile(%x : tensor<?x8xbf16>) row(%b : tensor<8xbf16>)
@@ -294,11 +287,12 @@ class MapOp(IRDLOperation):
         """The ports, results and region, for reading."""
         return read_segments([self.segment_attr], [], self.ports, self.outputs, [self.body])[0]
 
-    def take_segment(self) -> Segment:
-        """The ports and results with a copy of the region, for building a changed operator."""
-        segment = self.segment()
-        segment.body = segment.body.clone()
-        return segment
+    def segments(self) -> list[Segment]:
+        return [self.segment()]
+
+    def with_segments(self, segments: Sequence[Segment]) -> "MapOp":
+        (segment,) = segments
+        return MapOp(segment, self.order)
 
     def verify_(self) -> None:
         verify_order(self.order, ("columns", "rows"))

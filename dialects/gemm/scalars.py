@@ -161,7 +161,9 @@ class ScalarBuilder:
         return self.scale(self.result(self.tanh(inside), type), cap)
 
     def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        """Whether `a` and `b` are in the relation that `arith.cmpf` calls `predicate`: an i1."""
+        """Return whether `a` and `b` are in the relation that `arith.cmpf` calls `predicate`: an
+        i1.
+        """
         return self.insert(arith.CmpfOp(a, b, predicate))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -260,7 +262,9 @@ class ScalarBuilder:
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """What a narrow integer of type `element` keeps of `a`: the lowest bits. Of others all."""
+        """Return what a narrow integer of type `element` keeps of `a`: the lowest bits. Of others
+        all.
+        """
         if not is_narrow_integer(element):
             return a
         assert isinstance(element, IntegerType)

@@ -77,12 +77,12 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def is_warp_specialized(self) -> bool:
-        """Whether a warp of its own loads, for the warps that compute."""
+        """True if a warp of its own loads, for the warps that compute."""
         return self.mainloop in ("warp_specialized", "ping_pong")
 
     @property
     def alternates(self) -> bool:
-        """Whether two groups of warps take tiles by turns, instead of all the same tile."""
+        """True if two groups of warps take tiles by turns, instead of all the same tile."""
         return self.mainloop == "ping_pong"
 
     @property
@@ -97,7 +97,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def accumulators(self) -> int:
-        """Of a tile, per thread."""
+        """The accumulators of a tile, per thread."""
         return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
 
     @property

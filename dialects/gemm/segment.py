@@ -1,11 +1,15 @@
 """The column ranges of a GEMM as Python values: what passes edit and backends read."""
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32, f64, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
@@ -118,7 +122,7 @@ class Segment:
         return 2 if self.pairing and port.kind.data.is_per_column else 1
 
     def is_stored_transposed(self, port: ResultPortAttr) -> bool:
-        """Whether the tile of a result is stored as N x M."""
+        """Return whether the tile of a result is stored as N x M."""
         if port.kind.data == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
             return self.ports[port.index.data].kind == PortKind.TILE_T
         return port.kind.data == ResultKind.TILE_T
@@ -193,6 +197,25 @@ class DomainSegment(Segment):
     @property
     def columns(self) -> int:
         return self.domain_columns
+
+
+class HasSegments(IRDLOperation, ABC):
+    """An operator whose epilogues are read and changed as column ranges."""
+
+    @abstractmethod
+    def segments(self) -> list[Segment]:
+        """The column ranges, for reading."""
+
+    @abstractmethod
+    def with_segments(self, segments: Sequence[Segment]) -> HasSegments:
+        """The operator on the same inputs with other column ranges."""
+
+    def take_segments(self) -> list[Segment]:
+        """The column ranges with copies of their regions, for building a changed operator."""
+        segments = self.segments()
+        for segment in segments:
+            segment.body = segment.body.clone()
+        return segments
 
 
 def region_type(element_type: Attribute) -> Attribute:

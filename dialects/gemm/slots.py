@@ -93,7 +93,7 @@ class Staging:
     stores: Mapping[SlotShape, int]
     """How many slots of a shape results take turns in, from the first one in every tile."""
     stores_in_place: bool = False
-    """Whether results are stored from the slots of ports, where they have the same shape."""
+    """True if results are stored from the slots of ports, where they have the same shape."""
     turned: tuple[SlotShape, ...] = ()
     """The slots in which results that are not moved change their threads, one of each shape."""
 
@@ -111,7 +111,8 @@ class Staging:
         return [moves.stores[store] for store in self.turns(moves)]
 
     def under_way(self, moves: Moves) -> int | None:
-        """How many stores may be under way when those of the next part find their slots free.
+        """Return how many stores may be under way when those of the next part find their slots
+        free.
 
         None where no slot is used twice in a tile.
         """
@@ -163,7 +164,9 @@ BOX_BYTES = 128
 def joined_parts(
     segment: Segment, columns: ColumnRange, element: Attribute, *, transposed: bool
 ) -> int:
-    """How many neighbouring parts of a result are stored as one box: as many as fill lines."""
+    """Return how many neighbouring parts of a result are stored as one box: as many as fill
+    lines.
+    """
     group, joined = segment.group_size, 1
     span = columns.extent if group in (None, segment.columns) else group // 2
     if transposed or columns.extent % (columns.lanes * columns.parts):
@@ -193,7 +196,7 @@ def aligned_bytes(element: Attribute, columns: int) -> int:
 
 
 def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
-    """Whether the rows of a result are not aligned."""
+    """Return whether the rows of a result are not aligned."""
     aligned = aligned_bytes(element_type_of(output), shape_of(output)[-1])
     return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)
 
@@ -209,7 +212,9 @@ def stage_bytes(schedule: ScheduleAttr) -> int:
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
-    """What a group of warps that owns `rows` rows loads and stores for each part of a range."""
+    """Return what a group of warps that owns `rows` rows loads and stores for each part of a
+    range.
+    """
     loads = [
         slot_of(columns, rows, element_type_of(port.value), transposed=port.kind == PortKind.TILE_T)
         for index, port in enumerate(segment.ports)
@@ -258,7 +263,7 @@ def columns_summed(segment: Segment, ranges: Sequence[ColumnRange]) -> int:
 
 
 def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
-    """Of how many parts the tiles fit beside the stages, of a segment that is cut into `ranges`.
+    """The number of parts whose tiles fit beside the stages, for a segment cut into `ranges`.
 
     0 where those of one part do not fit, 1 where they are loaded when the part before is done, and
     2 where they are loaded earlier, or where there is no part before.
@@ -272,8 +277,9 @@ def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: Sch
 
 
 def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
-    """How many parts ahead tiles can be loaded, the best first, and whether results take the place
-    of these tiles."""
+    """Return how many parts ahead tiles can be loaded, the best first, and whether results take the
+    place of these tiles.
+    """
     parts = {each.parts for each in moves if each.loads}
     if not parts:
         return [(1, False)]
@@ -311,8 +317,9 @@ def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[Slo
 
 
 def _most_of_a_part(staged: Staging, moves: Sequence[Moves]) -> dict[SlotShape, int]:
-    """How many results of a part are stored by turns through slots of each shape, in their order,
-    which kernels name them by."""
+    """Return how many results of a part are stored by turns through slots of each shape, in their
+    order, which kernels name them by.
+    """
     found: dict[SlotShape, int] = {}
     for each in moves:
         shapes = staged.shapes_by_turns(each)

@@ -48,7 +48,7 @@ class ColumnRange:
     """Columns (pairs) of a group; 1 where the region does not reduce over groups."""
     parts: int = 1
     keeps_parts: bool = False
-    """Whether every part has its own partial over the columns, as a stated order of sums wants and
+    """True if every part has its own partial over the columns, as a stated order of sums wants and
     where registers are scarce; otherwise a program has one."""
 
     @property
@@ -57,7 +57,7 @@ class ColumnRange:
 
     @property
     def is_padded(self) -> bool:
-        """Whether some lanes of a tile have no column."""
+        """True if some lanes of a tile have no column."""
         return self.padded_group != self.group
 
     @property
@@ -86,7 +86,7 @@ class ColumnRange:
 
     @property
     def is_even(self) -> bool:
-        """Whether every lane of every tile has a column."""
+        """True if every lane of every tile has a column."""
         return not self.is_padded and self.extent % self.per_tile == 0
 
 
@@ -217,18 +217,18 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
 
 
 def _reductions(segment: Segment) -> int:
-    """How many sums over the columns an epilogue holds at a time."""
+    """Return how many sums over the columns an epilogue holds at a time."""
     kinds = [result.port.kind.data for result in segment.results]
     return kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
 
 
 def is_heavy(segment: Segment) -> bool:
-    """Whether an epilogue needs all registers that accumulators leave it."""
+    """Return whether an epilogue needs all registers that accumulators leave it."""
     return _reductions(segment) > 1 or tiles_moved(segment) > MOST_TILES
 
 
 def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
-    """Whether registers are left for sums over the columns that wait for other parts."""
+    """Return whether registers are left for sums over the columns that wait for other parts."""
     # Where a warp of its own moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
     if not is_heavy(segment) or (are_moved and _reductions(segment) == 1):
@@ -238,7 +238,7 @@ def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
 
 
 def tiles_moved(segment: Segment) -> int:
-    """How many elements an epilogue loads and stores for each accumulator."""
+    """Return how many elements an epilogue loads and stores for each accumulator."""
     ports = sum(kind in (PortKind.TILE, PortKind.TILE_T) for kind, _ in segment.ports)
     results = [result.port.kind.data for result in segment.results]
     return ports + sum(kind in _STORED_TILES for kind in results)

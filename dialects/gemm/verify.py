@@ -447,7 +447,7 @@ def _verify_partial_uses(segment: Segment) -> None:
 
 
 def _is_combined(port: ResultPortAttr, use: Use) -> bool:
-    """Whether a use of partials is a port of a GEMM that combines them as it has to."""
+    """Return whether a use of partials is a port of a GEMM that combines them as it has to."""
     attrs = use.operation.properties.get("segments")
     if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
         return False

@@ -68,7 +68,7 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
 
 
 def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
-    """What keeps `op` from running warp-specialized, whatever the room is."""
+    """Return what keeps `op` from running warp-specialized, whatever the room is."""
     bm, bn, bk = schedule.tile
     legal_rows = _ROWS[schedule.mainloop]
     if bm not in legal_rows or schedule.warps.data != WARPS:

@@ -12,10 +12,11 @@ from coda_ir.dialects.torch.fused_attention import (
     fused_attention_call,
     fused_attention_grad_call,
 )
-from coda_ir.dialects.torch.in_place import has_variant_in_place, in_place
+from coda_ir.dialects.torch.in_place import in_place
 from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
+from coda_ir.dialects.torch.scan import LinearScanOp
 
-Torch = Dialect("torch", [CallOp, VjpOp], [])
+Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
 
 __all__ = [
     "ATTENTION",
@@ -29,11 +30,11 @@ __all__ = [
     "ArgumentTemplate",
     "CallOp",
     "Determinism",
+    "LinearScanOp",
     "Torch",
     "VjpOp",
     "determinism_of",
     "fused_attention_call",
     "fused_attention_grad_call",
-    "has_variant_in_place",
     "in_place",
 ]

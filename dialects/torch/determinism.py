@@ -100,7 +100,7 @@ _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determi
 
 
 def determinism_of(op: AnyCall) -> Determinism:
-    """What `op` needs; a derivative computes the call again, and needs what that does."""
+    """Return what `op` needs; a derivative computes the call again, and needs what that does."""
     name = op.callee.data.split(".")[1]
     of_call = _of_call(name, op)
     if not isinstance(op, VjpOp):
@@ -129,7 +129,9 @@ def _of_call(name: str, op: AnyCall) -> Determinism:
 
 
 def _of_derivative(name: str, op: AnyCall) -> Determinism:
-    """What the derivative of an operator needs, of which `op` is a call, or of the derivative."""
+    """Return what the derivative of an operator needs, of which `op` is a call, or of the
+    derivative.
+    """
     if name in _ATTENTION:
         return Determinism.STRICT
     if name == "pad":
@@ -155,7 +157,7 @@ def _of_reduction(name: str, op: AnyCall) -> Determinism:
 
 
 def _of_padding(mode: object) -> Determinism:
-    """What the derivative of padding needs."""
+    """Return what the derivative of padding needs."""
     match mode:
         case "reflect":
             return Determinism.MISSING

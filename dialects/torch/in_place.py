@@ -17,7 +17,7 @@ IN_PLACE = frozenset(
 
 
 def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
-    """Whether a call changes its first argument, operand 0, and reads it nowhere else."""
+    """Return whether a call changes its first argument, operand 0, and reads it nowhere else."""
     namespace, _, name = callee.partition(".")
     is_first = bool(arguments.call.args) and isinstance(arguments.call.args[0], ast.Set)
     is_first = is_first and arguments.operands[0] == 0 and arguments.operands.count(0) == 1

@@ -128,7 +128,7 @@ class CallOp(IRDLOperation):
 
     @property
     def fits_in_place(self) -> bool:
-        """Whether PyTorch can store the result in the memory of the first operand."""
+        """True if PyTorch can store the result in the memory of the first operand."""
         return (
             has_variant_in_place(self.callee.data, self.template)
             and self.view is None

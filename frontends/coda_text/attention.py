@@ -33,7 +33,7 @@ def attention(call: Invocation) -> TensorValue:
         k.ssa,
         v.ssa,
         head_dim=head_dim,
-        causal=call.boolean("causal", False),
+        causal=call.flag("causal"),
         window=_window(call),
         scale=call.positive("scale"),
         softcap=call.positive("softcap"),

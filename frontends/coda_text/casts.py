@@ -35,7 +35,7 @@ def cast(call: Invocation) -> TensorValue:
         x = _converted(call, x, "f32")
     if call.given("rounding"):
         x = _rounded(call, x, element)
-    if call.boolean("saturate", False):
+    if call.flag("saturate"):
         x = _saturated(call, x, element)
     return _converted(call, x, element)
 

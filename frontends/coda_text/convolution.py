@@ -88,7 +88,7 @@ def _padding(call: Invocation, reach: int) -> tuple[int, int]:
     padding = call.integer("padding", 0)
     if padding < 0:
         raise Mistake(f"conv1d: padding is {padding}, expected 0 or more", argument="padding")
-    if not call.boolean("causal", False):
+    if not call.flag("causal"):
         return padding, padding
     if call.given("padding"):
         raise Mistake(

@@ -35,18 +35,13 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "-": coda.SubOp,
     "*": coda.MulOp,
     "/": coda.DivOp,
-    "maximum": coda.MaximumOp,
-    "minimum": coda.MinimumOp,
+    **coda.FUNCTIONS_OF_TWO,
 }
 UNARY = coda.REAL_FUNCTIONS
 COMPARISONS = coda.CompareOp.RELATIONS
 SIGNS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 """Comparisons as infix operators."""
 INFIX = (*BINARY, *SIGNS)
-LOGICAL: dict[str, type[coda.BinaryOp]] = {
-    "logical_and": coda.LogicalAndOp,
-    "logical_or": coda.LogicalOrOp,
-}
 NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -203,11 +198,6 @@ def compared(call: Invocation, relation: str, left: Value, right: Value) -> Tens
 
 def _comparison(relation: str) -> Maker:
     return lambda a, b: coda.CompareOp(a, b, relation)
-
-
-def logical(call: Invocation) -> TensorValue:
-    operator = LOGICAL[call.name]
-    return _of_two(call, operator, operator.ELEMENTS)
 
 
 def where(call: Invocation) -> TensorValue:

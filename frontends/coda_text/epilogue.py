@@ -257,7 +257,7 @@ class _EpilogueCall:
             return None
         call = Invocation("pairs", values, self.insert)
         group = call.integer("group", 0) if call.given("group") else None
-        adjacent = call.boolean("adjacent", False)
+        adjacent = call.flag("adjacent")
         if adjacent and group is not None:
             raise Mistake(
                 "pairs takes a group or adjacent=true, not both",

@@ -333,7 +333,7 @@ def _number_arithmetic(operator: str, left: Number, right: Number) -> Number:
 
 
 def is_size_arithmetic(operator: str, left: Value, right: Value) -> bool:
-    """Whether this is + - * of a symbolic size and a size."""
+    """Return whether this is + - * of a symbolic size and a size."""
     sizes = all(isinstance(v, int | SymbolicSize) for v in (left, right))
     symbolic = isinstance(left, SymbolicSize) or isinstance(right, SymbolicSize)
     return sizes and symbolic and operator in "+-*"

@@ -112,7 +112,7 @@ class Writer:
         self._previous = "COMMA"
 
     def stands_alone(self, comment: Token) -> bool:
-        """Whether a comment has a line for itself in the source."""
+        """Return whether a comment has a line for itself in the source."""
         return comment.line != self._source_line or bool(self.lines[-1].comment)
 
     def comment_line(self, comment: Token, indent: int) -> None:

@@ -65,7 +65,7 @@ class Group:
 
     @property
     def takes_comma(self) -> bool:
-        """Whether a comma may follow the last item."""
+        """True if a comma may follow the last item."""
         named = self.after_name or self.open.type == "LSQB"
         return self.count > 0 and (named or self.count > 1 or self.keeps_comma)
 

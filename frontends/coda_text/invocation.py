@@ -225,10 +225,11 @@ class Invocation:
             )
         return value
 
-    def boolean(self, name: str, default: bool) -> bool:
+    def flag(self, name: str) -> bool:
+        """The value of a boolean parameter, false by default."""
         value = self.value(name)
         if value is None:
-            return default
+            return False
         if not isinstance(value, bool):
             raise Mistake(
                 f"{self.name}: {name} is {describe(value)}, expected true or false", argument=name

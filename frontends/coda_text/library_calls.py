@@ -63,7 +63,7 @@ def topk(call: Invocation) -> Value:
 
 def sort(call: Invocation) -> Value:
     x = _numbers(call)
-    dim, descending = call.axis("dim", len(x.dims), -1), call.boolean("descending", False)
+    dim, descending = call.axis("dim", len(x.dims), -1), call.flag("descending")
     return _emit(call, coda.SortOp(x.ssa, dim=dim, descending=descending), x)
 
 
@@ -139,7 +139,7 @@ def _places(call: Invocation) -> TensorValue:
 
 
 def _numbers(call: Invocation) -> TensorValue:
-    """What has an order: not truth values."""
+    """Return what has an order: not truth values."""
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
         raise Mistake(

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.coda_text.elementwise import BINARY, LOGICAL, UNARY
+from coda_ir.frontends.coda_text.elementwise import UNARY
 from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -28,8 +28,8 @@ _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.DivOp: ("/", PRODUCT),
 }
 _UNARY: dict[type[Operation], str] = {operator: name for name, operator in UNARY.items()}
-_BINARY: dict[type[Operation], str] = {
-    operator: name for name, operator in (*BINARY.items(), *LOGICAL.items())
+_OF_TWO: dict[type[Operation], str] = {
+    operator: name for name, operator in coda.FUNCTIONS_OF_TWO.items()
 }
 _GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
@@ -72,7 +72,7 @@ def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
 
 
 def is_known(dim: Dim, symbols: Collection[str]) -> bool:
-    """Whether a size is calculated from these symbols."""
+    """Return whether a size is calculated from these symbols."""
     return all(word in symbols for word in _WORD.findall(str(dim)))
 
 
@@ -107,8 +107,8 @@ class OperatorWriter:
             return self._infix(op, *_INFIX[kind])
         if kind in _UNARY:
             return _call(_UNARY[kind], self._tensor(op.operands[0]))
-        if kind in _BINARY:
-            return _call(_BINARY[kind], *self._two(op.operands))
+        if kind in _OF_TWO:
+            return _call(_OF_TWO[kind], *self._two(op.operands))
         if kind not in _WRITERS:
             raise Inexpressible("the language has no such operator")
         return _WRITERS[kind](self, op)
@@ -140,6 +140,8 @@ class OperatorWriter:
     # Operators
 
     def constant(self, op: coda.ConstantOp) -> Text:
+        if element_name(op.result) == "bool":
+            return Text("true" if op.number else "false", ATOM, is_number=True)
         text = number_text(op.number)
         return Text(text, NEGATION if text.startswith("-") else ATOM, is_number=True)
 
@@ -291,6 +293,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
+    coda.SelectiveScanOp: OperatorWriter.with_properties,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,

@@ -16,14 +16,12 @@ from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
-    LOGICAL,
     NUMBER_UNARY,
     UNARY,
     binary_call,
     clamp,
     compare,
     elu,
-    logical,
     logical_not,
     power,
     unary,
@@ -32,6 +30,8 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
+from coda_ir.frontends.coda_text.scan import selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
@@ -208,7 +208,7 @@ def glu(activation: str | None) -> Rule:
                 argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
-        op = coda.GluOp(x.ssa, name, adjacent=call.boolean("adjacent", False))
+        op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
         return call.emit(op, (*x.dims[:-1], half))
 
     return rule
@@ -252,7 +252,7 @@ def rope(call: Invocation) -> TensorValue:
         raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
     heads = call.integer("table_heads", 1)
     call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
-    per_column = call.boolean("per_column", False)
+    per_column = call.flag("per_column")
     cos, sin = _rope_tables(call, x, head_dim, heads, per_column=per_column)
     layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
     op = coda.RopeOp(
@@ -330,8 +330,7 @@ def embedding(call: Invocation) -> TensorValue:
 
 ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(x)": unary for name in UNARY if name != "detach"},
-    "maximum(a, b)": binary_call,
-    "minimum(a, b)": binary_call,
+    **{f"{name}(a, b)": binary_call for name in coda.FUNCTIONS_OF_TWO},
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
@@ -340,7 +339,6 @@ ELEMENTWISE: dict[str, Rule] = {
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
-    **{f"{name}(a, b)": logical for name in LOGICAL},
     "logical_not(x)": logical_not,
     "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }
@@ -369,6 +367,7 @@ _RULES: dict[str, Rule] = {
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
     "table_heads: integer = 1, per_column: boolean = false)": rope,
     ATTENTION: attention,
+    SELECTIVE_SCAN: selective_scan,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,
     "embedding(ids, table, *, padding_idx: integer?)": embedding,

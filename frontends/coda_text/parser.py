@@ -185,7 +185,7 @@ class _Recovery:
         )
 
     def _is_last(self, index: int) -> bool:
-        """Whether only ends of lines follow."""
+        """Return whether only ends of lines follow."""
         return all(token.type == END for token in self.tokens[index : index + 2]) and (
             index + 2 >= len(self.tokens)
         )

@@ -71,7 +71,7 @@ class Definition(Generic[_Tree]):
 
     @cached_property
     def size(self) -> int:
-        """How much work a call is: the expressions and statements of the body."""
+        """Return how much work a call is: the expressions and statements of the body."""
         return body_size(self.tree.body)
 
 

@@ -55,8 +55,8 @@ def torch_call(call: Invocation) -> TensorValue:
         [operand.ssa for operand in operands],
         _bound(arguments.removesuffix(")"), call.symbols),
         [IRTensorType(ELEMENT_TYPES[element], [extent(dim) for dim in shape])],
-        view=call.boolean("view", False),
-        random=call.boolean("random", False),
+        view=call.flag("view"),
+        random=call.flag("random"),
         positions=call.integers("positions") if call.given("positions") else None,
     )
     try:

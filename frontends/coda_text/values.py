@@ -155,14 +155,14 @@ def is_number(value: Value) -> bool:
 
 
 def is_poisoned(value: Value) -> bool:
-    """Whether the value, or an item of it, is the result of a reported error."""
+    """Return whether the value, or an item of it, is the result of a reported error."""
     if isinstance(value, TupleValue):
         return any(map(is_poisoned, value.items))
     return isinstance(value, Poison)
 
 
 def describe(value: Value) -> str:
-    """What a value is, with its article, for messages."""
+    """Return what a value is, with its article, for messages."""
     match value:
         case TensorValue():
             return f"a tensor {value.type}"
@@ -206,7 +206,9 @@ def product_of(dims: Iterable[Dim]) -> Dim:
 
 
 def is_manageable(size: Dim) -> bool:
-    """Whether a size is small enough to calculate with: products of sums grow exponentially."""
+    """Return whether a size is small enough to calculate with: products of sums grow
+    exponentially.
+    """
     if isinstance(size, int):
         return abs(size) < MAX_INTEGER
     return len(size.terms) <= MAX_TERMS and all(

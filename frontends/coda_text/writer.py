@@ -110,7 +110,7 @@ def _check(text: str, live: Counter[tuple[str, ...]]) -> None:
 
 
 def _fingerprint(op: Operation) -> tuple[str, ...]:
-    """What must be equal in an operator that was written and read."""
+    """Return what must be equal in an operator that was written and read."""
     properties = sorted(f"{name} = {value}" for name, value in op.properties.items())
     types = [str(element_type_of(value)) for value in (*op.operands, *op.results)]
     return (op.name, *properties, *types)
@@ -312,7 +312,7 @@ def _is_live(op: Operation) -> bool:
 
 
 def _unmoved(op: Operation) -> Operation:
-    """What `op` only moves, rotates or normalizes by heads."""
+    """Return what `op` only moves, rotates or normalizes by heads."""
     moves = coda.RopeOp | coda.ReshapeOp | coda.TransposeOp
     while isinstance(op, moves) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         owner = op.operands[0].owner

@@ -53,7 +53,7 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:
-    """What a node gives to each parameter of its operator; defaults are left out."""
+    """Return what a node gives to each parameter of its operator; defaults are left out."""
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 

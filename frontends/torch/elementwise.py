@@ -69,7 +69,7 @@ def binary(operator: type[coda.BinaryOp]) -> Handler:
 
 
 def extremum(operator: type[coda.MaximumOp | coda.MinimumOp]) -> Handler:
-    """Of two tensors, also where one is a number: at a tie, each has half of the gradient."""
+    """The maximum or minimum of two tensors, or of one and a number: a tie halves the gradient."""
     of_tensors = binary(operator)
 
     def handle(graph: GraphImporter, node: Node) -> Value | None:

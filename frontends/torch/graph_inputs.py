@@ -44,7 +44,7 @@ class ModelInput:
     name: str = ""
     """The path of a parameter or a buffer, or the name of an argument; empty without a name."""
     is_weight: bool = False
-    """Whether the input is a parameter or a buffer."""
+    """True if the input is a parameter or a buffer."""
     requires_grad: bool = False
 
 
@@ -95,7 +95,7 @@ class DynamoGraph:
         return self._positions[self.sizes.get(node, node)]
 
     def requires_grad(self, node: Node) -> bool:
-        """Whether an input requires a gradient in the model."""
+        """Return whether an input requires a gradient in the model."""
         return self._in_model(node).requires_grad
 
     def _in_model(self, node: Node) -> ModelInput:
@@ -218,7 +218,7 @@ def _device_of(source: GraphSource) -> torch.device:
 
 
 def needs_gradients(graph: GraphModule, example_inputs: Sequence[object]) -> bool:
-    """Whether AOTAutograd has to look for a backward graph."""
+    """Return whether AOTAutograd has to look for a backward graph."""
     required = any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
     enables = any(called_name(n) == SET_GRAD_ENABLED and True in n.args for n in graph.graph.nodes)
     return required and (torch.is_grad_enabled() or enables)
@@ -248,7 +248,7 @@ def _source_of(owner: object) -> object:
 
 
 def _is_of_module(owner: object) -> bool:
-    """Whether a placeholder is an attribute of a module, not an argument of the function."""
+    """Return whether a placeholder is an attribute of a module, not an argument of the function."""
     source = _source_of(owner)
     while source is not None:
         if "NNModule" in type(source).__name__:

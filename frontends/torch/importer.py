@@ -65,11 +65,11 @@ class GraphInput:
     """The tensor of a weight; None for what the caller passes."""
     is_weight: bool = False
     is_constant: bool = False
-    """Whether the tensor is a constant of the model's code, which nobody can change."""
+    """True if the tensor is a constant of the model's code, which nobody can change."""
     is_updated: bool = False
-    """Whether the caller stores a result in it, so that its old contents may be overwritten."""
+    """True if the caller stores a result in it, so that its old contents may be overwritten."""
     is_differentiated: bool = False
-    """Whether a backward that is derived later may give it a gradient."""
+    """True if a backward that is derived later may give it a gradient."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,8 @@ class GraphImporter:
 
     def _import_call(self, node: Node) -> None:
         if is_higher_order(node):
-            raise _not_on_tensors(node)
+            self.values[node] = self._import_scan(node)
+            return
         if not any(True for _ in tensors_in(node.meta.get("val"))):
             # Sizes are text where they are used; assertions have been checked by the capture.
             return
@@ -201,6 +202,16 @@ class GraphImporter:
         if self.is_active(*node.all_input_nodes):
             self._active.add(node)
         self._learn_extents(value, expected)
+
+    def _import_scan(self, node: Node) -> Value:
+        """Return what calls a function of the model; only scans have handlers."""
+        handler = self.handlers.get(str(node.target))
+        value = None if handler is None else handler(self, node)
+        if value is None:
+            raise _not_on_tensors(node)
+        if self.is_active(*node.all_input_nodes):
+            self._active.add(node)
+        return value
 
     def _learn_extents(self, value: Value, expected: Mapping[int, torch.Tensor]) -> None:
         """Remember where sizes that no argument tells come from, such as that of nonzero."""
@@ -263,11 +274,11 @@ class GraphImporter:
         return op
 
     def is_active(self, *nodes: Node) -> bool:
-        """Whether one of `nodes` has floats that depend on an input with a gradient."""
+        """Return whether one of `nodes` has floats that depend on an input with a gradient."""
         return any(node in self._active and _has_floats(node) for node in nodes)
 
     def value(self, argument: object) -> Value:
-        """What an argument of a node stands for. Raises KeyError for a number."""
+        """Return what an argument of a node stands for. Raises KeyError for a number."""
         assert isinstance(argument, Node)
         return self.values[argument]
 
@@ -331,7 +342,7 @@ def _not_on_tensors(node: Node) -> CodaError:
 
 
 def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
-    """Whether what a handler built has the types that PyTorch says."""
+    """Return whether what a handler built has the types that PyTorch says."""
     for position, tensor in expected.items():
         result = _result(value, position)
         if (
@@ -351,7 +362,7 @@ def _result(value: Value, position: int) -> SSAValue | None:
 
 
 def _draws_numbers(node: Node) -> bool:
-    """Whether a node needs random numbers; attention that drops nothing does not."""
+    """Return whether a node needs random numbers; attention that drops nothing does not."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     names = parameter_names(node)

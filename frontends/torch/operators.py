@@ -36,6 +36,7 @@ from coda_ir.frontends.torch.elementwise import (
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
+from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
 from coda_ir.frontends.torch.types import element_type, tensor_type
 
 END = 2**63 - 1
@@ -51,7 +52,7 @@ def cast(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def copied(graph: GraphImporter, node: Node) -> Value | None:
-    """What a tensor holds that another one is copied to: the other one, in its type."""
+    """Return what a tensor holds that another one is copied to: the other one, in its type."""
     return _in_type_of_result(graph, node, arguments(node)[1])
 
 
@@ -64,7 +65,7 @@ def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value
 
 
 def same(graph: GraphImporter, node: Node) -> Value | None:
-    """What changes nothing but where the elements lie."""
+    """Return what changes nothing but where the elements lie."""
     return graph.tensor(arguments(node)[0])
 
 
@@ -111,7 +112,7 @@ def addmm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _is_static_matrix(weight: SSAValue) -> bool:
-    """Whether the N and the K of a GEMM with `weight` are known."""
+    """Return whether the N and the K of a GEMM with `weight` are known."""
     return len(shape_of(weight)) == 2 and DYNAMIC_INDEX not in shape_of(weight)
 
 
@@ -350,5 +351,6 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.cat.default": concat,
     **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,
+    ASSOCIATIVE_SCAN: associative_scan,
 }
 """By the name of the overload."""

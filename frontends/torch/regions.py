@@ -60,7 +60,7 @@ class RegionCall(torch.nn.Module):
 
 
 def gives_one_value(region: GraphModule) -> bool:
-    """Whether a region stood for one value before its result was made a tuple."""
+    """Return whether a region stood for one value before its result was made a tuple."""
     return bool(region.meta.get("is_single"))
 
 
@@ -106,13 +106,13 @@ def _is_size(node: Node) -> bool:
 
 
 def _is_random(node: Node) -> bool:
-    """Whether a node draws random numbers, or may: what another operator is told to call."""
+    """Return whether a node draws random numbers, or may: what another operator is told to call."""
     tags: Sequence[torch.Tag] = getattr(node.target, "tags", ())
     return torch.Tag.nondeterministic_seeded in tags or is_higher_order(node)
 
 
 def can_express(node: Node) -> bool:
-    """Whether the operator of a node has a place in the IR, be it as a call of PyTorch."""
+    """Return whether the operator of a node has a place in the IR, be it as a call of PyTorch."""
     if node.op == "get_attr":
         return True
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]

@@ -140,7 +140,7 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _is_float(node: Node) -> bool:
-    """Whether a node gives numbers that could have a gradient."""
+    """Return whether a node gives numbers that could have a gradient."""
     tensors = list(tensors_in(node.meta.get("example_value")))
     return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
 

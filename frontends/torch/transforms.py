@@ -12,7 +12,7 @@ _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
 
 
 def transforms_itself(graph: GraphModule) -> bool:
-    """Whether a part is batched or differentiated while the graph runs (`torch.func`,
+    """Return whether a part is batched or differentiated while the graph runs (`torch.func`,
     `torch.autograd.grad`), for which PyTorch's own rules for every operator in it are needed.
     """
     return any(

@@ -230,12 +230,14 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
 
 
 def is_higher_order(node: Node) -> bool:
-    """Whether a node hands another operator, or a graph, to something that calls it."""
+    """Return whether a node hands another operator, or a graph, to something that calls it."""
     return getattr(node.target, "__module__", None) == "torch.ops.higher_order"
 
 
 def is_operator(node: Node) -> bool:
-    """Whether a node calls an operator of PyTorch with a schema, such as `aten.add.Tensor`."""
+    """Return whether a node calls an operator of PyTorch with a schema, such as
+    `aten.add.Tensor`.
+    """
     return hasattr(node.target, "overloadpacket")
 
 

@@ -154,7 +154,7 @@ def _check_finite(product: Product) -> Refusal | None:
 def _check_input(
     product: Product, tile: SSAValue, factors: Sequence[SSAValue], order: BlockOrder
 ) -> Refusal | None:
-    """Whether what computes `tile`, of which the input of the product is, may scale it."""
+    """Return whether what computes `tile`, of which the input of the product is, may scale it."""
     gemm, name = product.gemm, name_of(product.term.value)
     if bias_of(gemm) is not None:
         found = f"{_ONE_BY_ONE}: {name} has a scale and a bias"

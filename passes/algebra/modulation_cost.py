@@ -80,7 +80,7 @@ def _weights(consumers: Iterable[NormConsumer]) -> Iterator[tuple[SSAValue, Layo
 
 
 def _sizes(norm: coda.LayerNormOp, shapes: SymbolicShapes, total: SymbolicSize) -> dict[str, int]:
-    """What the symbols of a number of bytes are taken to be."""
+    """Return what the symbols of a number of bytes are taken to be."""
     tables = filter(is_table, parameters_of(norm))
     samples = {symbol for table in tables for symbol in shapes.rows(table).symbols}
     return {symbol: SAMPLES if symbol in samples else ROWS for symbol in sorted(total.symbols)}

@@ -103,7 +103,9 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
 
 
 def _is_stored(x: SSAValue) -> bool:
-    """Whether `x` is in memory whatever reads x·s: otherwise what makes it scales it, too."""
+    """Return whether `x` is in memory whatever reads x·s: otherwise what makes it scales it,
+    too.
+    """
     return not is_tilewise(x) or x.has_more_than_one_use()
 
 

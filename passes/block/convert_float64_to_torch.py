@@ -14,7 +14,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.matching import Norm
+from coda_ir.passes.support.matching import Norm, is_float64
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.symbolic_shapes import dims_attribute
 
@@ -45,11 +45,6 @@ class ConvertFloat64ToTorchPass(FunctionPass):
             value.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(value)
             rewriter.order.erase(op)
-
-
-def is_float64(op: Operation) -> bool:
-    """Return whether `op` takes or gives a tensor of float64."""
-    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
 
 
 @dataclass
@@ -99,7 +94,8 @@ Rule: TypeAlias = Callable[[_Calls, Any], SSAValue | None]
 
 def _elementwise(callee: str) -> Rule:
     def rule(calls: _Calls, op: coda.ElementwiseOp) -> SSAValue:
-        return calls.call(callee, *op.operands, like=op.result)
+        options = [f"{name}={value!r}" for name, value in op.ATEN_OPTIONS.items()]
+        return calls.call(callee, *op.operands, *options, like=op.result)
 
     return rule
 

@@ -87,7 +87,9 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
 
 
 def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """What only such transposes read, computed in their order, where that reshapes operands."""
+    """Return what only such transposes read, computed in their order, where that reshapes
+    operands.
+    """
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
         return None
@@ -115,7 +117,7 @@ def _padded_shape(x: SSAValue, rank: int) -> tuple[int, ...]:
 
 
 def _moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether a permutation changes the order of the elements of a tensor."""
+    """Return whether a permutation changes the order of the elements of a tensor."""
     moved = [axis for axis in order if shape[axis] != 1]
     return moved != sorted(moved)
 

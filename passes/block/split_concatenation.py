@@ -64,8 +64,8 @@ class SplitConcatenationPass(FunctionPass):
 
 
 def reads_parts(op: coda.ConcatOp) -> bool:
-    """Whether GEMMs read the parts of a concatenation where they are: as the columns of weight
-    gradients of K x N.
+    """Return whether GEMMs read the parts of a concatenation where they are: as the columns of
+    weight gradients of K x N.
     """
     return _joins_columns(op) and all(
         isinstance(use.operation, coda.WeightGradientOp) and use.index == 1
@@ -127,7 +127,7 @@ class _Users:
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
-    """Whether `op` sums up columns or rows of its operand `use`, or multiplies its rows."""
+    """Return whether `op` sums up columns or rows of its operand `use`, or multiplies its rows."""
     match op:
         case coda.ReduceOp():
             return op.kind.data == "sum"
@@ -176,7 +176,7 @@ class _Split:
                 order.erase(op)
 
     def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
-        """What `sink` gives, from what its parts give: side by side, or added up."""
+        """Return what `sink` gives, from what its parts give: side by side, or added up."""
         parts = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
         values = [insert.insert(part, sink.result.name_hint) for part in parts]
         if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
@@ -185,7 +185,7 @@ class _Split:
         return insert.cast(total, element_type_of(sink.result))
 
     def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> Operation:
-        """What `sink` computes, of one part of the columns."""
+        """Return what `sink` computes, of one part of the columns."""
         type = element_type_of(sink.result)
         match sink:
             case coda.ReduceOp():

@@ -71,7 +71,9 @@ def _check_rows(op: LinearMap) -> Refusal | None:
 
 
 def _rows_of_x(op: coda.WeightGradientOp) -> list[SSAValue]:
-    """What the gradient of a weight has columns for: parts that lie side by side as they are."""
+    """Return what the gradient of a weight has columns for: parts that lie side by side as they
+    are.
+    """
     joined = op.x.owner
     if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
         return list(joined.parts)

@@ -75,7 +75,7 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
 
 
 def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
-    """What the kernel reads beside the gradients."""
+    """Return what the kernel reads beside the gradients."""
     return [value for value in op.ports if value not in producer.outputs]
 
 
@@ -97,7 +97,7 @@ def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> R
 
 
 def _is_plain(segment: Segment) -> bool:
-    """Whether the accumulators are stored as they are, column by column."""
+    """Return whether the accumulators are stored as they are, column by column."""
     by_column = all(result.port.kind.data.is_per_column for result in segment.results)
     is_bare = by_column and len(segment.block.ops) == 1 and not segment.ports
     return segment.pairing is None and is_bare
@@ -106,7 +106,8 @@ def _is_plain(segment: Segment) -> bool:
 def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"fused into the epilogue of {producer.name}")
     rewriter.order.hoist(_others(op, producer), producer)
-    code, outputs = op.take_segment(), list(producer.outputs)
+    (code,) = op.take_segments()
+    outputs: list[SSAValue] = list(producer.outputs)
     editor = EpilogueEditor(producer, rewriter.order)
     into = editor.segments[0]
     if code.pairing is not None and into.pairing is None:

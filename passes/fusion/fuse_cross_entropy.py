@@ -32,6 +32,7 @@ from coda_ir.passes.support.legality import (
     check_cross_entropy_grad,
     check_rounding_may_move,
 )
+from coda_ir.passes.support.matching import unconverted
 from coda_ir.remarks import fuse_locations
 
 
@@ -142,13 +143,7 @@ def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:
     product = reduce.x.owner
     if not isinstance(product, coda.MulOp):
         return None
-    return {_unconverted(product.lhs), _unconverted(product.rhs)}
-
-
-def _unconverted(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
+    return {unconverted(product.lhs), unconverted(product.rhs)}
 
 
 def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) -> None:

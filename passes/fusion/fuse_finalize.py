@@ -8,9 +8,11 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     FinalizeOp,
+    FusedOp,
+    MapOp,
     Port,
     PortKind,
     ScalarBuilder,
@@ -33,13 +35,16 @@ class FuseFinalizePass(FunctionPass):
         %r = coda.rsqrt %m                                   }
 
     Legal iff every operand is a result of the finalize, a constant, or a column or scalar that
-    does not depend on it. Two finalizes whose results meet become one, where neither depends on
-    the other.
+    does not depend on it. Two finalizes become one where neither depends on the other, and their
+    results meet, or one kernel gives sums of the same columns to both.
     """
 
     name: ClassVar[str] = "fuse-finalize"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, FinalizeOp):
+                _join_sibling(op, rewriter)
         for op in rewriter.ops:
             if is_pointwise(op):
                 _join_producers(op, rewriter)
@@ -47,6 +52,22 @@ class FuseFinalizePass(FunctionPass):
                 if finalize is not None:
                     rewriter.passed(op, "fused into gemm.finalize")
                     _fuse(op, finalize, rewriter.order)
+
+
+def _join_sibling(op: FinalizeOp, rewriter: FunctionRewriter) -> None:
+    """Join `op` to a finalize before it that combines sums of the same columns of one kernel."""
+    kernel, order = op.partials[0].owner, rewriter.order
+    if op.axis.data != "col" or not isinstance(kernel, FusedOp | MapOp):
+        return
+    users = dict.fromkeys(use.operation for output in kernel.results for use in output.uses)
+    for other in users:
+        if not isinstance(other, FinalizeOp) or order.position(other) >= order.position(op):
+            continue
+        is_alike = shape_of(other.partials[0]) == shape_of(op.partials[0])
+        if is_alike and _can_join(other, op, order):
+            rewriter.passed(op, "joins the gemm.finalize of sums of the same columns")
+            _join(other, op, order)
+            return
 
 
 def _join_producers(op: Operation, rewriter: FunctionRewriter) -> None:
@@ -150,7 +171,7 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
         if value in yielded:
             return yielded[value]
         if isinstance(value.owner, coda.ConstantOp):
-            return builder.constant(float(value.owner.number))
+            return builder.number(value.owner.number, element_type_of(value))
         kind = _column_port(value, shape_of(op.results[0]))
         assert kind is not None
         ports.append(Port(kind, value))

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, tensor_type
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     Combiner,
     GroupReduceOp,
@@ -52,30 +52,48 @@ class FuseGroupsPass(FunctionPass):
     rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
     chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
     fits into a tile (a row into registers), what else comes in fits a port, no sum of a group
-    leaves, and nothing that comes in depends on what goes out.
+    leaves but one in float32 that a pointwise kernel stores, and nothing that comes in depends on
+    what goes out.
+
+    A softmax is such code, too. Over few columns, such as the experts of a router or the classes of
+    a classifier, one tile of the GEMM has whole rows, and the softmax joins the epilogue:
+
+        %z = gemm.fused ... { yield acc }         %p = gemm.fused ... {
+        %p = coda.softmax %z : (... x 8)     ->     m = gemm.group_reduce max acc over 8
+                                                    e = exp(acc − m)
+                                                    yield e / gemm.group_reduce add e over 8
+                                                  }
     """
 
     name: ClassVar[str] = "fuse-groups"
 
+    softmax_kernels: bool = True
+    """True if a softmax that no epilogue takes becomes a kernel together with the code around it;
+    the compiler of a graph does the same.
+    """
+
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for find in (find_group_code, find_row_code):
-            while _sweep(find(rewriter.ops), rewriter):
+            while self._sweep(find(rewriter.ops), rewriter):
                 pass
 
+    def _sweep(self, found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
+        """Rewrite codes that share no operator; whether others are left to be found again."""
+        rewritten: set[Operation] = set()
+        is_done = True
+        for code in found:
+            if not rewritten.isdisjoint(code.ops):
+                is_done = False
+                continue
+            code.ops.sort(key=rewriter.order.position)
+            if not self._is_left(code, rewriter) and check_group_code(code, rewriter.order) is None:
+                rewritten.update(code.ops)
+                _rewrite(code, rewriter)
+        return not is_done
 
-def _sweep(found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
-    """Rewrite codes that share no operator; whether others are left to be found again."""
-    rewritten: set[Operation] = set()
-    is_done = True
-    for code in found:
-        if not rewritten.isdisjoint(code.ops):
-            is_done = False
-            continue
-        code.ops.sort(key=rewriter.order.position)
-        if check_group_code(code, rewriter.order) is None:
-            rewritten.update(code.ops)
-            _rewrite(code, rewriter)
-    return not is_done
+    def _is_left(self, code: GroupCode, rewriter: FunctionRewriter) -> bool:
+        is_kernel = group_site(code, rewriter.order) is None
+        return is_kernel and code.has_softmax and not self.softmax_kernels
 
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
@@ -91,7 +109,7 @@ def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
 def _join_exits(code: GroupCode, rewriter: FunctionRewriter) -> None:
     """Let everything outside read the values of the code as columns of (... x N)."""
     for op in list(code.ops):
-        if splits_columns(op) or isinstance(op, coda.SumToOp):
+        if splits_columns(op) or isinstance(op, coda.SumToOp) or not code.is_tile(op.results[0]):
             continue
         users = code.users_outside(op.results[0])
         if not all(map(joins_columns, users)):
@@ -145,12 +163,15 @@ class _Fusion:
             self._emit(op)
         moved += self._add_tiles()
         sums = [op for op in code.ops if isinstance(op, coda.SumToOp)]
-        indices = [self._add_column_sum(op) for op in sums]
+        of_groups = code.values_of_groups
+        indices = [*map(self._add_column_sum, sums), *map(self._add_group, of_groups)]
         for op in moved:
             op.operands = ()
-        partials = self.editor.commit_and_locate(self.site.segment, indices)
-        for op, partial in zip(sums, partials, strict=True):
+        stored = self.editor.commit_and_locate(self.site.segment, indices)
+        for op, partial in zip(sums, stored[: len(sums)], strict=True):
             self._finalize(op, partial)
+        for value, result in zip(of_groups, stored[len(sums) :], strict=True):
+            self._show_groups(value, result)
         for op in reversed(moved):
             order.erase(op)
         for op in reversed([op for op in code.ops if op in code.repeated]):
@@ -158,7 +179,7 @@ class _Fusion:
                 order.erase(op)
 
     def _is_kept(self, op: Operation) -> bool:
-        """Whether others read groups of columns through the same view."""
+        """Return whether others read groups of columns through the same view."""
         return splits_columns(op) and bool(self.code.users_outside(op.results[0]))
 
     # The code
@@ -171,7 +192,13 @@ class _Fusion:
             base = op.operands[0]
             self.lanes[value] = self._elements(base, self.code.shape)
             return
+        if isinstance(op, coda.BroadcastOp):
+            self.lanes[value] = self._operand(op.x)
+            return
         builder = self.editor.builder(self.site.segment, op.location)
+        if isinstance(op, coda.SoftmaxOp):
+            self.lanes[value] = self._softmax(op, builder)
+            return
         if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             total = self._reduced(op, builder)
             total.name_hint = total.name_hint or value.name_hint
@@ -211,6 +238,14 @@ class _Fusion:
             total = builder.divide_by(total, group)
         return builder.result(total, element_type_of(op.result))
 
+    def _softmax(self, op: coda.SoftmaxOp, builder: ScalarBuilder) -> Sequence[SSAValue]:
+        lanes, group = self._operand(op.x), self.code.group
+        largest = _total(builder, lanes, Combiner.MAX, group)
+        powers = [builder.exp(builder.sub(lane, largest)) for lane in lanes]
+        total = _total(builder, powers, Combiner.ADD, group)
+        type = element_type_of(op.result)
+        return [builder.result(builder.div(power, total), type) for power in powers]
+
     # What leaves it
 
     def _add_tiles(self) -> list[Operation]:
@@ -238,6 +273,23 @@ class _Fusion:
         type = TensorType(f32, (DYNAMIC_INDEX, self.code.columns))
         port = ResultPortAttr.partial_col(Combiner.ADD)
         return self.editor.add_result(self.site.segment, port, type, self.lanes[op.x])
+
+    def _add_group(self, value: SSAValue) -> int:
+        """Store a number of each group, which is the same on all of its columns."""
+        code = self.code
+        type = TensorType(f32, code.domain[:-1])
+        port = ResultPortAttr.of_group(code.group)
+        return self.editor.add_result(self.site.segment, port, type, self.lanes[value][:1])
+
+    def _show_groups(self, value: SSAValue, stored: SSAValue) -> None:
+        """Let others read what is stored of each group as a column."""
+        kernel = stored.owner
+        assert isinstance(kernel, Operation) and kernel.next_op is not None
+        stored.name_hint = value.name_hint
+        view = coda.ReshapeOp(stored, shape_of(value))
+        view.location, view.result.name_hint = kernel.location, value.name_hint
+        self.rewriter.order.insert_before(view, kernel.next_op)
+        value.replace_all_uses_with(view.result)
 
     def _finalize(self, op: coda.SumToOp, partial: SSAValue) -> None:
         """The sum over the rows of every column, and over the groups."""

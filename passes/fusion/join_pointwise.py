@@ -38,7 +38,7 @@ class JoinPointwisePass(FunctionPass):
 
 
 def _is_repeated(op: Operation) -> bool:
-    """Whether those who read `op` compute it themselves."""
+    """Return whether those who read `op` compute it themselves."""
     return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.dialects.coda import ShiftOp
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
@@ -16,7 +17,6 @@ from coda_ir.passes.support.editing import (
     fuse_consumer,
     leaf_operands,
     recomputation,
-    segments_of,
 )
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
@@ -26,13 +26,15 @@ _WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
 
 
 def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
-    """Whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
+    """Return whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
 
     Legal iff every operand that it does not hold fits a port, and neither needs a result of the
-    other.
+    other. Shifted rows would be copied for a GEMM: pointwise kernels read them where they are.
     """
     domain = shape_of(op.results[0])
     leaves = [v for v in leaf_operands(op, domain) if not site.holds(v)]
+    if isinstance(site.op, FusedOp) and any(isinstance(v.owner, ShiftOp) for v in leaves):
+        return False
     return (
         all(port_kind(shape_of(value), domain) is not None for value in leaves)
         and order.slices_after(leaves, site.op) is not None
@@ -54,7 +56,7 @@ def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
     Otherwise its results would be stored by a kernel of their own, and loaded again. Returns the
     site of `op` thereafter.
     """
-    tile = segments_of(site.op)[site.segment].outputs[site.result]
+    tile = site.op.segments()[site.segment].outputs[site.result]
     readers = recomputation(op, shape_of(op.results[0]))
     use = next(use for use in tile.uses if use.operation in readers)
     for producer in unplaced_producers(op, site, order):
@@ -169,7 +171,7 @@ def _sites_loading(value: SSAValue) -> list[Site]:
         kernel = use.operation
         if not isinstance(kernel, FusedOp | MapOp):
             continue
-        for number, segment in enumerate(segments_of(kernel)):
+        for number, segment in enumerate(kernel.segments()):
             for kind, loaded in segment.ports:
                 if loaded is value and kind in _WHOLE:
                     found[Site(kernel, number, 0, _WHOLE[kind])] = None

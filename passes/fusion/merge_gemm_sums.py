@@ -50,7 +50,7 @@ class MergeGemmSumsPass(FunctionPass):
 
 
 def _is_product(value: SSAValue) -> bool:
-    """Whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
+    """Return whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
     is_ordered = any(isinstance(use.operation, coda.BarrierOp) for use in value.uses)
     return isinstance(value.owner, FusedOp) and not is_ordered
 
@@ -82,7 +82,7 @@ _ARE_STORED_DIFFERENTLY = Refusal(
 
 
 def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
-    """Whether an addend is nothing but a product of the type of the sum."""
+    """Return whether an addend is nothing but a product of the type of the sum."""
     gemm = value.owner
     assert isinstance(gemm, FusedOp)
     if value.has_more_than_one_use():

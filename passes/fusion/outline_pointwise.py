@@ -33,7 +33,7 @@ class OutlinePointwisePass(FunctionPass):
     name: ClassVar[str] = "outline-pointwise"
 
     statistics: bool = True
-    """Whether code on columns is outlined; it may yet join a finalize, or what reads it."""
+    """True if code on columns is outlined; it may yet join a finalize, or what reads it."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         waiting: list[Operation] = []
@@ -54,7 +54,7 @@ class OutlinePointwisePass(FunctionPass):
 
 
 def _is_repeated_by_consumers(op: Operation) -> bool:
-    """Whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
+    """Return whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
     value = op.results[0]
     users = [use.operation for use in value.uses]
     is_repeated = users and all(
@@ -64,7 +64,7 @@ def _is_repeated_by_consumers(op: Operation) -> bool:
 
 
 def _comes_along(op: Operation) -> bool:
-    """Whether all that read `op` are pointwise of the same shape: it joins their kernel."""
+    """Return whether all that read `op` are pointwise of the same shape: it joins their kernel."""
     users = [use.operation for use in op.results[0].uses]
     shape = shape_of(op.results[0])
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)

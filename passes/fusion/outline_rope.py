@@ -43,7 +43,7 @@ class OutlineRopePass(FunctionPass):
 
 
 def _has_company(op: coda.RopeOp) -> bool:
-    """Whether pointwise code reads what `op` rotates, or what it gives, perhaps as heads."""
+    """Return whether pointwise code reads what `op` rotates, or what it gives, perhaps as heads."""
     pending = [op.x, op.result]
     while pending:
         for use in pending.pop().uses:

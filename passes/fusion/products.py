@@ -39,7 +39,7 @@ def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
 
 
 def can_transpose(op: FusedOp) -> bool:
-    """Whether the epilogue of a product stays one when its rows become columns."""
+    """Return whether the epilogue of a product stays one when its rows become columns."""
     (segment,) = op.segments()
     return (
         all(_is_transposable(port) for port in segment.ports)

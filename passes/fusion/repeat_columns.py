@@ -9,7 +9,7 @@ from typing import ClassVar
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ScalarBuilder, Segment
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.passes.support.editing import EpilogueEditor, EpilogueOp
@@ -72,7 +72,7 @@ def _readers(value: SSAValue) -> list[EpilogueOp] | None:
         kernel = use.operation
         if not isinstance(kernel, FusedOp | MapOp):
             return None
-        segments = kernel.segments() if isinstance(kernel, FusedOp) else [kernel.segment()]
+        segments = kernel.segments()
         loads = [port for segment in segments for port in segment.ports if port.value is value]
         others = [v for v in kernel.operands if v is value]
         if len(loads) != len(others) or any(port.kind not in _PER_ROW for port in loads):
@@ -102,7 +102,7 @@ def _compute(op: Operation, segment: Segment, builder: ScalarBuilder) -> SSAValu
     elements: list[SSAValue] = []
     for value in op.operands:
         if isinstance(value.owner, coda.ConstantOp):
-            elements.append(builder.constant(float(value.owner.number)))
+            elements.append(builder.number(value.owner.number, element_type_of(value)))
             continue
         kind = _port_of(value, op)
         assert kind is not None, "legality was checked before"

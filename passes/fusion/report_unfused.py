@@ -4,18 +4,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xdsl.dialects.builtin import LocationAttr, f64
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import FinalizeOp, MapOp, ResultKind
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.dialects.torch import AnyCall, CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.groups import find_group_code, find_row_code
+from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
     NO_PRODUCER,
     check_group_code,
@@ -24,6 +25,7 @@ from coda_ir.passes.support.legality import (
     find_site,
     name_of,
 )
+from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import is_filled_in_place, is_shifted_where_read
@@ -32,6 +34,10 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
         "a row needs no other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
+    ),
+    coda.SelectiveScanOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as kernels of its own over chunks of the sequence",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
@@ -106,6 +112,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.LibraryCallOp):
+        if _is_reported(op.location, (op.name,), rewriter):
+            return None
         name = op.ATEN.partition(".")[0]
         return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
     if OneQueryAttention.of(op, rewriter.shapes) is not None:
@@ -129,7 +137,7 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
         case CallOp() | VjpOp():
-            reason = WIDE if _is_float64(op) else reason
+            reason = WIDE if is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
@@ -160,10 +168,6 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
     return refusals
 
 
-def _is_float64(op: Operation) -> bool:
-    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))
-
-
 def _why_not_float32(op: Operation) -> Refusal | None:
     """Return whether a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
@@ -174,7 +178,7 @@ def _why_not_float32(op: Operation) -> Refusal | None:
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
-    """What keeps pointwise code out of kernels of others, and of one with ports."""
+    """Return what keeps pointwise code out of kernels of others, and of one with ports."""
     if not is_pointwise(op):
         return None
     verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
@@ -182,13 +186,15 @@ def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
 
 
 def _statistics(op: MapOp) -> list[SSAValue]:
-    """What a pointwise kernel reads of whole rows."""
+    """Return what a pointwise kernel reads of whole rows."""
     values = [port.value for port in op.segment().ports]
     return [value for value in values if isinstance(value.owner, FinalizeOp)]
 
 
 def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
-    """Whether the kernel is a scale with a remark, or applies the statistics of a norm with one."""
+    """Return whether the kernel is a scale with a remark, or applies the statistics of a norm with
+    one.
+    """
     norms = (coda.RMSNormOp.name, coda.LayerNormOp.name)
     makers = (value.owner for value in _statistics(op))
     return _is_reported(op.location, (coda.MulOp.name,), rewriter) or any(
@@ -197,12 +203,23 @@ def _is_left_of_reported(op: MapOp, rewriter: FunctionRewriter) -> bool:
     )
 
 
+def _is_gemm_tile(value: SSAValue) -> bool:
+    site = Site.of(value)
+    return site is not None and isinstance(site.op, FusedOp)
+
+
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
-    """What keeps a pointwise kernel out of the epilogue of a GEMM."""
+    """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
         return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+    widest = max(group_sizes(segment), default=1)
+    if widest > 1 and any(_is_gemm_tile(port.value) for port in segment.ports):
+        return Refusal(
+            f"a tile of the GEMM has whole groups, of at most {MAX_GROUP} columns",
+            f"a pointwise kernel reduces groups of {widest} columns",
+        )
     if segment.results[0].port.kind.data == ResultKind.TILE:
         verdict = find_site(op, order)
         if isinstance(verdict, Refusal) and verdict is not NO_PRODUCER:

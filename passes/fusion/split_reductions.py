@@ -77,7 +77,7 @@ class SplitReductionsPass(FunctionPass):
     name: ClassVar[str] = "split-reductions"
 
     report: bool = True
-    """Whether to emit remarks on what is refused; a later run of the pass would repeat them."""
+    """True if the pass emits remarks on what is refused, which a later run would repeat."""
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

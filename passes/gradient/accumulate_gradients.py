@@ -82,7 +82,9 @@ def _accumulate(rewriter: FunctionRewriter, argument: str) -> None:
 
 
 def comes_from_gemm(value: SSAValue) -> bool:
-    """Whether a value is the result of a GEMM, or is computed from one element by element."""
+    """Return whether a value is the result of a GEMM, or is computed from one element by
+    element.
+    """
     op = value.owner
     if isinstance(op, ElementwiseOp | coda.CastOp):
         return any(shape_of(x) == shape_of(value) and comes_from_gemm(x) for x in op.operands)

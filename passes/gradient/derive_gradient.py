@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.functions import returned_values
 from coda_ir.passes.block.drop_detach import drop_detach
 from coda_ir.passes.gradient.derivatives import RULES, Adjoint, Backward, expose_saved
 from coda_ir.passes.gradient.derivatives.activity import (
@@ -104,9 +105,7 @@ class _Joint:
         expose_saved(self.block)
         self.arguments: tuple[SSAValue, ...] = tuple(self.block.args)
         self.entries = _entries(self.joint.arg_attrs, self.arguments, "arg")
-        terminator = self.block.last_op
-        assert isinstance(terminator, ReturnOp)
-        self.results: tuple[SSAValue, ...] = tuple(terminator.arguments)
+        self.results: tuple[SSAValue, ...] = tuple(returned_values(self.joint))
         self.result_entries = _entries(self.joint.res_attrs, self.results, "result")
         self.shapes = SymbolicShapes(self.joint)
         self.wrt = wrt

@@ -44,7 +44,7 @@ class LogitStream:
         return self.sinks[-1]
 
     def is_repeated(self, value: SSAValue) -> bool:
-        """Whether `value`, an operand that is no tile, has an element for each column."""
+        """Return whether `value`, an operand that is no tile, has an element for each column."""
         shape = shape_of(value)
         return len(shape) > 0 and shape[-1] == self.columns and self.columns != 1
 

@@ -150,8 +150,9 @@ def _sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
 
 
 def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> SSAValue:
-    """What the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W); where z is counted
-    with another result, what that has too much."""
+    """Return what the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W); where z is
+    counted with another result, what that has too much.
+    """
     if found.is_of_weight:
         gradient = insert.cast(each.gradient, f32)
         return insert.mul(gradient, _pack(insert, found.weight, each.map))

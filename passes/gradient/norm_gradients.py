@@ -29,7 +29,7 @@ class NormGradientSum:
     gradient: SSAValue
     """dh, the gradient of the norm's result."""
     is_of_weight: bool
-    """Whether the sum is of w ⊙ dh: the first one of a LayerNorm."""
+    """True if the sum is of w ⊙ dh: the first one of a LayerNorm."""
     outside: Sequence[SSAValue]
     """Columns and scalars that the sum is multiplied with."""
     divisor: SSAValue | None
@@ -50,7 +50,7 @@ class NormGradientSum:
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether products of the maps' weights and vectors are needed."""
+        """True if products of the maps' weights and vectors are needed."""
         return self.is_of_weight or self.norm_bias is not None
 
 
@@ -63,10 +63,12 @@ class MapGradient:
     total: SSAValue | None = None
     """The sum of z and of what other maps of the norm lead to, where the forward has only that."""
     is_in_total: bool = False
-    """Whether <z, dz> is counted where z leads to."""
+    """True if <z, dz> is counted where z leads to."""
 
     def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
-        """What the forward goes on with, and the bias in it: of z itself where nothing is added."""
+        """Return what the forward goes on with, and the bias in it: of z itself where nothing is
+        added.
+        """
         result, bias = self._with_own_bias()
         return self.total or result, bias
 
@@ -109,7 +111,7 @@ def uncast(value: SSAValue) -> SSAValue:
 
 
 def factors(value: SSAValue) -> list[SSAValue]:
-    """What `value` is the product of, each before its conversions."""
+    """Return what `value` is the product of, each before its conversions."""
     found: list[SSAValue] = []
     pending = [value]
     while pending:
@@ -122,7 +124,7 @@ def factors(value: SSAValue) -> list[SSAValue]:
 
 
 def terms(value: SSAValue) -> list[SSAValue]:
-    """What `value` is the sum of, each before its conversions."""
+    """Return what `value` is the sum of, each before its conversions."""
     found: list[SSAValue] = []
     pending = [value]
     while pending:
@@ -178,7 +180,9 @@ def _uses_before_casts(value: SSAValue) -> Iterator[Operation]:
 def _match(
     reduce: coda.ReduceOp, norm: Norm, gradient: SSAValue, others: Sequence[SSAValue]
 ) -> NormGradientSum | None:
-    """Whether the sum over `others` ⊙ `gradient` is that of h, or of w, and the gradient of h."""
+    """Return whether the sum over `others` ⊙ `gradient` is that of h, or of w, and the gradient of
+    h.
+    """
     weights = [] if norm.weight is None else [uncast(norm.weight)]
     if isinstance(norm, coda.LayerNormOp) and weights:
         left = _without(others, weights)
@@ -225,7 +229,7 @@ def stats_of(norm: Norm) -> coda.NormStatsOp | None:
 
 
 def _is_centered(value: SSAValue, norm: Norm, stats: coda.NormStatsOp) -> bool:
-    """Whether `value` is x − mean."""
+    """Return whether `value` is x − mean."""
     op = value.owner
     return (
         isinstance(op, coda.SubOp)

@@ -207,8 +207,9 @@ class _Choice:
         )
 
     def _by_worth(self) -> list[set[Operation]]:
-        """What may run again where memory is scarce: residual sums, then GEMMs and attentions of
-        the forward, by the bytes that a FLOP saves."""
+        """Return what may run again where memory is scarce: residual sums, then GEMMs and
+        attentions of the forward, by the bytes that a FLOP saves.
+        """
         ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
         return [self.residual_sums, *({op} for op in sorted(ops, key=lambda op: -worth[op]))]
@@ -241,7 +242,7 @@ class _Choice:
         return graph.cut() - self.free
 
     def _needed(self) -> set[SSAValue]:
-        """What the operators on gradients read that does not depend on gradients."""
+        """Return what the operators on gradients read that does not depend on gradients."""
         gradients = self.joint.gradient_values()
         wanted = self.joint.argument_gradients
         on_gradients = [
@@ -260,7 +261,9 @@ class _Choice:
         return max(1, self.size([value]))
 
     def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
-        """Whether the backward may compute the results of `op` instead of being given them."""
+        """Return whether the backward may compute the results of `op` instead of being given
+        them.
+        """
         if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
             return True
         if self._is_checkpointed(op):
@@ -270,14 +273,16 @@ class _Choice:
         return op not in self.forward or (_is_light(op) and op not in self.residual_sums)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:
-        """Whether `op` is in a part with activation checkpointing and gives the same again."""
+        """Return whether `op` is in a part with activation checkpointing and gives the same
+        again.
+        """
         if not isinstance(op, Operation) or op not in self.forward:
             return False
         is_random = isinstance(op, CallOp) and op.random
         return checkpoint_of(op.location) is not None and not is_random
 
     def _is_inside_checkpoint(self, value: SSAValue) -> bool:
-        """Whether nothing but one checkpointed part of the forward sees `value`."""
+        """Return whether nothing but one checkpointed part of the forward sees `value`."""
         assert isinstance(value.owner, Operation)
         region = checkpoint_of(value.owner.location)
         users = [use.operation for use in value.uses if use.operation in self.forward]
@@ -329,10 +334,10 @@ class _Choice:
 
 
 def _is_light(op: Operation) -> bool:
-    """Whether computing the results of `op` again costs next to nothing."""
+    """Return whether computing the results of `op` again costs next to nothing."""
     return isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
 
 
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
-    """Whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
+    """Return whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
     return isinstance(op, coda.RMSNormOp) and op.group is None

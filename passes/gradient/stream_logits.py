@@ -188,7 +188,7 @@ class _Part:
         return self.rewrite.inserter(op).insert(new, value.name_hint)
 
     def _add(self, sink: Sink) -> SSAValue:
-        """What `sink` gives together with the parts before, or a part of it."""
+        """Return what `sink` gives together with the parts before, or a part of it."""
         totals = self.rewrite.totals.setdefault(sink, [])
         match sink:
             case coda.MatmulOp():

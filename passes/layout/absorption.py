@@ -1,4 +1,4 @@
-"""Whether, and how, the GEMMs that read a `gemm.finalize` can do its work."""
+"""Legality and form of the GEMMs that do the work of a `gemm.finalize` that they read."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Whether one use of a result is a port of a GEMM that has the rows of the partials."""
+    """Return whether one use of a result is a port of a GEMM that has the rows of the partials."""
     user = use.operation
     condition = "every use is a col port of a scheduled gemm.fused"
     if not isinstance(user, FusedOp) or user.schedule is None:

@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import depend_on
-from coda_ir.passes.support.editing import EpilogueEditor, segments_of
+from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
@@ -61,12 +61,12 @@ class AccumulateInPlacePass(FunctionPass):
 
 
 def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
-    for segment in segments_of(op):
+    for segment in op.segments():
         yield from segment.ports
 
 
 def is_given_up(port: Port) -> bool:
-    """Whether a port loads a tile in whose memory a result may be stored."""
+    """Return whether a port loads a tile in whose memory a result may be stored."""
     is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
 
@@ -93,7 +93,7 @@ _NOT_READ = "nothing else reads what is overwritten"
 
 
 def _is_whole(value: SSAValue) -> bool:
-    """Whether a value is all of a donated tensor, or what calls in place made of it."""
+    """Return whether a value is all of a donated tensor, or what calls in place made of it."""
     while (before := overwritten(value)) is not None:
         value = before
     return isinstance(value, BlockArgument)
@@ -154,7 +154,7 @@ def _running_sum(op: FusedOp) -> tuple[int, int] | None:
 
 
 def _is_sum_of_products(value: SSAValue) -> bool:
-    """Whether `value` is a float32 product, or a sum of some, that nothing else needs."""
+    """Return whether `value` is a float32 product, or a sum of some, that nothing else needs."""
     op = value.owner
     if not isinstance(op, FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
         return False
@@ -192,5 +192,5 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
 
 
 def _reads(segment: Segment, result: int, port: int) -> bool:
-    """Whether a result is computed from the elements of a port."""
+    """Return whether a result is computed from the elements of a port."""
     return depend_on(segment.yielded(result), segment.port_args(port))

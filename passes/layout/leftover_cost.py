@@ -8,6 +8,8 @@ from xdsl.ir import Operation
 
 from coda_ir.cost_model.comparison import connected, traffic
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.support.groups import MAX_ROW
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 BYTES_PER_US = 3e6
@@ -36,4 +38,7 @@ def _joins_alone(a: Operation, b: Operation) -> bool:
 
 
 def _is_pointwise(op: Operation) -> bool:
+    """Return whether `op` is pointwise, or a softmax that runs in a pointwise kernel."""
+    if isinstance(op, coda.SoftmaxOp):
+        return 1 < shape_of(op.x)[-1] <= MAX_ROW
     return isinstance(op, coda.ElementwiseOp | coda.CastOp)

@@ -147,7 +147,7 @@ class SchedulePass(ModulePass):
         return DEVICES[self.target]
 
     def space(self) -> Space:
-        """What the options leave to choose from."""
+        """Return what the options leave to choose from."""
         return Space(
             main_loops=(self.mainloop,),
             tile=None if self.tile is None else _parse_tile(self.tile),
@@ -158,7 +158,7 @@ class SchedulePass(ModulePass):
         )
 
     def _remedy(self) -> str:
-        """What may help where nothing fits."""
+        """Return what may help where nothing fits."""
         asked = {"warps": self.warps, "stages": self.stages, "split_k": self.split_k}
         given = [f"{name}={value}" for name, value in asked.items() if value is not None]
         if given:

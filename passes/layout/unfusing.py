@@ -78,7 +78,7 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
 
 
 def _has_library_product(op: FusedOp) -> bool:
-    """Whether the library has the products: those of rows in groups have the type of the rows."""
+    """Return whether the library has the products: those of rows in groups have the type of the rows."""
     if op.groups is None:
         return True
     kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}
@@ -129,7 +129,7 @@ def _why_no_map(segment: Segment) -> Refusal | None:
 
 
 def is_bare(segment: Segment) -> bool:
-    """Whether the products of a segment are stored and nothing else."""
+    """Return whether the products of a segment are stored and nothing else."""
     if segment.pairing is not None or segment.ports or len(segment.results) != 1:
         return False
     ((port, type),) = segment.results
@@ -281,7 +281,7 @@ def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:
 
 
 def _are_separable(segment: Segment) -> bool:
-    """Whether a region of pairs sees one column of each of two weights."""
+    """Return whether a region of pairs sees one column of each of two weights."""
     return (
         segment.pairing is not None
         and all(kind in _WHOLE for kind, _ in segment.ports)

@@ -16,6 +16,7 @@ from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass, check_mo
 from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
+from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
@@ -40,6 +41,7 @@ from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
 
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
+    SplitGroupNormPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     ConvertFloat64ToTorchPass(),
@@ -71,7 +73,7 @@ FUSION: tuple[ModulePass, ...] = (
     FusePointwisePass(),
     # What is computed again on tensors that an epilogue loads.
     OutlineRopePass(),
-    FuseGroupsPass(),
+    FuseGroupsPass(softmax_kernels=False),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
+from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
@@ -26,8 +27,9 @@ class DifferentiatePass(ModulePass):
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
     The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
-    `split-packed-linear`, so that parts are saved and fused one by one, `derive-gradient`,
-    which the options `function` and `wrt` go to, algebra on the joint function that it makes,
+    `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
+    parts are saved and fused one by one, `derive-gradient`, which the options `function` and `wrt`
+    go to, algebra on the joint function that it makes,
     `stream-logits` where a number of parts is given, and
     `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
@@ -50,6 +52,7 @@ class DifferentiatePass(ModulePass):
         """The passes in order, with the options of this one handed on."""
         return (
             ConvertFloat64ToTorchPass(),
+            SplitGroupNormPass(),
             SplitPackedLinearPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),

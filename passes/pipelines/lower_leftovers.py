@@ -18,6 +18,7 @@ from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fusion.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
 from coda_ir.passes.fusion.fuse_attention_grad import FuseAttentionGradPass
 from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
 from coda_ir.passes.fusion.outline_pointwise import OutlinePointwisePass
 from coda_ir.passes.fusion.repeat_columns import RepeatColumnsPass
@@ -30,6 +31,7 @@ from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
 from coda_ir.passes.support.function_pass import FunctionRewriter
 
 _POINTWISE: tuple[ModulePass, ...] = (
+    FuseGroupsPass(),
     OutlinePointwisePass(statistics=False),
     SplitReductionsPass(),
     FuseFinalizePass(),

@@ -59,7 +59,9 @@ class LowerToPass(ModulePass):
             step.apply(ctx, op)
 
     def _steps(self, first: int, last: int) -> tuple[ModulePass, ...]:
-        """What leads from the level number `first` to `last`; nothing where that is not later."""
+        """Return what leads from the level number `first` to `last`; nothing where that is not
+        later.
+        """
         schedule = SchedulePass(target=self.target, mainloop=self.mainloop)
         by_level = ((CodaToGemmPass(),), (schedule, PlanBuffersPass()))
         return tuple(step for steps in by_level[first:last] for step in steps)

@@ -21,6 +21,7 @@ from coda_ir.passes.raising.raise_library_calls import RaiseLibraryCallsPass
 from coda_ir.passes.raising.raise_linear import RaiseLinearPass
 from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
+from coda_ir.passes.raising.raise_selective_scan import RaiseSelectiveScanPass
 
 STEPS: tuple[ModulePass, ...] = (
     RaiseDepthwiseConvolutionPass(),
@@ -42,6 +43,9 @@ STEPS: tuple[ModulePass, ...] = (
     # After the passes that read masks and positions.
     RaiseElementwisePass(),
     RaiseLibraryCallsPass(),
+    # After the passes that name the operators around a scan, which it has as rows.
+    RaiseSelectiveScanPass(),
+    DeadCodeElimination(),
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),
@@ -59,7 +63,7 @@ class TorchToCodaPass(ModulePass):
     name: ClassVar[str] = "torch-to-coda"
 
     differentiated: bool = False
-    """Whether the module will be differentiated; see `RaiseAttentionPass`."""
+    """True if the module will be differentiated; see `RaiseAttentionPass`."""
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order."""

@@ -16,7 +16,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
-from coda_ir.passes.support.matching import defined_by, number_of
+from coda_ir.passes.support.matching import defined_by, number_of, unconverted
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"
@@ -58,9 +58,9 @@ class AttentionMask:
 
     known: IndexValues
     is_causal: bool = False
-    """Whether query i sees the keys up to i, whatever else is done."""
+    """True if query i sees the keys up to i, whatever else is done."""
     is_differentiated: bool = False
-    """Whether the program will be differentiated."""
+    """True if the program will be differentiated."""
     steps: list[_Step] = field(default_factory=list[_Step])
 
     def see(self, truth: SSAValue) -> None:
@@ -93,7 +93,8 @@ class AttentionMask:
         self.steps.append(_Step("add", Part(bias, is_flat, factor=factor)))
 
     def resolve(self, queries: Dim, keys: Dim) -> tuple[Hiding, MaskParts] | Refusal:
-        """What positions alone hide, of queries that are aligned with the last keys, and the rest.
+        """Return what positions alone hide, of queries that are aligned with the last keys, and the
+        rest.
 
         All is in the rest where positions hide otherwise than `coda.attention` has it.
         """
@@ -191,7 +192,7 @@ class _Resolution:
         return mask.negated() if leaf.is_negated else mask
 
     def hiding(self, queries: Dim, keys: Dim) -> Hiding | Refusal:
-        """What the positions say, of queries that are aligned with the last keys."""
+        """Return what the positions say, of queries that are aligned with the last keys."""
         if not self._positions.conditions and not self._positions.never:
             return Hiding()
         before = _difference(keys, queries)
@@ -209,7 +210,7 @@ class _Resolution:
 
 
 def _bounds(mask: Mask, *, single: bool) -> tuple[float, float] | None:
-    """How far ahead of a query, and how far behind, the last key is that it sees.
+    """Return how far ahead of a query, and how far behind, the last key is that it sees.
 
     The conditions are i + ahead >= j and j + behind >= i; None for others. With a `single` query, i
     is 0 and in no condition.
@@ -235,13 +236,6 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 
 # Values
-
-
-def unconverted(value: SSAValue) -> SSAValue:
-    """`value` before conversions: the scores of `coda.attention` are float32 anyway."""
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
-    return value
 
 
 def unexpanded(value: SSAValue) -> SSAValue:
@@ -307,7 +301,7 @@ def _terms(value: SSAValue) -> list[SSAValue]:
 
 
 def _may_hide(bias: SSAValue) -> bool:
-    """Whether large numbers may be in a bias: it has some, or depends on an argument."""
+    """Return whether large numbers may be in a bias: it has some, or depends on an argument."""
     pending, seen = [bias], set[SSAValue]()
     while pending:
         value = pending.pop()

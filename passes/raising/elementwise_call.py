@@ -65,7 +65,7 @@ class ElementwiseCall:
 
     @property
     def makes_tensor(self) -> bool:
-        """Whether the options say nothing but the element type of the result."""
+        """True if the options say nothing but the element type of the result."""
         name = f"torch.{BY_ATTRIBUTE[self.element_type].torch}"
         known = {**_FACTORY_OPTIONS, "dtype": name}
         return all(value in ("None", known.get(key)) for key, value in self.options.items())
@@ -118,7 +118,7 @@ def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
 
 
 def _is_element(value: float, type: Attribute) -> bool:
-    """Whether a number is one of an integer type, or 0 or 1 for truth values."""
+    """Return whether a number is one of an integer type, or 0 or 1 for truth values."""
     if type == i1:
         return value in (0, 1)
     return float(value).is_integer() and not isinstance(value, bool)

@@ -51,7 +51,7 @@ def _is_narrow(norm: coda.RMSNormOp) -> bool:
 
 
 def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:
-    """Whether what looks like one head of all columns is whole rows, in a batch of one."""
+    """Return whether what looks like one head of all columns is whole rows, in a batch of one."""
     if heads.width != shape_of(heads.x)[-1]:
         return False
     is_split = len(shape_of(norm.x)) > len(shape_of(heads.x))
@@ -59,7 +59,7 @@ def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:
 
 
 def _feeds_linear(value: SSAValue) -> bool:
-    """Whether `value`, or a view of it, is the input of a linear map."""
+    """Return whether `value`, or a view of it, is the input of a linear map."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, coda.LinearOp) and use.index == 0:

@@ -97,7 +97,7 @@ def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
 def _broadcasts_itself(
     op: coda.ElementwiseOp, index: int, x: SSAValue, rewriter: FunctionRewriter
 ) -> bool:
-    """Whether `op` keeps its shape with `x` as operand number `index`."""
+    """Return whether `op` keeps its shape with `x` as operand number `index`."""
     operands = [x if number == index else value for number, value in enumerate(op.operands)]
     dims = broadcast_dims([rewriter.shapes.dims(value) for value in operands])
     return dims == rewriter.shapes.dims(op.result)

@@ -19,7 +19,7 @@ MAX_DEPTH = 6
 
 
 def is_close(a: float, b: float) -> bool:
-    """Whether two constants are the same in float32, up to its last digit."""
+    """Return whether two constants are the same in float32, up to its last digit."""
     return math.isclose(a, b, rel_tol=2**-23)
 
 

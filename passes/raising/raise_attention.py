@@ -252,7 +252,7 @@ def _operand(node: ast.expr | None) -> int | None:
 
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
-    """Whether the operands are moved alike, and k and v have the shape that q goes with."""
+    """Return whether the operands are moved alike, and k and v have the shape that q goes with."""
     moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width == v.width and k.count == v.count
     same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1

@@ -58,7 +58,7 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
 
 
 def _is_depthwise(found: Convolution) -> bool:
-    """Whether each channel of positions is convolved by itself."""
+    """Return whether each channel of positions is convolved by itself."""
     is_single = found.groups == found.channels == shape_of(found.input)[1]
     return is_single and len(found.kernel) == 1
 
@@ -125,5 +125,5 @@ def _start(op: Operation) -> int | None:
 
 
 def _are_transposes(value: SSAValue) -> bool:
-    """Whether all that reads `value` has its channels as columns."""
+    """Return whether all that reads `value` has its channels as columns."""
     return all(is_transposed(use.operation) for use in value.uses)

@@ -101,9 +101,10 @@ Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]
 def _of(operator: type[coda.ElementwiseOp]) -> Maker:
     """An operator on elements of the type of the result."""
     count = 1 if issubclass(operator, coda.UnaryOp) else 2
+    stated = {name: repr(value) for name, value in operator.ATEN_OPTIONS.items()}
 
     def make(call: ElementwiseCall) -> Operation | None:
-        if call.options or _wraps_early(call.element_type):
+        if call.options not in ({}, stated) or _wraps_early(call.element_type):
             return None
         operands = call.operands(call.element_type, count=count)
         chosen = _of_truth_values(operator) if call.element_type == i1 else operator
@@ -114,12 +115,12 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
 
 
 def _wraps_early(type: Attribute) -> bool:
-    """Whether regions compute with more bits than PyTorch does, so that overflows differ."""
+    """Return whether regions compute with more bits than PyTorch does, so that overflows differ."""
     return isinstance(type, IntegerType) and type.width.data in (8, 16)
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
-    """What PyTorch computes of booleans with an operator on numbers."""
+    """Return what PyTorch computes of booleans with an operator on numbers."""
     return {
         coda.AddOp: coda.LogicalOrOp,
         coda.MaximumOp: coda.LogicalOrOp,

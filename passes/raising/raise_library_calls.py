@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -14,6 +15,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.convolutions import PARAMETERS, arguments_by_name
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 
@@ -185,43 +187,18 @@ def _native_group_norm(
     return _group_norm(x, group, weight, bias, eps)
 
 
-def _convolution(
-    x: SSAValue,
-    weight: SSAValue,
-    bias: SSAValue | None = None,
-    stride: Sequence[int] = (1,),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    transposed: bool = False,
-    output_padding: Sequence[int] = (0,),
-    groups: int = 1,
-) -> coda.LibraryCallOp:
+def _convolution(callee: str, *given: Any, **named: Any) -> coda.LibraryCallOp:
+    arguments = arguments_by_name(callee, given, named)
+    x, weight, bias = (arguments[name] for name in ("input", "weight", "bias"))
     positions = len(shape_of(weight)) - 2
-    if transposed:
+    if arguments["transposed"]:
         raise _NearMiss("it is transposed")
     if len(shape_of(x)) != positions + 2:
         raise _NearMiss("its input has no samples")
-    if isinstance(padding, str):
-        raise _NearMiss("its padding is a word")
-
-    def of_all(steps: Sequence[int]) -> list[int]:
-        return list(steps) * (positions if len(steps) == 1 else 1)
-
+    steps = {name: list(arguments[name]) for name in ("stride", "padding", "dilation")}
+    of_all = {name: each * (positions if len(each) == 1 else 1) for name, each in steps.items()}
     params = [] if bias is None else [bias]
-    steps = {"stride": of_all(stride), "padding": of_all(padding), "dilation": of_all(dilation)}
-    return coda.ConvolutionOp(x, weight, *params, **steps, groups=groups)
-
-
-def _conv(
-    x: SSAValue,
-    weight: SSAValue,
-    bias: SSAValue | None = None,
-    stride: Sequence[int] = (1,),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    groups: int = 1,
-) -> coda.LibraryCallOp:
-    return _convolution(x, weight, bias, stride, padding, dilation, groups=groups)
+    return coda.ConvolutionOp(x, weight, *params, **of_all, groups=arguments["groups"])
 
 
 def _one_hot(ids: SSAValue, num_classes: int = -1) -> coda.LibraryCallOp:
@@ -241,6 +218,5 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.group_norm.default": _group_norm,
     "aten.native_group_norm.default": _native_group_norm,
     "aten.one_hot.default": _one_hot,
-    "aten.convolution.default": _convolution,
-    **{f"aten.conv{positions}d.default": _conv for positions in (1, 2, 3)},
+    **{name: partial(_convolution, name) for name in PARAMETERS if name.endswith(".default")},
 }

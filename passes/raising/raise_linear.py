@@ -9,7 +9,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    is_float,
+    shape_of,
+)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
@@ -22,6 +27,7 @@ from coda_ir.passes.support.matching import (
 )
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.rows import ROWS, is_transposed
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
@@ -35,6 +41,8 @@ class RaiseLinearPass(FunctionPass):
         %t = coda.transpose %w {perm = [1, 0]}              %y = coda.linear %x, %w, %b
         %p = coda.add (coda.matmul %f, %t), %b         ->
         %y = coda.reshape %p : (M x N) -> (B x T x N)
+
+    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)).
 
     Legal for every transposed matrix. Rows may stay as they are in a GEMM, a norm and in
     elementwise code where the reshape before keeps the columns; a reshape back to the dimensions
@@ -50,6 +58,8 @@ class RaiseLinearPass(FunctionPass):
                 _use_weight(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == GROUPED:
                 _raise_grouped(op, rewriter)
+            elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
+                _use_rows(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.ReshapeOp):
                 _undo_reshape(op, rewriter)
@@ -99,6 +109,24 @@ def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
     rewriter.order.erase(last)
     if last is not op:
         rewriter.order.erase(op)
+
+
+def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """W · x with channels before positions as a linear map of the rows of x."""
+    if op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
+        return
+    weight, x = op.inputs
+    shape, same = shape_of(weight), same_type(weight, x) and same_type(x, op.outputs[0])
+    if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_transposed(x.owner):
+        return
+    if not is_float(element_type_of(x)):
+        return
+    rewriter.passed(op, "raised to coda.linear")
+    insert = OpInserter(rewriter, op, op.location)
+    (result,) = op.outputs
+    rows = insert.insert(coda.LinearOp(x.owner.operands[0], weight), result.name_hint)
+    result.replace_all_uses_with(insert.insert(coda.TransposeOp(rows, ROWS), result.name_hint))
+    rewriter.order.erase(op)
 
 
 def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:

@@ -200,6 +200,6 @@ def _fits(scale: SSAValue | None, x: SSAValue) -> bool:
 
 
 def _is_weight_type(weight: SSAValue, x: SSAValue) -> bool:
-    """Whether the weight of a norm of x may have the type of `weight`."""
+    """Return whether the weight of a norm of x may have the type of `weight`."""
     is_float32 = isinstance(element_type_of(weight), Float32Type)
     return same_type(weight, x) or (is_float32 and computes_in_float32(element_type_of(x)))

@@ -35,7 +35,7 @@ class _Rotated:
     cos: SSAValue
     sin: SSAValue
     per_column: bool
-    """Whether these have an entry for each column, and not for each pair."""
+    """True if these have an entry for each column, and not for each pair."""
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ class Rotation:
     cos: SSAValue
     sin: SSAValue
     is_full: bool
-    """Whether the tables have an entry for each column, and not for each pair."""
+    """True if the tables have an entry for each column, and not for each pair."""
     result: ColumnView
     """The columns of the result of `op`: what is rotated, and columns beside it that are not."""
     is_reversed: bool = False
@@ -108,7 +108,7 @@ def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes)
 def _is_crossed(
     plus: coda.AddOp, pair: tuple[SSAValue, SSAValue], tables: tuple[SSAValue, SSAValue]
 ) -> bool:
-    """Whether `plus` is b·cos + a·sin."""
+    """Return whether `plus` is b·cos + a·sin."""
     (a, b), (cos, sin) = pair, tables
     for straight, crossed in operand_pairs(plus):
         left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)

@@ -18,11 +18,16 @@ from coda_ir.passes.raising.attention_masks import (
     WHERE,
     AttentionMask,
     scalar_of,
-    unconverted,
 )
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
-from coda_ir.passes.support.matching import as_narrow_as, defined_by, number_of, operand_pairs
+from coda_ir.passes.support.matching import (
+    as_narrow_as,
+    defined_by,
+    number_of,
+    operand_pairs,
+    unconverted,
+)
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PRODUCTS = ("aten.matmul.default", "aten.bmm.default")
@@ -93,8 +98,8 @@ class AttentionFinder:
         return value if split is None else split
 
     def _other_layout(self, value: SSAValue) -> SSAValue | None:
-        """What `value` was reshaped from, with the same rows and columns: batch and heads were
-        one dimension and are two, or the other way round.
+        """Return what `value` was reshaped from, with the same rows and columns: batch and heads
+        were one dimension and are two, or the other way round.
         """
         source, dims = value, self.shapes.dims
         while isinstance(source.owner, coda.ReshapeOp):
@@ -192,7 +197,7 @@ class AttentionFinder:
     # Sinks
 
     def _first_part(self, value: SSAValue) -> SSAValue | None:
-        """What `value` are the first columns of."""
+        """Return what `value` are the first columns of."""
         match value.owner:
             case coda.SliceOp() as op:
                 dim, start, _ = op.range
@@ -208,7 +213,9 @@ class AttentionFinder:
     def _takes_sinks(
         self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
     ) -> bool:
-        """Whether the scores of the keys are followed by one that each head has for all rows."""
+        """Return whether the scores of the keys are followed by one that each head has for all
+        rows.
+        """
         if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
             return False
         scores, column = joined.parts

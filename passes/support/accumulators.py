@@ -18,7 +18,9 @@ def takes_scaled_rows(gemm: FusedOp) -> bool:
 
 
 def takes_row_vectors(segment: Segment) -> bool:
-    """Whether a vector of each weight's columns is a port: of all columns, or of each half."""
+    """Return whether a vector of each weight's columns is a port: of all columns, or of each
+    half.
+    """
     return len(segment.weights) == 1 or (
         len(segment.weights) == 2 and segment.pairing == PairingAttr.halves()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from coda_ir.dialects.torch import CallOp
 
 _TENSORS = ("input", "weight", "bias")
 _STEPS = ("stride", "padding", "dilation")
-_PARAMETERS = {
+PARAMETERS = {
     **{
         f"aten.conv{dims}d.{overload}": (*_TENSORS, *_STEPS, "groups")
         for dims in (1, 2, 3)
@@ -22,10 +23,19 @@ _PARAMETERS = {
     },
     "aten.convolution.default": (*_TENSORS, *_STEPS, "transposed", "output_padding", "groups"),
 }
+"""The parameters of each overload, in order."""
+
 _DEFAULTS: dict[str, Any] = {
     **{"bias": None, "groups": 1, "transposed": False},
     **{"stride": [1], "padding": [0], "dilation": [1]},
 }
+
+
+def arguments_by_name(
+    callee: str, given: Sequence[Any], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All arguments of a call of the overload `callee`, with the defaults of those left out."""
+    return {**_DEFAULTS, **dict(zip(PARAMETERS[callee], given, strict=False)), **named}
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,9 @@ class Convolution:
         if isinstance(op, coda.ConvolutionOp):
             steps = (tuple(op.given[name]) for name in _STEPS)
             return Convolution(op.x, op.weight, op.bias, *steps, op.given["groups"])
-        if not isinstance(op, CallOp) or op.callee.data not in _PARAMETERS or op.template.symbols:
+        if not isinstance(op, CallOp) or op.callee.data not in PARAMETERS or op.template.symbols:
             return None
-        parameters = _PARAMETERS[op.callee.data]
-        positional, named = op.template.evaluate(op.inputs, {}, {})
-        given = {**_DEFAULTS, **dict(zip(parameters, positional, strict=False)), **named}
+        given = arguments_by_name(op.callee.data, *op.template.evaluate(op.inputs, {}, {}))
         x, weight, bias = (given[name] for name in _TENSORS)
         rank, extents = len(shape_of(x)), shape_of(weight)
         if given["transposed"] or rank != len(extents) or DYNAMIC_INDEX in extents:

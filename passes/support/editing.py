@@ -45,7 +45,7 @@ class Site:
     segment: int
     result: int
     is_half: bool
-    """Whether the result has one value per pair instead of one per column."""
+    """True if the result has one value per pair instead of one per column."""
 
     @staticmethod
     def of(value: SSAValue) -> Site | None:
@@ -53,7 +53,7 @@ class Site:
         op = value.owner
         if not isinstance(op, FusedOp | MapOp):
             return None
-        for number, segment in enumerate(segments_of(op)):
+        for number, segment in enumerate(op.segments()):
             for index, output in enumerate(segment.outputs):
                 kind = segment.results[index].port.kind.data
                 if output is value and kind in (ResultKind.TILE, ResultKind.HALF):
@@ -61,17 +61,13 @@ class Site:
         return None
 
     def holds(self, value: SSAValue) -> bool:
-        """Whether the epilogue holds `value` next to this result, column by column."""
+        """Return whether the epilogue holds `value` next to this result, column by column."""
         other = Site.of(value)
         return (
             other is not None
             and other.op is self.op
             and (other.segment, other.is_half) == (self.segment, self.is_half)
         )
-
-
-def segments_of(op: EpilogueOp) -> list[Segment]:
-    return op.segments() if isinstance(op, FusedOp) else [op.segment()]
 
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
@@ -136,8 +132,9 @@ def _is_stored_anyway(value: SSAValue) -> bool:
 
 
 def is_left_to_readers(op: Operation) -> bool:
-    """Whether each operator that reads the pointwise `op` rather computes it again, because what
-    it is computed from is there anyway and has no more bytes."""
+    """Return whether each operator that reads the pointwise `op` rather computes it again, because
+    what it is computed from is there anyway and has no more bytes.
+    """
     value = op.results[0]
     shape = shape_of(value)
     readers = [use.operation for use in value.uses]
@@ -154,7 +151,9 @@ def is_left_to_readers(op: Operation) -> bool:
 
 
 def _is_of_positions(op: Operation) -> bool:
-    """Whether a few operators compute `op` from positions and numbers, which nothing loads."""
+    """Return whether a few operators compute `op` from positions and numbers, which nothing
+    loads.
+    """
     pending = [op]
     for _ in range(MAX_RECOMPUTED):
         if not pending:
@@ -209,7 +208,7 @@ class EpilogueEditor:
 
     def __post_init__(self) -> None:
         self.mode = numerics_mode(self.op)
-        self.segments = segments_of(self.op)
+        self.segments = self.op.segments()
         self.locations = [self.op.location]
         self._origins: list[list[SSAValue | None]] = [list(s.outputs) for s in self.segments]
         self._recomputed: dict[tuple[SSAValue, int, tuple[int, ...], bool], Sequence[SSAValue]] = {}
@@ -305,12 +304,8 @@ class EpilogueEditor:
         """
         self._drop_unused()
         location = fuse_locations(*self.locations)
-        if isinstance(self.op, FusedOp):
-            new: EpilogueOp = self.op.with_segments(self.segments)
-        elif isinstance(self.op, MapOp):
-            new = MapOp(self.segments[0], self.op.order)
-        else:
-            new = self.op.with_segment(self.segments[0])
+        new: EpilogueOp = self.op.with_segments(self.segments)
+        if isinstance(self.op, AttentionSumOp) and isinstance(new, AttentionSumOp):
             self.op.replace_own_results(new)
         new.location = location
         outputs = iter(new.outputs)
@@ -327,7 +322,7 @@ class EpilogueEditor:
         """Commit, and return the values of new results by their index before the commit."""
         ports = [self.segments[segment].results[index] for index in indices]
         new = self.commit()
-        part = segments_of(new)[segment]
+        part = new.segments()[segment]
         by_identity = {
             id(result): value
             for result, value in zip(self.segments[segment].results, part.outputs, strict=True)
@@ -343,7 +338,9 @@ class EpilogueEditor:
                     self.remove_result(number, index)
 
     def _tells_domain(self, number: int, index: int) -> bool:
-        """Whether a result of a map is the only tile, and so all that says how large it is."""
+        """Return whether a result of a map is the only tile, and so all that says how large
+        it is.
+        """
         segment = self.segments[number]
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)

@@ -20,11 +20,12 @@ MAX_GROUP = 256
 MAX_ROW = 8192
 """Columns of the longest row that a program of a pointwise kernel holds in registers."""
 
-GroupReduction = coda.ReduceOp | coda.NormStatsOp
+GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
+"""What needs all columns of a group; a softmax gives each of them an element."""
 
 
 def splits_columns(op: object) -> bool:
-    """Whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
     if not isinstance(op, coda.ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -34,7 +35,7 @@ def splits_columns(op: object) -> bool:
 
 
 def joins_columns(op: object) -> bool:
-    """Whether `op` shows groups of columns next to each other: the reverse of a split."""
+    """Return whether `op` shows groups of columns next to each other: the reverse of a split."""
     if not isinstance(op, coda.ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -44,7 +45,9 @@ def joins_columns(op: object) -> bool:
 
 
 def is_of_small_groups(op: Operation) -> bool:
-    """Whether `op` reduces groups of columns that a tile holds, which costs no pass over them."""
+    """Return whether `op` reduces groups of columns that a tile holds, which costs no pass over
+    them.
+    """
     if not isinstance(op, GroupReduction) or not splits_columns(op.x.owner):
         return False
     return shape_of(op.x)[-1] <= MAX_GROUP
@@ -89,13 +92,23 @@ class GroupCode:
 
     @property
     def leaves(self) -> list[SSAValue]:
-        """What the code reads: the tensors that are split, and rows and scalars."""
+        """Return what the code reads: the tensors that are split, and rows and scalars."""
         others = [v for op in self.ops for v in op.operands if v not in self.values]
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
     @property
+    def values_of_groups(self) -> list[SSAValue]:
+        """The numbers of whole groups that others read."""
+        found = [op.results[0] for op in self.ops if not isinstance(op, coda.SumToOp)]
+        return [v for v in found if not self.is_tile(v) and self.users_outside(v)]
+
+    @property
     def reductions(self) -> list[Operation]:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
+
+    @property
+    def has_softmax(self) -> bool:
+        return any(isinstance(op, coda.SoftmaxOp) for op in self.ops)
 
     @property
     def anchor(self) -> Operation:
@@ -103,7 +116,7 @@ class GroupCode:
         return self.ops[0] if self.is_split else self.reductions[0]
 
     def is_tile(self, value: SSAValue) -> bool:
-        """Whether `value` has an element per column, and not one per group."""
+        """Return whether `value` has an element per column, and not one per group."""
         return shape_of(value) == self.domain
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
@@ -115,7 +128,9 @@ class GroupCode:
         self.values.update(op.results)
 
     def admits(self, op: Operation) -> bool:
-        """Whether `op`, which reads a value of the code, belongs to it."""
+        """Return whether `op`, which reads a value of the code, belongs to it."""
+        if isinstance(op, coda.SoftmaxOp):
+            return self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, GroupReduction):
             kinds = ("rms",) if isinstance(op, coda.NormStatsOp) else ("sum", "mean", "max")
             return op.kind.data in kinds and self.is_tile(op.x) and _is_float32(op)
@@ -123,6 +138,9 @@ class GroupCode:
             is_by_column = shape_of(op.result) == (self.group,)
             return self.is_tile(op.x) and is_by_column and _is_float32(op)
         per_group = (*self.domain[:-1], 1)
+        if isinstance(op, coda.BroadcastOp):
+            shapes = (shape_of(op.x), shape_of(op.result))
+            return op.like is None and shapes == (per_group, self.domain)
         fits = is_pointwise(op) and shape_of(op.results[0]) in (self.domain, per_group)
         return fits and all(map(self._fits_port, op.operands))
 
@@ -174,7 +192,9 @@ def _joined(
 
 def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
     """The code that reduces rows and then goes on with their elements, none of which a kernel
-    has on chip before: it would read them twice."""
+    has on chip before: it would read them twice. Elements of a softmax may be on chip, since no
+    kernel has the sums that it needs.
+    """
     found: list[GroupCode] = []
     taken: set[Operation] = set()
     for index, op in enumerate(ops):
@@ -201,7 +221,8 @@ def _row_code(reduction: GroupReduction, ops: Sequence[Operation]) -> GroupCode 
             code.add(op)
             behind.update(op.results)
     goes_on = any(code.is_tile(value) for value in behind)
-    return code if goes_on and not any(map(_is_on_chip, code.bases)) else None
+    is_read_once = code.has_softmax or not any(map(_is_on_chip, code.bases))
+    return code if goes_on and is_read_once else None
 
 
 def _add_producers(value: SSAValue, code: GroupCode) -> None:
@@ -225,5 +246,5 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
 
 
 def _is_on_chip(value: SSAValue) -> bool:
-    """Whether the epilogue of a kernel computes `value`, and could sum it up."""
+    """Return whether the epilogue of a kernel computes `value`, and could sum it up."""
     return isinstance(value.owner, FusedOp | MapOp)

@@ -38,7 +38,7 @@ class Heads:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the heads are next to each other: one head is one period."""
+        """True if the heads are next to each other: one head is one period."""
         return self.width == self.period
 
     @property
@@ -95,7 +95,9 @@ class Heads:
 
 
 def heads_of(value: SSAValue, shapes: SymbolicShapes) -> Heads | None:
-    """What the heads `value` were split from; None where they are not the columns of a tensor."""
+    """Return what the heads `value` were split from; None where they are not the columns of a
+    tensor.
+    """
     return heads_of_view(ColumnView.of(value, shapes), shapes)
 
 

@@ -91,13 +91,13 @@ class IndexValues:
         self._known: dict[SSAValue, Known | None] = {}
 
     def of(self, value: SSAValue) -> Known | None:
-        """What `value` holds, None where that is unknown."""
+        """Return what `value` holds, None where that is unknown."""
         if value not in self._known:
             self._known[value] = _map(self._derive(value), lambda a: _within(a, shape_of(value)))
         return self._known[value]
 
     def spread(self, value: SSAValue, rank: int) -> Known | None:
-        """What `value` holds, as a tensor of `rank` with leading dimensions of extent 1."""
+        """Return what `value` holds, as a tensor of `rank` with leading dimensions of extent 1."""
         return _spread(self.of(value), rank)
 
     def _derive(self, value: SSAValue) -> Known | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
+
+from coda_ir.functions import returned_values
 
 JOINT_ATTRIBUTE = "coda.joint"
 SUFFIX = "_joint"
@@ -53,17 +55,11 @@ class Joint:
 
     @property
     def results(self) -> Sequence[SSAValue]:
-        return self._returned[: self.primal_results]
+        return returned_values(self.func)[: self.primal_results]
 
     @property
     def argument_gradients(self) -> Sequence[SSAValue]:
-        return self._returned[self.primal_results :]
-
-    @property
-    def _returned(self) -> Sequence[SSAValue]:
-        terminator = self.block.last_op
-        assert isinstance(terminator, ReturnOp)
-        return terminator.arguments
+        return returned_values(self.func)[self.primal_results :]
 
     def argument_entry(self, index: int) -> DictionaryAttr:
         return _entry(self.func.arg_attrs, index)

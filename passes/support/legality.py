@@ -30,7 +30,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.editing import Site, leaf_operands, segments_of
+from coda_ir.passes.support.editing import Site, leaf_operands
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
 from coda_ir.passes.support.order import BlockOrder
@@ -43,15 +43,16 @@ NO_PRODUCER = Refusal(
 
 
 def name_of(value: SSAValue) -> str:
-    """How a message calls a value: by its name in the source, or by what it is."""
+    """Return how a message calls a value: by its name in the source, or by what it is."""
     if value.name_hint:
         return f"%{value.name_hint}"
     return "an argument" if isinstance(value.owner, Block) else f"a result of {value.owner.name}"
 
 
 def is_tilewise(value: SSAValue) -> bool:
-    """Whether `value` is computed element by element by a kernel that the block contains: the
-    tile of a GEMM, or pointwise code."""
+    """Return whether `value` is computed element by element by a kernel that the block contains:
+    the tile of a GEMM, or pointwise code.
+    """
     op = value.owner
     gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
     if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
@@ -101,7 +102,9 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
     )
 
 
-def check_cancellation(op: coda.LayerNormOp | coda.NormStatsOp) -> Refusal | None:
+def check_cancellation(
+    op: coda.LayerNormOp | coda.NormStatsOp | coda.GroupNormOp,
+) -> Refusal | None:
     """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
 
     Storing x in a narrower type loses more, up to a ratio of 2^8; nothing hides it in float32, and
@@ -135,7 +138,7 @@ def check_gemm_types(
 
 
 def library_multiplies_groups(x: SSAValue, result: SSAValue) -> bool:
-    """Whether PyTorch multiplies rows in groups by matrices: rows of whole 16 bytes."""
+    """Return whether PyTorch multiplies rows in groups by matrices: rows of whole 16 bytes."""
     columns = [(shape_of(value)[-1], element_bytes(x.type)) for value in (x, result)]
     return all(n != DYNAMIC_INDEX and n * size % 16 == 0 for n, size in columns)
 
@@ -172,7 +175,7 @@ def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
 
 
 def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     domain = shape_of(op.results[0])
     if domain != segment.results[site.result].type.get_shape():
         return Refusal(
@@ -231,7 +234,7 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
 
 
 def share_inputs(first: FusedOp, second: FusedOp) -> bool:
-    """Whether two GEMMs multiply the same matrices with their weights."""
+    """Return whether two GEMMs multiply the same matrices with their weights."""
     return (
         list(first.inputs) == list(second.inputs)
         and first.is_transposed == second.is_transposed
@@ -253,13 +256,14 @@ def _reduced_groups(segment: Segment) -> list[int]:
 
 
 def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
-    """Whether every group of columns that the region reduces consists of whole pairs, which are
-    consecutive."""
+    """Return whether every group of columns that the region reduces consists of whole pairs, which
+    are consecutive.
+    """
     return all(_pairs_within(pairing, segment, group) for group in _reduced_groups(segment))
 
 
 def _pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
-    """Whether `group` columns are whole pairs, which are consecutive."""
+    """Return whether `group` columns are whole pairs, which are consecutive."""
     period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
     return period != DYNAMIC_INDEX and group % period == 0
 
@@ -290,7 +294,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
     site = gemm_site(norm.x)
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         return Refusal(
             "the norm comes before the rotation",
@@ -320,15 +324,13 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
     """Group code is one epilogue where no sum leaves it, and all that it needs is there before."""
-    for op in code.ops:
-        for value in op.results:
-            leaves = not code.is_tile(value) and not isinstance(op, coda.SumToOp)
-            users = code.users_outside(value) if leaves else []
-            if users:
-                return Refusal(
-                    "what is reduced over a group is used by the columns of the group only",
-                    f"runs as kernels of its own: {users[0].name} uses {name_of(value)}",
-                )
+    for value in code.values_of_groups:
+        if not _stores_groups(code, value, order):
+            user = code.users_outside(value)[0]
+            return Refusal(
+                "what is reduced over a group is used by the columns of the group only",
+                f"runs as kernels of its own: {user.name} uses {name_of(value)}",
+            )
     behind = order.slices_after(code.leaves, code.anchor)
     if behind is None or not set(behind).isdisjoint(code.ops):
         return Refusal(
@@ -336,6 +338,15 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             "runs as kernels of its own: an operand is computed from one of its results",
         )
     return None
+
+
+def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
+    """Return whether the kernel of group code may store a number of each group: a GEMM may not,
+    which would take another main loop for it.
+    """
+    site = group_site(code, order)
+    is_gemm = site is not None and isinstance(site.op, FusedOp)
+    return code.is_split and not is_gemm and isinstance(element_type_of(value), Float32Type)
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
@@ -346,7 +357,7 @@ def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
 
 
 def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     kinds = {result.port.kind.data for result in segment.results}
     if site.is_half or len(segment.weights) > 1 or ResultKind.SELECT in kinds:
         return False
@@ -359,14 +370,15 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
     others = [value for value in code.leaves if not site.holds(value)]
-    return code.is_split and order.slices_after(others, site.op) is not None
+    is_narrow = code.is_split or code.group <= MAX_GROUP
+    return is_narrow and order.slices_after(others, site.op) is not None
 
 
 def _plain_logits(logits: SSAValue) -> Site | Refusal:
     site = gemm_site(logits, "logits are")
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
             "the logits are computed in plain columns of a known number",
@@ -407,11 +419,13 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
 
 
 def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
-    """Whether the segment that computes `value` can run (or runs) in pair mode with `pairing`."""
+    """Return whether the segment that computes `value` can run (or runs) in pair mode with
+    `pairing`.
+    """
     site = gemm_site(value)
     if isinstance(site, Refusal):
         return site
-    segment = segments_of(site.op)[site.segment]
+    segment = site.op.segments()[site.segment]
     if segment.pairing is not None:
         same = segment.pairing == pairing and not site.is_half
         return (

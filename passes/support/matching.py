@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import TypeAlias, TypeVar
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -25,8 +25,7 @@ def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:
 
 def number_of(value: SSAValue) -> float | None:
     """The number that `value` is, where it is a constant or its square root, converted or not."""
-    while isinstance(value.owner, coda.CastOp):
-        value = value.owner.operand
+    value = unconverted(value)
     if isinstance(value.owner, coda.SqrtOp):
         number = number_of(value.owner.operand)
         return None if number is None or number < 0 else sqrt(number)
@@ -63,7 +62,7 @@ def offset_of(value: SSAValue) -> tuple[SSAValue, float] | None:
 
 
 def is_row(value: SSAValue, columns: int) -> bool:
-    """Whether `value` is a vector of `columns` elements."""
+    """Return whether `value` is a vector of `columns` elements."""
     return shape_of(value) == (columns,)
 
 
@@ -78,7 +77,7 @@ def same_type(a: SSAValue, b: SSAValue) -> bool:
 
 
 def taken_norm(norm: Operation) -> SSAValue:
-    """What consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
+    """Return what consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
 
     Autocast has norms in float32 so, in front of products in bfloat16.
     """
@@ -90,3 +89,15 @@ def taken_norm(norm: Operation) -> SSAValue:
     return (
         cast.result if is_rounded and isinstance(element_type_of(result), Float32Type) else result
     )
+
+
+def unconverted(value: SSAValue) -> SSAValue:
+    """`value` before conversions between element types."""
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return value
+
+
+def is_float64(op: Operation) -> bool:
+    """Return whether `op` takes or gives a tensor of float64."""
+    return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))

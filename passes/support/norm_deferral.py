@@ -109,7 +109,9 @@ def _not_deferred(use: Use) -> Refusal:
 
 
 def _other_role(gemm: FusedOp, index: int) -> str:
-    """What a GEMM does with its operand `index`, other than multiply the rows with a weight."""
+    """Return what a GEMM does with its operand `index`, other than multiply the rows with a
+    weight.
+    """
     if index >= len(gemm.inputs):
         return "an epilogue reads it" if gemm.operands[index] in gemm.ports else "it is a weight"
     if gemm.is_transposed:
@@ -122,7 +124,9 @@ def _other_role(gemm: FusedOp, index: int) -> str:
 
 
 def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
-    """Whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run."""
+    """Return whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will
+    run.
+    """
     return is_pointwise(op) and any(
         other is not value and shape_of(other) == shape_of(value) and _is_gemm_tile(other)
         for other in op.operands
@@ -130,7 +134,9 @@ def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
 
 
 def _is_gemm_tile(value: SSAValue) -> bool:
-    """Whether `value` is the result of a GEMM, or of pointwise code on one without other uses."""
+    """Return whether `value` is the result of a GEMM, or of pointwise code on one without other
+    uses.
+    """
     while is_pointwise(value.owner) and isinstance(value.owner, Operation):
         tiles = [v for v in value.owner.operands if shape_of(v) == shape_of(value)]
         if len(tiles) != 1:

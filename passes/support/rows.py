@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -24,6 +24,11 @@ def is_transposed(op: object) -> bool:
     return isinstance(op, coda.TransposeOp) and op.permutation == ROWS
 
 
+def is_vector(value: SSAValue, channels: int) -> bool:
+    """Return whether a tensor has one element for each channel, whatever the position."""
+    return channels != DYNAMIC_INDEX and shape_of(value) in ((channels, 1), (1, channels, 1))
+
+
 def rows_of(value: SSAValue, insert: OpInserter) -> SSAValue | None:
     """`value` as rows, where transposes, slices and pointwise code compute it from rows.
 
@@ -41,7 +46,9 @@ class _Search:
     built: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def has_rows(self, value: SSAValue, depth: int = 0) -> bool:
-        """Return whether all that `value` is computed from are rows, and single elements."""
+        """Return whether all that `value` is computed from are rows, vectors with an element for
+        each channel, and single elements.
+        """
         if value not in self.known:
             self.known[value] = depth < MAX_MOVED and self._has_rows(value, depth + 1)
         return self.known[value]
@@ -54,7 +61,8 @@ class _Search:
             return False
         if isinstance(op, coda.SliceOp):
             return self.has_rows(op.x, depth)
-        tiles = [operand for operand in op.operands if shape_of(operand)]
+        channels = shape_of(value)[1]
+        tiles = [x for x in op.operands if shape_of(x) and not is_vector(x, channels)]
         is_alike = bool(tiles) and all(shape_of(tile) == shape_of(value) for tile in tiles)
         return is_pointwise(op) and is_alike and all(self.has_rows(tile, depth) for tile in tiles)
 
@@ -75,13 +83,18 @@ class _Search:
             dim, start, stop = op.range
             part = coda.SliceOp(self.rebuilt(op.x, insert), ROWS[dim], start, stop)
             return insert.insert(part, value.name_hint)
-        operands = [self.rebuilt(operand, insert) for operand in op.operands]
         batch, channels, positions = shape_of(value)
+        operands = [self._operand(operand, channels, insert) for operand in op.operands]
         result = TensorType(element_type_of(value), (batch, positions, channels))
         copy = type(op).create(
             operands=operands, result_types=[result], properties=dict(op.properties)
         )
         return insert.insert(copy, value.name_hint)
+
+    def _operand(self, value: SSAValue, channels: int, insert: OpInserter) -> SSAValue:
+        if is_vector(value, channels):
+            return insert.insert(coda.ReshapeOp(value, (channels,)), value.name_hint)
+        return self.rebuilt(value, insert)
 
 
 def replace_by_rows(value: SSAValue, rows: SSAValue, insert: OpInserter) -> None:

@@ -40,12 +40,13 @@ class Product:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the term is what the GEMM gives, as it is."""
+        """True if the term is what the GEMM gives, as it is."""
         return self.term.value is self.gemm.result
 
 
 def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
-    """What a sum consists of, from left to right; adds the operators that it is of to `seen`.
+    """Return what a sum consists of, from left to right; adds the operators that it is of to
+    `seen`.
 
     Values with other uses are stored anyway, and are not taken apart.
     """
@@ -113,7 +114,7 @@ def identity(factor: SSAValue) -> Hashable:
 
 
 def without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> tuple[list[SSAValue], ...]:
-    """What is left of the factors `values`, and what of `removed` is none of them."""
+    """Return what is left of the factors `values`, and what of `removed` is none of them."""
     left, missing = list(values), list[SSAValue]()
     for value in removed:
         same = [each for each in left if identity(each) == identity(value)]
@@ -125,6 +126,6 @@ def without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> tuple[li
 
 
 def is_reciprocal_deviation(factor: SSAValue) -> bool:
-    """Whether `factor` is the rstd of rows: positive, whatever the rows are."""
+    """Return whether `factor` is the rstd of rows: positive, whatever the rows are."""
     value = unwidened(factor)
     return isinstance(value.owner, coda.NormStatsOp) and value is value.owner.results[0]

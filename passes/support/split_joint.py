@@ -61,7 +61,7 @@ def split(
 def _available(
     joint: Joint, saved: Sequence[SSAValue], saved_entries: Sequence[DictionaryAttr]
 ) -> list[tuple[SSAValue, DictionaryAttr]]:
-    """What a backward may take as arguments, and their metadata. Each value occurs once."""
+    """Return what a backward may take as arguments, and their metadata. Each value occurs once."""
     arguments = [(v, joint.argument_entry(i)) for i, v in enumerate(joint.arguments)]
     results = [(v, _result_entry(joint, i)) for i, v in enumerate(joint.results)]
     offset = joint.primal_arguments
@@ -125,14 +125,14 @@ class _FunctionCopy:
         self.entries.append(entry)
 
     def read_by(self, wanted: Sequence[SSAValue], available: Iterable[SSAValue]) -> set[SSAValue]:
-        """What computing `wanted` reads, and what of `available` is wanted itself."""
+        """Return what computing `wanted` reads, and what of `available` is wanted itself."""
         ops = ops_behind(wanted, available, self.instead)
         return {self._source(v) for v in (*wanted, *(v for op in ops for v in op.operands))}
 
     def tellers(
         self, wanted: Sequence[SSAValue], read: set[SSAValue], available: Sequence[SSAValue]
     ) -> set[SSAValue]:
-        """Of `available` what else is needed to tell the sizes in what computes `wanted`."""
+        """Return those of `available` that the sizes in what computes `wanted` need besides."""
         shapes = SymbolicShapes(self.joint.func)
         told = {dim for value in available if value in read for dim in shapes.dims(value)}
         needed = sizes_in(ops_behind(wanted, available, self.instead), shapes)
@@ -197,7 +197,7 @@ class _FunctionCopy:
 
 
 def is_expensive(op: Operation) -> bool:
-    """Whether `op` is a GEMM or attention."""
+    """Return whether `op` is a GEMM or attention."""
     return isinstance(op, coda.LinearOp | coda.MatmulOp | coda.AttentionOp)
 
 

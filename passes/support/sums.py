@@ -11,7 +11,7 @@ from coda_ir.passes.support.function_pass import FunctionRewriter
 
 
 def is_part_of_sum(op: coda.AddOp) -> bool:
-    """Whether `op` is an addend of a sum that is taken apart as a whole."""
+    """Return whether `op` is an addend of a sum that is taken apart as a whole."""
     uses = list(op.result.uses)
     return (
         len(uses) == 1

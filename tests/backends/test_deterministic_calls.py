@@ -60,7 +60,9 @@ class Recorder(TorchDispatchMode):
 
 
 def modes() -> tuple[bool, bool]:
-    """Whether algorithms have to be deterministic, and whether PyTorch warns of others only."""
+    """Return whether algorithms have to be deterministic, and whether PyTorch warns of others
+    only.
+    """
     enabled = torch.are_deterministic_algorithms_enabled()
     return enabled, torch.is_deterministic_algorithms_warn_only_enabled()
 

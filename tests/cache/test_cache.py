@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coda_ir.cache import cache_directory, load_source
+from coda_ir.cache import load_source
+from coda_ir.cache.folder import cache_directory
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def arguments() -> list[object]:
 def check_passes(
     values: Sequence[object], device: torch.device, *, trainable: bool = False
 ) -> bool:
-    """Whether the general check raises nothing, and all tensors have elements."""
+    """Return whether the general check raises nothing, and all tensors have elements."""
     try:
         tensors, _ = SIGNATURE.check(values, device, trainable=trainable)
     except ArgumentError:
@@ -58,7 +58,7 @@ def check_passes(
 
 
 def variants(value: object) -> list[object]:
-    """What may be passed instead of an argument, right and wrong."""
+    """Return what may be passed instead of an argument, right and wrong."""
     assert isinstance(value, torch.Tensor)
     shapes = [(*value.shape[:-1], 3), (*value.shape, 1), (0, *value.shape[1:]), (), (3, 3), (5, 3)]
     changed: list[object] = [torch.zeros(shape, dtype=value.dtype) for shape in shapes]

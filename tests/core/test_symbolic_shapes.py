@@ -159,6 +159,10 @@ class TestRules:
         ]
         assert dims_after(func, *ops) == [("B", "T", 8)] * 6
 
+    def test_scans_keep_the_shape(self):
+        func, (u, a, b) = arguments(("B", "T", 8), (8, 4), ("B", "T", 4))
+        assert dims_after(func, coda.SelectiveScanOp(u, u, a, b, b)) == [("B", "T", 8)]
+
     def test_reductions_leave_one_column(self):
         func, (x,) = arguments(("M", 8))
         ops = [coda.ReduceOp(x, "sum"), coda.NormStatsOp(x, "layer", 1e-5)]

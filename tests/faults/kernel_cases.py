@@ -23,7 +23,7 @@ from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.equivalence.samples import returned
+from coda_ir.functions import returned_values
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.random_inputs import random_arguments
 from coda_ir.registry import get_all_passes
@@ -74,7 +74,7 @@ class KernelCase:
         for given in self._with_strides(arguments):
             actual = [result.double() for result in run_guarded(source, given)]
             for level, results in expected:
-                for value, got, wanted in zip(returned(level), actual, results, strict=True):
+                for value, got, wanted in zip(returned_values(level), actual, results, strict=True):
                     if level is func or got.shape == wanted.shape:
                         assert_rounded(value, got, wanted)
 

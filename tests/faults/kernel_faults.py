@@ -178,7 +178,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: each row of a sample takes another row of a table of samples",
         f"{T}ports:_table_row",
-        Text("repeats = arguments.table_repeats(table, 'table')", "repeats = '1'"),
+        Text("repeats = arguments.table_repeats(table)", "repeats = '1'"),
     ),
     KernelFault(
         "kernel: the modulo of a table's columns dropped",

@@ -372,7 +372,10 @@ PASS_FAULTS = (
     Fault(
         "finalize: constants of row code lost",
         f"{P}fusion.fuse_finalize:_fuse",
-        Text("builder.constant(float(value.owner.number))", "builder.constant(1.0)"),
+        Text(
+            "builder.number(value.owner.number, element_type_of(value))",
+            "builder.number(1, element_type_of(value))",
+        ),
     ),
     Fault(
         "unused results: the others move up",

@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """How it was seen; no check compares the text of a golden."""
+        """Return how it was seen; no check compares the text of a golden."""
         if "OutOfBoundsError" in self.reason or self.reason.startswith("StrayWriteError"):
             return "accesses outside of tensors"
         if self.reason.startswith(("AssertionError", "NotEquivalentError")):
@@ -110,7 +110,7 @@ def doubted(verdict: Verdict) -> Verdict:
 
 @lru_cache
 def _failure(corpus: Corpus, name: str) -> str | None:
-    """What is wrong with a program without any fault."""
+    """Return what is wrong with a program without any fault."""
     try:
         CHECKS[corpus][name]()
     except Exception as error:

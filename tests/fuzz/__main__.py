@@ -81,7 +81,7 @@ def run(target: str, seconds: int, seed: int) -> dict[str, Any]:
 
 
 def one_process(command: Sequence[str], target: str) -> str:
-    """What a process writes, which is kept in a file too."""
+    """Return what a process writes, which is kept in a file too."""
     with (BUILD / f"{target}.log").open("w+", encoding="utf-8", errors="replace") as log:
         subprocess.run(command, stderr=log, stdout=log, check=False)
         log.seek(0)

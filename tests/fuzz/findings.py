@@ -24,7 +24,7 @@ class Findings:
 
     @staticmethod
     def signature(error: BaseException) -> str:
-        """What two failures with the same reason have in common."""
+        """Return what two failures with the same reason have in common."""
         if isinstance(error, TooMuch):
             return str(error).rpartition(" ")[2]
         if isinstance(error, Finding):

@@ -10,9 +10,10 @@ import torch
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects.coda import LayerNormOp
+from coda_ir.dialects.coda import GroupNormOp, LayerNormOp
 from coda_ir.dialects.coda.weights import is_weight
-from coda_ir.random_inputs import UNNAMED, Values, random_arguments, symbols_of
+from coda_ir.random_inputs import Values, random_arguments
+from coda_ir.random_inputs.draw import UNNAMED, symbols_of
 from coda_ir.random_inputs.roles import GroupEnds, roles_of
 from generator.layouts import expanded
 
@@ -55,9 +56,10 @@ def signed(func: FuncOp, tensors: Sequence[torch.Tensor], sign: Sign) -> list[to
     result: list[torch.Tensor] = []
     for parameter, tensor in zip(func.args, tensors, strict=True):
         if tensor.is_floating_point():
-            tensor = tensor.abs()
-            if sign == "negative" and not is_weight(parameter):
-                tensor = -tensor
+            # PyTorch has no arithmetic of float8.
+            magnitude = tensor.double().abs()
+            is_negative = sign == "negative" and not is_weight(parameter)
+            tensor = (-magnitude if is_negative else magnitude).to(tensor.dtype)
         result.append(tensor)
     return result
 
@@ -67,11 +69,11 @@ def with_repetitions(
 ) -> list[torch.Tensor]:
     """The tensors, some with elements that share memory, but for ends of groups of rows.
 
-    Rows of equal elements are left to functions without LayerNorm: it makes 0 of them, and of
-    rounding errors nothing else.
+    Rows of equal elements are left to functions without norms that subtract a mean: these make 0 of
+    them, and of rounding errors nothing else.
     """
     random = Random(seed)
-    columns = not any(isinstance(op, LayerNormOp) for op in func.walk())
+    columns = not any(isinstance(op, LayerNormOp | GroupNormOp) for op in func.walk())
     return [
         expanded(tensor, random, columns=columns)
         if random.randrange(100) < EXPANDED and not _are_ends(parameter)
@@ -81,5 +83,5 @@ def with_repetitions(
 
 
 def _are_ends(parameter: SSAValue) -> bool:
-    """Whether a parameter has the ends of groups, of which the last is the number of rows."""
+    """Return whether a parameter has the ends of groups, of which the last is the number of rows."""
     return any(isinstance(role, GroupEnds) for role in roles_of(parameter))

@@ -62,12 +62,12 @@ class Case:
 
     @cached_property
     def exact(self) -> dict[str, Tensors]:
-        """What the functions compute in float64."""
+        """Return what the functions compute in float64."""
         with expected_to_work("reference", "block level"):
             return self.results(self.program.module, "float64")
 
     def results(self, module: ModuleOp, precision: Precision) -> dict[str, Tensors]:
-        """What the functions of `module`, of any level, compute on the arguments."""
+        """Return what the functions of `module`, of any level, compute on the arguments."""
         functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
         return {
             name: run_function(functions[name], arguments, precision)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from coda_ir.frontends.coda_text import parse_text
 from generator.choices import Choices
 from generator.coda_epilogues import ACTIVATIONS, epilogue_on
+from generator.coda_operators import call_of_any
 from generator.program import Program
 
 ROWS = (("M",), ("B", "T"), (3,), (2, "T"), ("B", "H", "T"))
@@ -26,6 +27,8 @@ class TextBuilder:
     parameters: list[str] = field(default_factory=list[str])
     statements: list[str] = field(default_factory=list[str])
     tiles: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    results: list[str] = field(default_factory=list[str])
+    """Names that are returned beside tiles."""
     definitions: list[str] = field(default_factory=list[str])
     """Epilogues."""
 
@@ -39,6 +42,12 @@ class TextBuilder:
         name = f"v{len(self.statements)}"
         self.statements.append(f"{name} = {expression}")
         self.tiles.append((name, columns))
+
+    def result(self, expression: str) -> None:
+        """Return what is no tile of the program: integers, truth values, losses."""
+        name = f"r{len(self.statements)}"
+        self.statements.append(f"{name} = {expression}")
+        self.results.append(name)
 
     def tile(self) -> tuple[str, int]:
         return self.choices.recent(self.tiles)
@@ -164,6 +173,7 @@ _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]
     (3, epilogue_on),
     (2, _modulation),
     (2, _view),
+    (14, call_of_any),
 )
 
 _PROLOGUE = """
@@ -184,6 +194,12 @@ epilogue fused(acc, bias: row, other: tile) -> (y: tile) {{
 
 def coda_program(choices: Choices) -> Program:
     """One function, with consts, a function that it inlines and an epilogue."""
+    text, extents = draw_text(choices)
+    return Program(parse_text(text, "random.coda"), extents, text=text)
+
+
+def draw_text(choices: Choices) -> tuple[str, dict[str, int]]:
+    """The text of a program, and extents for its symbols."""
     rows = choices.pick(ROWS)
     element = choices.pick(("bf16", "f32", "f16"))
     columns = tuple(choices.pick((8, 4, 12, 3)) for _ in range(2))
@@ -195,8 +211,7 @@ def coda_program(choices: Choices) -> Program:
         b.bind(*choices.weighted(_MAKERS)(b, x, k))
     text = _text(b)
     symbols = [dim for dim in rows if isinstance(dim, str)]
-    extents = {symbol: choices.pick(EXTENTS) for symbol in symbols}
-    return Program(parse_text(text, "random.coda"), extents, text=text)
+    return text, {symbol: choices.pick(EXTENTS) for symbol in symbols}
 
 
 def _text(b: TextBuilder) -> str:
@@ -208,7 +223,7 @@ def _text(b: TextBuilder) -> str:
     for name in names:
         if not any(_mentions(body, name) for body in bodies):
             used.add(name)
-    results = [name for name, _ in b.tiles if name in used]
+    results = [name for name, _ in b.tiles if name in used] + b.results
     prologue = _PROLOGUE.format(
         exponent=b.choices.pick((5, 2)),
         element=b.element,

@@ -53,7 +53,7 @@ class Style:
     columns: tuple[int, ...]
     """Numbers of columns of linear maps; multiples of `head` among them."""
     named: bool = True
-    """Whether the parameters carry their dims and names, as those of a frontend do."""
+    """True if the parameters carry their dims and names, as those of a frontend do."""
     groups: int = 0
     """Groups that the rows of a GEMM are in; 0 where they are in none."""
 

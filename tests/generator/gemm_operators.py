@@ -378,7 +378,7 @@ def draw_schedule(b: FunctionBuilder) -> ScheduleAttr:
 
 
 def fits(op: FusedOp, schedule: ScheduleAttr) -> bool:
-    """Whether the tiles of a schedule hold the groups of an operator."""
+    """Return whether the tiles of a schedule hold the groups of an operator."""
     try:
         for segment in op.segments():
             column_ranges(segment, schedule)

@@ -30,7 +30,12 @@ from generator.violations import Violation, expected_to_work
 DERIVED = "derived gradients are PyTorch's"
 SPLIT = "forward and backward compute what the joint does"
 
-REFUSALS = ("rotary embedding", "their number is not known", "an argument with a gradient")
+REFUSALS = (
+    "rotary embedding",
+    "their number is not known",
+    "an argument with a gradient",
+    "float8 is too narrow",
+)
 """What a program of the block level may be refused for."""
 
 
@@ -75,7 +80,8 @@ def derive(case: Case, func: FuncOp, choices: Choices) -> tuple[Joint, Case] | N
         except NoDerivativeError as error:
             if not any(reason in str(error) for reason in REFUSALS):
                 raise Violation(DERIVED, "derive-gradient", str(error)) from error
-            case.notes.append(f"not differentiated: {str(error).rpartition(': ')[2]}")
+            reason = str(error).splitlines()[0].rpartition(": ")[2]
+            case.notes.append(f"not differentiated: {reason}")
             return None
         verify(module)
     alone = [op for op in module.ops if isinstance(op, FuncOp)][-1].clone()
@@ -112,14 +118,14 @@ def joint_arguments(case: Case, name: str) -> list[torch.Tensor]:
 
 
 def is_drawn_alike(joint: Joint, of_joint: Case) -> bool:
-    """Whether other random arguments of the joint have shapes that fit its results, too."""
+    """Return whether other random arguments of the joint have shapes that fit its results, too."""
     drawn = arguments_of(joint.func, of_joint.program.extents, of_joint.seed)
     known = of_joint.arguments[joint.func.sym_name.data]
     return [tensor.shape for tensor in drawn] == [tensor.shape for tensor in known]
 
 
 def check_autograd(case: Case, func: FuncOp, joint: Joint, of_joint: Case) -> bool:
-    """Whether results and gradients are PyTorch's; false where they are not finite."""
+    """Return whether results and gradients are PyTorch's; false where they are not finite."""
     name = func.sym_name.data
     arguments = of_joint.arguments[name + SUFFIX]
     count = joint.primal_arguments

@@ -393,6 +393,22 @@ def add_shift(b: FunctionBuilder) -> None:
     b.tiles.append(coda.shifted_convolution(b.add, x, weight, None, before=before))
 
 
+def add_scan(b: FunctionBuilder) -> None:
+    """A selective scan whose states decay."""
+    u = b.pick_tile()
+    if len(shape_of(u)) != 3 or b.style.element == FLOATS["f64"]:
+        return
+    element, states = element_type_of(u), b.choices.pick((1, 3, 4))
+    if element == FLOATS["f64"]:
+        return
+    rates = b.parameter((b.columns_of(u), states), element, hint="rates", weight=True)
+    a = b.add(coda.NegOp(b.add(elementwise.SoftplusOp(rates))))
+    times = b.parameter(b.tile_dims(b.columns_of(u)), element, hint="times")
+    dt = b.add(elementwise.SoftplusOp(times))
+    columns = [b.parameter(b.tile_dims(states), element, hint=name) for name in "bc"]
+    b.tile(coda.SelectiveScanOp(u, dt, a, *columns))
+
+
 def add_embedding(b: FunctionBuilder) -> None:
     n = b.choices.pick(b.style.columns)
     table = b.parameter((b.choices.pick((7, 11, 3)), n), hint="table", weight=True)
@@ -445,6 +461,7 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_embedding),
     (2, add_library_call),
     (2, add_shift),
+    (1, add_scan),
     (1, add_tied_rows),
     (3, add_grouped_linear),
 )

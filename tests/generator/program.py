@@ -30,7 +30,7 @@ class Program:
 
     @property
     def is_block_level(self) -> bool:
-        """Whether no operator is of the GEMM level."""
+        """True if no operator is of the GEMM level."""
         return not any(op.name.startswith("gemm.") for op in self.module.walk())
 
 

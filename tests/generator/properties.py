@@ -117,7 +117,7 @@ def _lowered(case: Case) -> ModuleOp:
 
 
 def _rounding(case: Case) -> Rounding:
-    """How far from float64 the program may be, once per case."""
+    """Return how far from float64 the program may be, once per case."""
     if case.rounding is None:
         case.rounding = Rounding(case)
     return case.rounding

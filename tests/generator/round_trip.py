@@ -25,7 +25,7 @@ def printed(module: ModuleOp, *, generic: bool = False, locations: bool = False)
 
 
 FORMS = tuple(product((False, True), (False, True)))
-"""Whether the text is generic, and whether it has locations."""
+"""Two facts: the text is generic, and it has locations."""
 
 
 def check_round_trip(
@@ -40,7 +40,9 @@ def check_round_trip(
 
 
 def _has_nan(module: ModuleOp) -> bool:
-    """Whether an attribute is NaN, which is not equal to itself: then only texts are compared."""
+    """Return whether an attribute is NaN, which is not equal to itself: then only texts are
+    compared.
+    """
     attributes = (
         attribute
         for op in module.walk()

@@ -1,4 +1,4 @@
-"""Whether Triton compiles or interprets, which it decides when it is imported."""
+"""The choice between compiling and interpreting Triton, which it decides when it is imported."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _reshaped_to(b: FunctionBuilder, dims: Dims) -> Inverse:
 
 
 def symbolic_dims(dims: Dims) -> int:
-    """How many dimensions there are up to the last symbol."""
+    """Return how many dimensions there are up to the last symbol."""
     return max((at for at, dim in enumerate(dims, 1) if isinstance(dim, str)), default=0)
 
 

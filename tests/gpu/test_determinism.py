@@ -75,7 +75,7 @@ def repeated(step: Step, names: Sequence[str], what: str) -> None:
 
 
 def gradients(function: Any, arguments: dict[str, Any]) -> list[torch.Tensor]:
-    """What `function` gives, and the gradients of its floats for a fixed seed."""
+    """Return what `function` gives, and the gradients of its floats for a fixed seed."""
     floats = [arguments[name] for name in named_floats(arguments)]
     result = function(**arguments)
     seed = torch.linspace(-1, 1, result.numel(), device="cuda").reshape(result.shape)

@@ -50,7 +50,7 @@ def assert_same(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, 
 
 
 def triton_launches(layer: CompiledFunction, call: Callable[[], object]) -> int:
-    """How many launches of a call are Triton's."""
+    """Return how many launches of a call are Triton's."""
     module, count = module_of(layer), 0
     kernels = [getattr(module, name) for name in module.KERNELS]
 

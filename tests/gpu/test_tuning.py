@@ -48,7 +48,7 @@ def inputs_of(signature: Any, time: int, batch: int = 2) -> list[torch.Tensor]:
 
 
 def errors(function: Compiled, tensors: list[torch.Tensor]) -> list[float]:
-    """Of each result, from float64."""
+    """The error of each result against float64."""
     expected = function.reference([tensor.cpu() for tensor in tensors])
     pairs = zip(function(*tensors), expected, strict=True)
     return [relative_error(found.cpu(), wanted) for found, wanted in pairs]
@@ -104,7 +104,7 @@ def test_a_tuned_layer_is_right_and_can_be_captured():
 def captured(
     function: Compiled, tensors: list[torch.Tensor], expected: tuple[torch.Tensor, ...]
 ) -> bool:
-    """Whether a graph of a call gives what a call gives."""
+    """Return whether a graph of a call gives what a call gives."""
     graph: Any = torch.cuda.CUDAGraph()
     coda_ir.compile(LAYER, constants=SIZES, device="cuda")(*tensors)  # kernels are loaded
     with torch.cuda.graph(graph):
@@ -124,7 +124,7 @@ def test_a_tuned_step_has_the_gradients_of_the_untuned_one():
 
 
 def gradients(function: TrainableFunction) -> tuple[torch.Tensor, ...]:
-    """Of the sum of squares of the results, for all arguments but the rotary tables."""
+    """Gradients of the sum of squares of the results, for all arguments but the rotary tables."""
     tensors = inputs_of(function.signature, 512)
     pairs = zip(function.signature.arguments, tensors, strict=True)
     wanted = [x.requires_grad_() for spec, x in pairs if spec.name not in ("cos", "sin")]

@@ -18,7 +18,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 def backward(
     dtype: str, schedule: str | None = None, numerics: str | None = None
 ) -> CompiledFunction:
-    """Of two linear maps of one x: the gradients of x, of both weights and of a bias."""
+    """The gradients of two linear maps of one x: those of x, of both weights and of a bias."""
     dz, x = f"tensor<?x{N}x{dtype}>", f"tensor<?x{K}x{dtype}>"
     w = f"tensor<{N}x{K}x{dtype}>"
     columns, rows = f'{{coda.dims = ["M", {N}]}}', f'{{coda.dims = ["M", {K}]}}'

@@ -113,7 +113,7 @@ def test_against_eager(text: str, option: str, reduction: Reduction, scale: int,
 def squares_of(
     compiled: Loss, text: str, reduction: Reduction, leaves: Sequence[Tensor], t: Tensor
 ) -> list[tuple[float, float, float]]:
-    """Of the loss and of each gradient: the squared norms of the errors, ours and eager's, and of
+    """For the loss and for each gradient, the squared norms of the errors, ours and eager's, and of
     the right value."""
     reference = eager(t, text, reduction)
     exact = results(reference, leaves, torch.float64)

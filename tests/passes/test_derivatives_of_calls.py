@@ -28,7 +28,7 @@ class Case(NamedTuple):
     tensors: Sequence[torch.Tensor]
     positions: Sequence[int] | None = None
     is_static: bool = False
-    """Whether the rule needs to know all extents."""
+    """True if the rule needs to know all extents."""
 
 
 def floats(*shape: int) -> torch.Tensor:

@@ -124,8 +124,11 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "add": coda.AddOp,
     "sub": coda.SubOp,
     "mul": coda.MulOp,
-    "maximum": coda.MaximumOp,
-    "minimum": coda.MinimumOp,
+    **{
+        name: operator
+        for name, operator in coda.FUNCTIONS_OF_TWO.items()
+        if operator.ELEMENTS != coda.Elements.BOOLEANS
+    },
 }
 
 SHAPES: list[tuple[Dims, Dims]] = [
@@ -139,7 +142,7 @@ SHAPES: list[tuple[Dims, Dims]] = [
 
 
 def positive(make: type[coda.UnaryOp]) -> Case:
-    """Of 1 + x², where the operator is smooth."""
+    """Check 1 + x², where the operator is smooth."""
 
     def build(v: Values) -> Ops:
         square, one = coda.MulOp(v.x, v.x), coda.ConstantOp(1.0, f32)

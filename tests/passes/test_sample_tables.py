@@ -92,7 +92,7 @@ def text_of(program: str, sizes: str, dtype: str) -> str:
 
 
 def computed(program: str, arguments: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """What PyTorch computes in the type of the arguments."""
+    """Return what PyTorch computes in the type of the arguments."""
     x, y, shift, scale, gate, wo, w, *own = arguments
     match program:
         case "dit" | "own":

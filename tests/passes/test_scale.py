@@ -19,8 +19,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def lowered(module: ModuleOp) -> tuple[Counter[str], list[Remark]]:
-    """How often each operator stands in the functions of `module` after coda-to-gemm, and what
-    was refused."""
+    """Return how often each operator stands in the functions of `module` after coda-to-gemm, and
+    what was refused.
+    """
     with collect_remarks() as remarks:
         CodaToGemmPass().apply(make_context(), module)
     module.verify()

@@ -215,7 +215,7 @@ the kernels of the GEMM level read and write, without their partial sums."""
 
 
 def _is_filled(op: Operation) -> bool:
-    """Whether `op` joins what kernels store side by side."""
+    """Return whether `op` joins what kernels store side by side."""
     return isinstance(op, coda.ConcatOp) and is_filled_in_place(op)
 
 
@@ -225,7 +225,7 @@ def small_block(name: str) -> ModuleOp:
 
 
 def bytes_of_a_row(func: FuncOp) -> int:
-    """What the operators of the GEMM level read and write for one row of B x T or M."""
+    """Return what the operators of the GEMM level read and write for one row of B x T or M."""
     shapes = SymbolicShapes(func)
     total = 0
     for op in kernels(func):

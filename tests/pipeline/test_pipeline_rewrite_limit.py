@@ -18,7 +18,8 @@ from xdsl.pattern_rewriter import (
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
 from coda_ir.passes.block.canonicalize import CanonicalizePass
-from coda_ir.pipeline import PassManager, Pipeline, RewriteLoopError, limit_rewrites, rewrite_module
+from coda_ir.pipeline import PassManager, Pipeline, RewriteLoopError, rewrite_module
+from coda_ir.pipeline.rewrite_limit import limit_rewrites
 
 
 class StateTrait(HasCanonicalizationPatternsTrait):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +13,7 @@ from generator.__main__ import main
 from generator.case import Case
 from generator.check import Failure, Tally, check_program, replay, shrink_failure
 from generator.choices import SeededChoices
+from generator.coda_programs import draw_text
 from generator.features import MOTIFS, motifs_of
 from generator.layouts import LAYOUTS, laid_out
 from generator.operators import DOMAIN
@@ -26,6 +28,10 @@ from generator.violations import Violation, expected_to_work
 from support.programs import parse_mlir
 
 from coda_ir.dialects.gemm import ScalarBuilder
+from coda_ir.frontends.coda_text.elementwise import INFIX
+from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES
+from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 
 BLOCK_PROGRAMS = [number for number in range(40) if number % 20 < 12]
 
@@ -178,6 +184,14 @@ def test_programs_have_every_motif():
         found |= motifs_of(case)
     of_calls = {motif for motif in MOTIFS if motif.startswith("argument")}
     assert found >= set(MOTIFS) - of_calls - {"finalize with a loop"}
+
+
+def test_programs_call_every_operator_of_the_language():
+    text = "\n".join(draw_text(SeededChoices(number))[0] for number in range(3000))
+    called = set(re.findall(r"\b(\w+)\(", text))
+    assert {*OPERATORS, *SIGNATURES} - called == set()
+    assert {name for name in ELEMENT_TYPES if not re.search(rf"\b{name}\b", text)} <= {"f64"}
+    assert {sign for sign in INFIX if f" {sign} " not in text} - called == set()
 
 
 def test_arguments_have_every_layout():

@@ -123,7 +123,7 @@ def rotated_inputs(of: Heads, wide: int, batch: int, rows: int) -> list[torch.Te
 
 
 def rotated(of: Heads, *tensors: torch.Tensor) -> torch.Tensor:
-    """What `ROTATED` means, in the type of `tensors`."""
+    """Return what `ROTATED` means, in the type of `tensors`."""
     x, norm, cos, sin, wq, wk, wv, wo = tensors
     h = torch.nn.functional.rms_norm(x, x.shape[-1:], norm, eps=1e-5)
 

@@ -35,7 +35,7 @@ def set_versions(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str] | Non
 
 
 def count_lowered(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many functions were lowered and emitted since."""
+    """Return how many functions were lowered and emitted since."""
     count, emit = 0, getattr(Lowering, "_emit")  # noqa: B009
 
     def counting(lowering: Lowering, function: str | None) -> object:

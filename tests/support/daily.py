@@ -17,7 +17,7 @@ def daily(predicate: Callable[[Any], bool] | Callable[[Any, Any], bool]) -> pyte
 
 
 def is_daily(item: pytest.Item) -> bool:
-    """Whether the parameters of a test fit its predicate, if it has one."""
+    """Return whether the parameters of a test fit its predicate, if it has one."""
     marker = item.get_closest_marker("daily")
     if marker is None or not isinstance(item, pytest.Function):
         return True

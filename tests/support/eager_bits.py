@@ -66,7 +66,7 @@ NAMES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
 def share_of_different_bits(operator: Operator, dtype: torch.dtype) -> float:
-    """Of the emitted kernels, in an epilogue and in a kernel without a GEMM; the larger share.
+    """The share in emitted kernels, the larger of an epilogue and of a kernel without a GEMM.
 
     A row of the weight selects an element of x: its product is exact.
     """

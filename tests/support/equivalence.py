@@ -1,4 +1,4 @@
-"""Whether two modules compute the same: the check behind every test of a pass."""
+"""The comparison of two modules: the check behind every test of a pass."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

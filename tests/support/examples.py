@@ -69,7 +69,7 @@ class Example:
 
     @property
     def is_flat(self) -> bool:
-        """Whether the rows are M, and not B times T."""
+        """True if the rows are M, and not B times T."""
         return any("M" in spec.dims for spec in signature_of(self.function()).arguments)
 
     @property

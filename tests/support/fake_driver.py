@@ -34,7 +34,7 @@ def inputs_of(time: int) -> Inputs:
 
 
 def launches_of(fake: fake_cuda.FakeCuda, call: Callable[[], object]) -> list[fake_cuda.Launch]:
-    """What a call passes to the driver."""
+    """Return what a call passes to the driver."""
     fake.record()
     call()
     return fake.recorded()

@@ -37,7 +37,7 @@ class Golden:
 
     @property
     def keeps_meaning(self) -> bool:
-        """Whether the functions are to give the same results for all inputs.
+        """True if the functions are to give the same results for all inputs.
 
         Not those that lose arguments which the pass is told are 0, or that are given gradients to
         add to: passes/test_drop_zero_gradients.py and test_accumulate_gradients.py test these.
@@ -47,7 +47,7 @@ class Golden:
 
     @property
     def has_column_scale(self) -> bool:
-        """Whether the input may have a weight to fold."""
+        """True if the input may have a weight to fold."""
         return self.text is None or "_norm" in self.text or "coda.mul" in self.text
 
     def module(self) -> ModuleOp:
@@ -73,7 +73,7 @@ class _Run:
 
 
 def goldens() -> list[Golden]:
-    """What the RUN lines say that apply passes, without those that are expected to fail.
+    """Return what the RUN lines say that apply passes, without those that are expected to fail.
 
     A pipeline is left out where another one for the same input starts with its passes.
     """

@@ -182,7 +182,7 @@ def run_kernel(
 
 
 def workspace(op: FusedOp, kernel: EmittedKernel, rows: Sequence[int]) -> list[torch.Tensor]:
-    """What the programs of shared tiles take beside the outputs: NaN, and zeros."""
+    """Return what the programs of shared tiles take beside the outputs: NaN, and zeros."""
     shared = kernel.shared_tiles
     if shared is None:
         return []

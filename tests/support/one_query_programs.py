@@ -85,7 +85,7 @@ def one_query_inputs(program: OneQuery, batch: int = 3, keys: int = 40) -> list[
 
 
 def attend(tensors: Sequence[torch.Tensor], scale: float | None = None) -> torch.Tensor:
-    """What it is in float64; a query that sees no key gives 0."""
+    """Return what it is in float64; a query that sees no key gives 0."""
     q, k, v, *masks = (x if x.dtype == torch.bool else x.double() for x in tensors)
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)

@@ -67,7 +67,7 @@ class Scanner(ast.NodeVisitor):
     _imported: dict[str, str] = field(default_factory=dict[str, str])
     """What the names of the source stand for: `fake` is `torch._subclasses.fake_tensor`."""
     _bases: list[bool] = field(default_factory=list[bool])
-    """Whether the classes around a node inherit from one of the packages."""
+    """True if the classes around a node inherit from one of the packages."""
 
     def scan(self, tree: ast.Module) -> set[str]:
         for node in ast.walk(tree):

@@ -22,9 +22,8 @@ D, HEAD, HIDDEN = 64, 16, 96
 class Block:
     """A call of a function of `file`: `parameters` are its arguments with their dimensions.
 
-    Names that begin with `w` are weights. `call` is the call where arguments are no parameters;
-    `unfused` are beginnings of the remarks about what stays outside of the GEMMs, `statements` come
-    before the call.
+    Names that begin with `w` are weights. `call` is the call where arguments are no parameters,
+    `statements` come before it.
     """
 
     file: str
@@ -32,7 +31,6 @@ class Block:
     reference: Callable[[Values], Tensor]
     options: str = ""
     call: str = ""
-    unfused: tuple[str, ...] = ()
     statements: str = ""
 
 
@@ -227,6 +225,20 @@ def routed(v: Values) -> Tensor:
     return total
 
 
+def softmax_top_k(v: Values) -> Tensor:
+    shares = F.linear(v["x"], v["w_router"]).softmax(-1)
+    top, ids = shares.topk(2, -1)
+    return torch.zeros_like(shares).scatter(-1, ids, top)
+
+
+def sigmoid_top_k(v: Values) -> Tensor:
+    scores = F.linear(v["x"], v["w_router"]).sigmoid()
+    ids = (scores + v["balance"]).topk(3, -1).indices
+    top = scores.gather(-1, ids)
+    shares = 2.5 * top / top.sum(-1, keepdim=True)
+    return torch.zeros_like(scores).scatter(-1, ids, shares)
+
+
 def gpt_oss_expert(v: Values) -> Tensor:
     h = F.linear(v["x"], v["w_in"], v["w_bin"])
     gate, up = h[..., ::2].clamp(max=7.0), h[..., 1::2].clamp(-7.0, 7.0)
@@ -257,6 +269,27 @@ def convolution(v: Values) -> Tensor:
     return F.silu(y.transpose(1, 2))
 
 
+def scanned(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """A selective scan, one position after the other."""
+    state, rows = torch.zeros_like(a), list[Tensor]()
+    for t in range(u.shape[1]):
+        decay = torch.exp(dt[:, t, :, None] * a)
+        state = decay * state + dt[:, t, :, None] * b[:, t, None] * u[:, t, :, None]
+        rows.append((state @ c[:, t, :, None].to(state)).squeeze(-1))
+    return torch.stack(rows, 1).to(u.dtype)
+
+
+def selective_block(v: Values) -> Tensor:
+    x = F.pad(F.linear(v["x"], v["w_u"]).transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=96)
+    u = F.silu(y.transpose(1, 2))
+    projected = F.linear(u, v["w_x"])
+    low, b, c = projected[..., :4], projected[..., 4:12], projected[..., 12:]
+    dt, a = F.softplus(F.linear(low, v["w_dt"], v["w_b_dt"])), -torch.exp(v["w_a_log"].float())
+    y = scanned(u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c) + u * v["w_skip"]
+    return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
+
+
 def gated_output(v: Values) -> Tensor:
     return v["x"] + F.linear(v["y"] * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
 
@@ -272,13 +305,21 @@ def group_norm_attention(v: Values) -> Tensor:
     return v["x"] + F.linear(attend(q, k, w, causal=False), v["wo"], v["w_bo"])
 
 
+def pointwise_resnet_block(v: Values) -> Tensor:
+    h = F.silu(F.group_norm(v["x"].mT, 8, v["w_n1"], v["w_b1"])).mT
+    time = F.linear(F.silu(v["time"]), v["w_time"], v["w_time_b"])
+    h = F.linear(h, v["w1"], v["w_bias1"]) + time[:, None]
+    h = F.silu(F.group_norm(h.mT, 8, v["w_n2"], v["w_b2"])).mT
+    return v["x"] + F.linear(h, v["w2"], v["w_bias2"])
+
+
 def retention_output(v: Values) -> Tensor:
     normed = ln(in_heads(v["y"], 16)).flatten(-2)
     return v["x"] + F.linear(F.silu(F.linear(v["x"], v["w_gate"])) * normed, v["wo"])
 
 
 def in_int8(x: Tensor) -> Tensor:
-    """What 8 bits leave of `x`, with a scale for each row."""
+    """Return what 8 bits leave of `x`, with a scale for each row."""
     scale = x.abs().amax(-1, keepdim=True) / 127
     return (x / scale).round().clamp(-128, 127).to(torch.int8) * scale
 
@@ -403,7 +444,6 @@ BLOCKS: dict[str, Block] = {
         | {**MLP, "w_n4": "64"},
         gemma2_block,
         "head=16",
-        unfused=("a pointwise kernel combines results of an argument",),
     ),
     "gemma.capped_logits": Block(
         "gemma",
@@ -417,10 +457,6 @@ BLOCKS: dict[str, Block] = {
         | {"wo": "64, 64", "w_bo": "64", **NETWORK},
         dit_block,
         "width=64, head=16",
-        unfused=(
-            "a pointwise kernel combines results of an argument",
-            "a pointwise kernel combines results of coda.reshape",
-        ),
     ),
     "t5.t5_block": Block(
         "t5",
@@ -434,20 +470,18 @@ BLOCKS: dict[str, Block] = {
         {**X, "w_router": "4, 64"},
         top_k,
         "experts=4, k=2",
-        unfused=(
-            "runs as a library call: PyTorch's topk",
-            "softmax runs",
-            "aten.expand",
-            "runs as a library call: PyTorch's scatter",
-            "a pointwise kernel combines results of coda.scatter",
-        ),
+    ),
+    "moe.softmax_gates": Block(
+        "moe", {**X, "w_router": "12, 64"}, softmax_top_k, "experts=12, k=2"
+    ),
+    "moe.sigmoid_gates": Block(
+        "moe", {**X, "w_router": "8, 64", "balance": "8"}, sigmoid_top_k, "experts=8, k=3"
     ),
     "moe.dense_experts": Block(
         "moe",
         {**X, "gates": "B, T, 4", "w_gate": "128, 64", "w_up": "128, 64", "w_down": "64, 128"},
         mixture,
         "experts=4, hidden=32",
-        unfused=("a pointwise kernel combines results of coda.reshape",),
     ),
     "moe.grouped_experts": Block(
         "moe",
@@ -467,7 +501,7 @@ BLOCKS: dict[str, Block] = {
             "a pointwise kernel combines results of coda.one_hot",
             "a pointwise kernel combines results of coda.cumsum",
             "aten.cumsum.default is not deterministic",
-            "aten.expand",
+            "a pointwise kernel combines results of coda.sort",
         ),
     ),
     "moe.gpt_oss_expert": Block(
@@ -492,11 +526,6 @@ BLOCKS: dict[str, Block] = {
         },
         mla_attention,
         "heads=4, size=16, rotary=8",
-        unfused=(
-            "copies its parts",
-            "aten.expand",
-            "aten.constant_pad_nd",
-        ),
     ),
     "unet.group_norm_attention": Block(
         "unet",
@@ -509,13 +538,40 @@ BLOCKS: dict[str, Block] = {
         },
         group_norm_attention,
         "groups=8, head=16",
-        unfused=("runs as a library call: PyTorch's group_norm",),
+    ),
+    "unet.pointwise_resnet_block": Block(
+        "unet",
+        {
+            **X,
+            "time": "B, 48",
+            **{"w_n1": "64", "w_b1": "64", "w1": "64, 64", "w_bias1": "64"},
+            **{"w_time": "64, 48", "w_time_b": "64"},
+            **{"w_n2": "64", "w_b2": "64", "w2": "64, 64", "w_bias2": "64"},
+        },
+        pointwise_resnet_block,
+        "groups=8",
     ),
     "mamba.causal_convolution": Block(
         "mamba",
         {**X, "w_taps": "64, 4", "w_bias": "64"},
         convolution,
-        unfused=("a pointwise kernel combines results of an argument, coda.reshape, coda.shift",),
+    ),
+    "mamba.selective_block": Block(
+        "mamba",
+        {
+            **X,
+            **{f"w_{name}": "96, 64" for name in "uz"},
+            "w_taps": "96, 4",
+            "w_b_taps": "96",
+            "w_x": "20, 96",
+            "w_dt": "96, 4",
+            "w_b_dt": "96",
+            "w_a_log": "96, 8",
+            "w_skip": "96",
+            "w_out": "64, 96",
+        },
+        selective_block,
+        "rank=4, states=8",
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
@@ -537,7 +593,6 @@ BLOCKS: dict[str, Block] = {
         lambda v: in_int8(in_heads(F.linear(v["x"], v["w_in"]), 128)).flatten(-2),
         statements="q, scale = int8_block_linear(x, w_in, blocks=2)",
         call=BLOCKS_OF_128,
-        unfused=("a pointwise kernel combines results of coda.reshape",),
     ),
     "quantize.float8_block_swiglu": Block(
         "quantize",
@@ -547,7 +602,6 @@ BLOCKS: dict[str, Block] = {
         ).flatten(-2),
         statements="q, scale = float8_block_swiglu(x, w_gate, w_up, blocks=2)",
         call=BLOCKS_OF_128,
-        unfused=("a pointwise kernel combines results of coda.reshape",),
     ),
     "quantize.int8_row_linear": Block(
         "quantize",
@@ -555,6 +609,5 @@ BLOCKS: dict[str, Block] = {
         lambda v: in_int8(F.linear(v["x"], v["w_in"])),
         statements="q, scale = int8_row_linear(x, w_in)",
         call="cast(q, f32) * scale",
-        unfused=("a pointwise kernel needs %scale of whole rows",),
     ),
 }

@@ -62,12 +62,12 @@ def reset() -> None:
 
 
 def graphs() -> int:
-    """How many graphs were compiled."""
+    """Return how many graphs were compiled."""
     return counters["stats"]["unique_graphs"]
 
 
 def gradients(function: Any, owner: nn.Module, *inputs: torch.Tensor) -> list[torch.Tensor | None]:
-    """Of the mean of squares, with respect to the inputs that want one and the parameters."""
+    """Gradients of the mean of squares for the inputs that want one and the parameters."""
     owner.zero_grad()
     fresh = [x.detach().clone().requires_grad_(x.requires_grad) for x in inputs]
     loss: Any = function(*fresh).float().square().mean()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.pages import shown_pattern
 
 from coda_ir.tools.coda_opt import main
 from coda_ir.tools.opt.command_line import make_parser
@@ -27,13 +28,8 @@ EXAMPLES = [
 ]
 
 
-def shown_pattern(output: str) -> str:
-    """`...` stands for any text in a line, and for any lines where it is a line of its own."""
-    lines = [
-        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
-        for line in literal_dots(output).splitlines()
-    ]
-    return "".join(lines).replace("DOTS", re.escape("..."))
+def pattern(output: str) -> str:
+    return shown_pattern(literal_dots(output)).replace("DOTS", re.escape("..."))
 
 
 def literal_dots(output: str) -> str:
@@ -55,7 +51,7 @@ def test_example(
     captured = capsys.readouterr()
     assert code == (2 if ": error: " in example.output else 0), captured.err
     printed = captured.out + captured.err
-    assert re.fullmatch(shown_pattern(example.output), printed), printed
+    assert re.fullmatch(pattern(example.output), printed), printed
 
 
 def test_there_are_examples():

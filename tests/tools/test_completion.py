@@ -30,7 +30,7 @@ def printed_script(tool: str) -> str:
 
 
 def complete(tool: str, *words: str, directory: Path | None = None) -> set[str]:
-    """What bash offers for the last of the words of a command line."""
+    """Return what bash offers for the last of the words of a command line."""
     script = printed_script(tool) + PRESS_TAB
     done = subprocess.run(
         ["bash", "-c", script, "bash", tool, *words],

@@ -63,7 +63,7 @@ def leaves(inputs: Tensors) -> dict[str, torch.Tensor]:
 
 
 def gradients(function: Function, inputs: Tensors, seed: int = 0) -> list[torch.Tensor]:
-    """Of a random linear form of the floating-point results."""
+    """Gradients of a random linear form of the floating-point results."""
     given = leaves(inputs)
     results = function(given)
     generator = torch.Generator().manual_seed(seed)

@@ -23,7 +23,7 @@ fn f(x: bf16[M, 64], w: bf16[128, 64], r: bf16[M, 128]) {
 
 
 def decision(*figures: tuple[float, float | None]) -> Decision:
-    """Of candidates with these predictions and ratios."""
+    """An entry of candidates with these predictions and ratios."""
     tried = tuple(
         Tried(Configured("tma", (128, 256, 64), 8, 3, 8 << index), predicted, ratio)
         for index, (predicted, ratio) in enumerate(figures)

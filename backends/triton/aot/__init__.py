@@ -1,16 +1,12 @@
 """Ahead-of-time compilation of emitted kernels: assembly, registers, spills, shared memory."""
 
 from coda_ir.backends.triton.aot.architectures import (
-    ARCHITECTURES,
-    Architecture,
     complete_schedule,
     default_schedule,
     find_architecture,
 )
 from coda_ir.backends.triton.aot.compiler import (
-    MACHINE_LEVELS,
     CompiledKernel,
-    KernelCompilationError,
     MachineLevel,
     check_level,
     compile_kernels,
@@ -18,11 +14,7 @@ from coda_ir.backends.triton.aot.compiler import (
 from coda_ir.backends.triton.aot.resources import KernelResources, check_fits, resources_table
 
 __all__ = [
-    "ARCHITECTURES",
-    "MACHINE_LEVELS",
-    "Architecture",
     "CompiledKernel",
-    "KernelCompilationError",
     "KernelResources",
     "MachineLevel",
     "check_fits",

@@ -37,12 +37,14 @@ class KernelResources:
 
     @property
     def fits(self) -> bool:
-        """Whether the architecture has that much shared memory."""
+        """True if the architecture has that much shared memory."""
         return self.shared_memory <= self.architecture.shared_memory
 
     @property
     def programs(self) -> int:
-        """How many programs a multiprocessor runs at a time; 0 where the kernel does not fit."""
+        """Return how many programs a multiprocessor runs at a time; 0 where the kernel does not
+        fit.
+        """
         return min(self._programs_by_resource().values())
 
     @property

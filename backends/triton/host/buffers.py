@@ -51,7 +51,7 @@ class HostBuffers:
         return value in self._last_use
 
     def is_dead_before(self, value: SSAValue, op: Operation) -> bool:
-        """Whether the last use of the memory of `value` precedes `op`."""
+        """Return whether the last use of the memory of `value` precedes `op`."""
         return self._last_use[storage_root(value)] < self._position[op]
 
     def buffer(self, value: SSAValue) -> str | None:

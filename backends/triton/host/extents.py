@@ -131,5 +131,5 @@ def symbols_of(dim: Dim) -> list[str]:
 
 
 def is_symbol(dim: Dim) -> bool:
-    """Whether an extent is a single symbol."""
+    """Return whether an extent is a single symbol."""
     return isinstance(dim, str) and _NAME.fullmatch(dim) is not None

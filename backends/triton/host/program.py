@@ -100,7 +100,9 @@ class HostProgram:
         self.assign(value, text, is_dense=True, hint="positions")
 
     def is_dense(self, value: SSAValue) -> bool:
-        """Whether `variable(value)` is known to be contiguous: it may have a copy that is."""
+        """Return whether `variable(value)` is known to be contiguous: it may have a copy that
+        is.
+        """
         if value in self._pending:
             return self._views[value].has_stated_strides
         return value in self._dense and self._dense[value] == self._variables[value]

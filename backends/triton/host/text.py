@@ -26,7 +26,7 @@ def torch_type(type: Attribute) -> str:
 
 
 def argument_hints(func: FuncOp) -> list[str]:
-    """What the arguments of `func` are called: `coda.name`, else the name in the IR."""
+    """Return what the arguments of `func` are called: `coda.name`, else the name in the IR."""
     entries = func.arg_attrs.data if func.arg_attrs else ()
     hints: list[str] = []
     for index, argument in enumerate(func.args):

@@ -9,7 +9,13 @@ from xdsl.ir import Operation
 
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import ElementTypeError
-from coda_ir.backends.triton.operators import block_level, gemm_level, gradients, torch_calls
+from coda_ir.backends.triton.operators import (
+    block_level,
+    gemm_level,
+    gradients,
+    scans,
+    torch_calls,
+)
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, positions_in
@@ -59,5 +65,6 @@ _WRITERS: Mapping[type, Writer] = {
     **block_level.WRITERS,
     **torch_calls.WRITERS,
     **gradients.WRITERS,
+    **scans.WRITERS,
 }
 """How the operators of a type (or of a base class) are emitted."""

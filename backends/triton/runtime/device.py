@@ -145,6 +145,24 @@ def tanh(x):
 
 
 @triton.jit
+def floor_quotient(a, b):
+    """The largest integer that is not above the quotient of two integers."""
+    quotient = a // b
+    return tl.where((quotient * b != a) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+
+
+@triton.jit
+def multiply_add(a, b, c):
+    """a * b + c, rounded once; the interpreter rounds the product as well, so it goes through
+    float64."""
+    if INTERPRET:
+        product = tl.cast(a, tl.float64) * tl.cast(b, tl.float64)
+        return (product + tl.cast(c, tl.float64)).to(tl.float32)
+    else:
+        return tl.fma(a, b, c)
+
+
+@triton.jit
 def round_even(x):
     """The nearest whole number, the even one at a tie."""
     below = tl.floor(x)

@@ -4,7 +4,3 @@ A program stays on its multiprocessor and computes tile after tile. One warp loa
 TMA, some steps ahead; two groups of four warps compute 64 rows of a tile each. Neither waits for
 the other but for a free stage, so that the epilogue of one runs under the products of the other.
 """
-
-from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
-
-__all__ = ["emit_warp_specialized"]

@@ -99,7 +99,7 @@ class _Emitter(GemmEmitter):
 
     @property
     def has_column_stages(self) -> bool:
-        """Whether the stages of weights hold their columns side by side: as K x N."""
+        """True if the stages of weights hold their columns side by side: as K x N."""
         return self.op.is_transposed or self.ranges[0][0].layout == Layout.KN
 
     @property
@@ -284,7 +284,9 @@ class _Emitter(GemmEmitter):
         return "\n".join(["@triton.jit", *definition(name, parameters), *indented(body)])
 
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
-        """What a function takes: shared memory, then parameters of the kernel that it names."""
+        """Return what a function takes: shared memory, then parameters of the kernel that it
+        names.
+        """
         used = names_in(body)
         candidates = [*self.memory.names, *(argument.name for argument in arguments)]
         return [name for name in candidates if name in used]
@@ -328,7 +330,7 @@ def _tuple(values: Sequence[str]) -> str:
 
 
 def _partition(function: str, arguments: Sequence[str]) -> list[str]:
-    """What a group of warps runs: a function and its arguments."""
+    """Return what a group of warps runs: a function and its arguments."""
     line = f"({function}, ({', '.join(arguments)})),"
     if len(line) <= 84:
         return [line]

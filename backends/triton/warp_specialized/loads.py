@@ -36,7 +36,9 @@ class WeightRows:
 def weight_rows(
     segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[WeightRows]:
-    """What the accumulators of tile number `tile` are multiplied with, side by side in a stage."""
+    """Return what the accumulators of tile number `tile` are multiplied with, side by side in a
+    stage.
+    """
     count = columns.lanes * columns.parts
     first, group = f"{tile} * {count}", segment.group_size
     weights = columns.weights

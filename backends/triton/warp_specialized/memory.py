@@ -40,7 +40,7 @@ class SharedMemory:
 
     @property
     def _barriers(self) -> dict[str, int]:
-        """How many barriers there are by each name, beside those of the stages."""
+        """Return how many barriers there are by each name, beside those of the stages."""
         turns = {TURNS: self.schedule.groups} if self.schedule.alternates else {}
         return turns | self.protocol.allocated()
 

@@ -34,7 +34,7 @@ class PartOrder:
 
     @property
     def repeats(self) -> int:
-        """How many parts need the same."""
+        """Return how many parts need the same."""
         return self.parts // self.period
 
     @property
@@ -59,11 +59,11 @@ class PartOrder:
     # Parts that are joined to a box: neighbours, which the order takes apart.
 
     def allows(self, joined: int) -> bool:
-        """Whether the expressions below hold for boxes of so many parts."""
+        """Return whether the expressions below hold for boxes of so many parts."""
         return self.is_plain or joined in (1, self.period)
 
     def begins_holding(self, joined: int) -> str:
-        """Whether a part is the first that is held for its box, and for those beside it."""
+        """Return whether a part is the first that is held for its box, and for those beside it."""
         return f"part % {joined} == 0" if self.is_plain else "part == 0"
 
     def held(self, joined: int) -> list[str]:
@@ -74,7 +74,9 @@ class PartOrder:
         return [first, *(f"{self.repeats * number} + {first}" for number in range(1, joined))]
 
     def box(self, joined: int) -> str:
-        """How many boxes are complete before that of `part`, in brackets where that takes them."""
+        """Return how many boxes are complete before that of `part`, in brackets where that takes
+        them.
+        """
         if joined > 1:
             return f"(part // {joined})"
         if self.is_plain:

@@ -298,7 +298,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     @property
     def has_room_ahead(self) -> bool:
-        """Whether there are registers for what the next part needs."""
+        """True if there are registers for what the next part needs."""
         if is_heavy(self.segment):
             return False
         # Four threads share the columns of a part.

@@ -43,7 +43,7 @@ class BoxMove:
     slot: str
     """Where it is in shared memory: an expression of `part`."""
     is_transposed: bool
-    """Whether columns of the tile are rows of the box."""
+    """True if columns of the tile are rows of the box."""
     bytes: int
     joined: int = 1
     """How many parts are in it, of which this is the last."""
@@ -75,14 +75,14 @@ class Protocol:
         return f"{first} + {number}" if number else first
 
     def allocated(self) -> dict[str, int]:
-        """How many barriers there are by each name."""
+        """Return how many barriers there are by each name."""
         found = {READY: self.groups * self.staging.depth} if self.staging.loads else {}
         found |= {FREE: self.groups} if self.staging.stores else {}
         return found | ({DONE: self.groups * self.barriers} if self.counters else {})
 
 
 def protocol_of(staging: Staging, groups: int, parts: Sequence[int]) -> Protocol:
-    """What column ranges of so many parts each have in common."""
+    """Return what column ranges of so many parts each have in common."""
     counters = [MOVED] if staging.loads or staging.stores else []
     if staging.loads and any(count // staging.depth % 2 for count in parts):
         counters.append(LOADED)
@@ -130,7 +130,7 @@ class TileMoves:
 
     @property
     def _asks_again(self) -> bool:
-        """Whether all parts ask for slots, not only the first one of a tile that needs some."""
+        """True if all parts ask for slots, not only the first one of a tile that needs some."""
         is_counted = FREED in self.protocol.counters
         return not is_counted or self.staging.under_way(self.moves) is not None
 
@@ -179,12 +179,12 @@ class TileMoves:
 
     @property
     def is_written(self) -> bool:
-        """Whether all results of a part are written, of which it has some."""
+        """True if all results of a part are written, of which it has some."""
         return 0 < len(self.stores) == len(self.moves.stores)
 
     @property
     def _asks_early(self) -> bool:
-        """Whether the slots of a part are free while the part before is stored."""
+        """True if the slots of a part are free while the part before is stored."""
         pending = self.staging.under_way(self.moves)
         return self._turns > 0 and (pending is None or pending >= len(self.moves.stores))
 
@@ -223,11 +223,11 @@ class TileMoves:
 
     @property
     def _is_in_place(self) -> bool:
-        """Whether tiles are loaded to slots that results are stored from."""
+        """True if tiles are loaded to slots that results are stored from."""
         return bool(self.loads and self.staging.in_place(self.moves))
 
     def _begin(self, part_tile: str) -> list[str]:
-        """What the first parts need, when the tile before is done."""
+        """Return what the first parts need, when the tile before is done."""
         first = [part_tile, *self._load("part_tile")]
         loop = [f"for part in tl.static_range({self.staging.depth}):", *indented(first)]
         lines = loop if self.loads else []

@@ -100,7 +100,7 @@ def process_chunk(session: Session, chunk: Chunk) -> str:
 
 
 def output_of(session: Session, module: ModuleOp) -> str:
-    """What the first feature writes for the module, or else the target."""
+    """Return what the first feature writes for the module, or else the target."""
     for feature in FEATURES:
         text = feature.write(session, module)
         if text is not None:

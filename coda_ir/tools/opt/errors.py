@@ -21,7 +21,7 @@ class UsageError(CodaError):
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an error is a fault of the tool or of a pass, not of the input."""
+    """Return whether an error is a fault of the tool or of a pass, not of the input."""
     if isinstance(error, InvalidAfterPassError | DefectError):
         return True
     return not isinstance(error, USER_ERRORS)

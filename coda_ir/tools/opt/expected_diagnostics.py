@@ -41,7 +41,7 @@ class Expectation:
     """Where the comment is."""
 
     def accepts(self, diagnostic: Diagnostic) -> bool:
-        """Whether severity and message fit; the line is not looked at."""
+        """Return whether severity and message fit; the line is not looked at."""
         return diagnostic.severity == self.severity and self.accepts_message(diagnostic.message)
 
     def accepts_message(self, message: str) -> bool:
@@ -185,7 +185,7 @@ def compare(
     mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """What is wrong: expectations that were not met, and diagnostics that nobody expected.
+    """Return what is wrong: expectations that were not met, and diagnostics that nobody expected.
 
     Each diagnostic meets the first fitting expectation on its line that no other has met.
     Unexpected errors and warnings always count, notes and remarks where their severity is in

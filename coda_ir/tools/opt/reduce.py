@@ -101,7 +101,7 @@ def _reduce(session: Session, module: ModuleOp) -> ModuleOp:
 
 @dataclass
 class CommandTest:
-    """Whether a shell command exits with 0 for a module in a file."""
+    """The test that a shell command exits with 0 for a module in a file."""
 
     command: str
     path: Path

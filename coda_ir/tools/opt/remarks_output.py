@@ -109,7 +109,7 @@ def reported_remarks(session: Session) -> Generator[None]:
 
 
 def is_requested(options: argparse.Namespace) -> bool:
-    """Whether any option asks for remarks."""
+    """Return whether any option asks for remarks."""
     others = (options.remarks_format, options.remarks_output, options.remarks_summary)
     return options.remarks is not None or options.remarks_filter != NO_FILTER or any(others)
 
@@ -162,7 +162,7 @@ def to_yaml(remarks: Sequence[Remark]) -> str:
 
 
 def summary(remarks: Sequence[Remark]) -> str:
-    """How many remarks of each kind there are, and which passes they are from."""
+    """Return how many remarks of each kind there are, and which passes they are from."""
     kinds = Counter(remark.kind for remark in remarks)
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in REMARK_KINDS if kinds[kind])
     lines = [f"{len(remarks)} remarks" + (f": {counts}" if counts else "")]

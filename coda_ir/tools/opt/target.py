@@ -89,7 +89,7 @@ def print_module(context: Context, options: argparse.Namespace, module: ModuleOp
 
 
 def write(session: Session, module: ModuleOp) -> str:
-    """What the target of the command line emits for `module`."""
+    """Return what the target of the command line emits for `module`."""
     spec, output = _target_spec(session), StringIO()
     try:
         target = session.targets[spec.name]().from_spec(spec)

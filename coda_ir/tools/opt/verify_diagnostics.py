@@ -98,7 +98,7 @@ def check_diagnostics(
     mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """What does not fit between the diagnostics `emitted` for `text` and its comments.
+    """Return what does not fit between the diagnostics `emitted` for `text` and its comments.
 
     The remedy of a diagnostic is a note at its place. See `compare` for `mode` and `counted`.
     """

@@ -69,6 +69,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     ),
     coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
+    coda.SelectiveScanOp: "its gradients need the states of all rows again",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
@@ -100,7 +101,9 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:
-    """Whether an operand counts as a constant although a derivative exists: a rotary table."""
+    """Return whether an operand counts as a constant although a derivative exists: a rotary
+    table.
+    """
     return isinstance(op, coda.RopeOp) and operand > 0
 
 

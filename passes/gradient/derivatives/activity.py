@@ -44,14 +44,14 @@ def contributing_to(block: Block, results: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def float_results(block: Block) -> list[SSAValue]:
-    """What the function returns and has a gradient."""
+    """Return what the function returns and has a gradient."""
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
     return [value for value in terminator.arguments if is_float(element_type_of(value))]
 
 
 def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
-    """What keeps the gradients of `active` values from being derived, in order."""
+    """Return what keeps the gradients of `active` values from being derived, in order."""
     found: list[Obstacle] = []
     for op in block.ops:
         if any(result in active for result in op.results):

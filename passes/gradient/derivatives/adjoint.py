@@ -86,7 +86,7 @@ class Adjoint:
         return gradient
 
     def wants(self, operand: SSAValue | None) -> bool:
-        """Whether a gradient of `operand` is of use to anybody."""
+        """Return whether a gradient of `operand` is of use to anybody."""
         return operand is not None and operand in self.backward.active
 
     def give(self, operand: SSAValue, gradient: SSAValue) -> None:

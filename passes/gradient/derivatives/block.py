@@ -130,7 +130,7 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
 
 
 def _is_of_gemm(value: SSAValue) -> bool:
-    """Whether `value` is a linear map, or pointwise code on one."""
+    """Return whether `value` is a linear map, or pointwise code on one."""
     found, seen = [value], set[SSAValue]()
     while found:
         value = found.pop()

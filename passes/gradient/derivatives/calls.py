@@ -65,7 +65,7 @@ def _clone(call: Call, dy: SSAValue) -> bool:
 
 
 def _pad(call: Call, dy: SSAValue) -> bool:
-    """What is left without the padding; a negative one cut columns off, which get zeros."""
+    """Return what is left without the padding; a negative one cut columns off, which get zeros."""
     x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
     mode = 2 if call.op.callee.data.startswith("aten.pad.") else None
     if mode is not None and call.literal(mode, "mode", "constant") != "constant":
@@ -169,7 +169,7 @@ def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> bool:
 
 
 def _scatter(call: Call, dy: SSAValue) -> bool:
-    """Of `scatter` with a number or with a tensor, and of `scatter_add`."""
+    """The derivative of `scatter` with a number or with a tensor, and of `scatter_add`."""
     x, dim, index = call.operand(0, "self"), call.argument(1, "dim"), call.operand(2, "index")
     if x is None or dim is None or index is None:
         return False

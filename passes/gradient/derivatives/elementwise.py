@@ -56,6 +56,14 @@ def _minimum(op: coda.MinimumOp, adjoint: Adjoint) -> None:
             adjoint.give(operand, adjoint.insert(share))
 
 
+def _remainder(op: elementwise.RemainderOp, adjoint: Adjoint) -> None:
+    """da = dy and db = −dy · floor(a / b)."""
+    adjoint.give(op.lhs, adjoint.dy)
+    if adjoint.wants(op.rhs):
+        quotient = adjoint.insert(elementwise.FloorOp(adjoint.div(op.lhs, op.rhs)))
+        adjoint.give(op.rhs, adjoint.neg(adjoint.mul(adjoint.dy, quotient)))
+
+
 def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, coda.ConstantOp)
 
@@ -159,9 +167,10 @@ def _where(op: coda.WhereOp, adjoint: Adjoint) -> None:
         adjoint.give(op.rhs, adjoint.insert(rest))
 
 
-def _step(op: coda.UnaryOp, adjoint: Adjoint) -> None:
+def _step(op: coda.ElementwiseOp, adjoint: Adjoint) -> None:
     """0 everywhere, as in PyTorch."""
-    adjoint.give(op.operand, adjoint.scale(adjoint.dy, 0.0))
+    for operand in op.operands:
+        adjoint.give(operand, adjoint.scale(adjoint.dy, 0.0))
 
 
 def _softcap(op: coda.SoftcapOp, adjoint: Adjoint) -> None:
@@ -197,6 +206,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.DivOp: _div,
     coda.MaximumOp: _maximum,
     coda.MinimumOp: _minimum,
+    elementwise.RemainderOp: _remainder,
     coda.NegOp: _neg,
     coda.AbsOp: _abs,
     coda.ExpOp: _exp,
@@ -214,7 +224,11 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.PowOp: _pow,
     coda.WhereOp: _where,
     **dict.fromkeys(
-        (coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp), _step
+        (
+            *(coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp),
+            elementwise.FloorDivideOp,
+        ),
+        _step,
     ),
     coda.TanhOp: _activation("tanh"),
     coda.SigmoidOp: _activation("sigmoid"),

@@ -40,7 +40,7 @@ PORTS = {
 
 
 def port_element(kind: str, port: torch.Tensor, m: int, n: int) -> float:
-    """What the element (m, n) sees of a port; n is the pair for the half ports."""
+    """Return what the element (m, n) sees of a port; n is the pair for the half ports."""
     rows = port.reshape(-1, port.shape[-1])
     match kind.removeprefix("half_").split()[0]:
         case "tile":

@@ -109,7 +109,7 @@ def both(
 
 
 def triton_launches(launch: Any, call: Callable[[], object]) -> int:
-    """How many launches of a kernel in a call are Triton's."""
+    """Return how many launches of a kernel in a call are Triton's."""
     original, count = launch.kernel.run, 0
 
     def run(*arguments: Any, **options: Any) -> Any:

@@ -56,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("fake")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What Triton is asked to compile, of which it compiles nothing: kernels and keys."""
+    """Return what Triton is asked to compile, of which it compiles nothing: kernels and keys."""
     found: list[tuple[str, str]] = []
 
     def note(kernel: Any, key: str, *_: object) -> None:

@@ -7,14 +7,14 @@ import pytest
 import coda_ir
 from coda_ir.api import Lowering
 from coda_ir.backends.triton.aot import (
-    ARCHITECTURES,
-    KernelCompilationError,
     KernelResources,
     check_fits,
     compile_kernels,
     find_architecture,
     resources_table,
 )
+from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+from coda_ir.backends.triton.aot.compiler import KernelCompilationError
 from coda_ir.backends.triton.host_values import constant, nth_operand
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.diagnostics import CodaError

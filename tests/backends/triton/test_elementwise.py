@@ -1,6 +1,7 @@
 """Pointwise operators that reach the backend unfused, and `gemm.map`."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -40,13 +41,13 @@ def softcap(x: torch.Tensor) -> torch.Tensor:
     return 30.0 * torch.tanh(x / 30.0)
 
 
-def aten(overload: str) -> Eager:
-    name, _, suffix = overload.partition(".")
-    return getattr(getattr(torch.ops.aten, name), suffix)
+def aten(operator: type[coda.ElementwiseOp]) -> Eager:
+    name, _, suffix = str(operator.ATEN).partition(".")
+    return partial(getattr(getattr(torch.ops.aten, name), suffix), **operator.ATEN_OPTIONS)
 
 
 UNARY: dict[str, Eager] = {
-    **{name: aten(op.ATEN) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
+    **{name: aten(op) for name, op in coda.REAL_FUNCTIONS.items() if op.ATEN is not None},
     "neg": torch.neg,
     "relu2": relu2,
     "elu {alpha = 1.5 : f64}": elu,
@@ -67,9 +68,12 @@ BINARY: dict[str, Eager] = {
     "sub": torch.sub,
     "mul": torch.mul,
     "div": torch.div,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
+    **{name: aten(op) for name, op in coda.FUNCTIONS_OF_TWO.items()},
 }
+LOGICAL = [
+    name for name, op in coda.FUNCTIONS_OF_TWO.items() if op.ELEMENTS == coda.Elements.BOOLEANS
+]
+ARITHMETIC = [name for name in BINARY if name not in LOGICAL]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -140,13 +144,13 @@ def test_where(dtype: torch.dtype) -> None:
 
 def test_truth_values() -> None:
     a, b = (torch.randn(2, 3, 130) > 0).unbind()
-    assert torch.equal(run_operator("coda.logical_and", a, b), a & b)
-    assert torch.equal(run_operator("coda.logical_or", a, b), a | b)
     assert torch.equal(run_operator("coda.logical_not", a), ~a)
+    for name in LOGICAL:
+        assert torch.equal(run_operator(f"coda.{name}", a, b), BINARY[name](a, b))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", ARITHMETIC)
 def test_binary(name: str, dtype: torch.dtype) -> None:
     a, b = torch.randn(2, 127, 7).to(dtype).unbind()
     eager = BINARY[name]
@@ -155,12 +159,30 @@ def test_binary(name: str, dtype: torch.dtype) -> None:
     )
 
 
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name", ARITHMETIC)
 def test_binary_special_values(name: str) -> None:
     values = torch.tensor([NAN, INF, -INF, 0.0, 1.0])
     a, b = values.repeat(5).reshape(1, 25), values.repeat_interleave(5).reshape(1, 25)
     actual = run_operator(f"coda.{name}", a, b)
     torch.testing.assert_close(actual, BINARY[name](a, b), equal_nan=True)
+
+
+def near_multiples() -> tuple[torch.Tensor, torch.Tensor]:
+    """Dividends beside multiples of divisors, with quotients below 2^20 of both signs."""
+    b = torch.randn(20, 500).abs() + 0.01
+    multiples = (torch.randn(20, 500) * 2 ** (20 * torch.rand(20, 500) - 2)).trunc() * b
+    a = torch.cat([multiples, *(multiples.nextafter(multiples + sign) for sign in (1, -1))])
+    b = torch.cat([b, -b, b])
+    return a, b
+
+
+@pytest.mark.parametrize("name", ["remainder", "floor_divide"])
+def test_quotients_near_whole_numbers(name: str) -> None:
+    """As float64 has it, whichever of two integers the quotient rounds to."""
+    a, b = near_multiples()
+    assert (a / b).abs().max() > 2**18
+    exact = BINARY[name](a.double(), b.double()).float()
+    assert torch.equal(run_operator(f"coda.{name}", a, b), exact)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +262,10 @@ def test_cast_rounds_to_nearest_even() -> None:
     assert torch.equal(actual, x.bfloat16())
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum", "minimum"])
+@pytest.mark.parametrize("name", [name for name in ARITHMETIC if name != "div"])
 def test_integers(name: str) -> None:
-    a, b = torch.randint(-50, 50, (2, 3, 7)).unbind()
+    a, b = torch.randint(-50, 50, (2, 3, 70)).unbind()
+    b[b == 0] = 7
     assert torch.equal(run_operator(f"coda.{name}", a, b), BINARY[name](a, b))
     assert torch.equal(run_operator("coda.abs", a), a.abs())
     assert torch.equal(run_operator("coda.neg", a), -a)

@@ -155,6 +155,8 @@ INTEGERS: dict[str, Callable[[int], float]] = {
     "%k = arith.addi %i, %c3 : i32": lambda i: i + 3,
     "%k = arith.subi %c3, %i : i32": lambda i: 3 - i,
     "%k = arith.muli %i, %i : i32": lambda i: i * i,
+    "%k = arith.floordivsi %i, %c3 : i32": lambda i: i // 3,
+    "%d = arith.constant -3 : i32\n%k = arith.floordivsi %i, %d : i32": lambda i: i // -3,
     "%k = arith.remsi %i, %c3 : i32": lambda i: i - 3 * int(i / 3),
     "%k = arith.andi %i, %c3 : i32": lambda i: i & 3,
     "%k = arith.ori %i, %c3 : i32": lambda i: i | 3,
@@ -181,6 +183,16 @@ def test_integers(body: str, tmp_path: Path) -> None:
     result, _, _ = run(text, tmp_path)
     signed = [(int(INTEGERS[body](i)) + 2**31) % 2**32 - 2**31 for i in range(-8, 8)]
     assert torch.equal(result[:, 0], torch.tensor(signed).float())
+
+
+def test_a_fused_product_is_rounded_once(tmp_path: Path) -> None:
+    body = """
+    %0 = arith.negf %one : f32
+    %p = math.fma %a, %b, %0 : f32
+    %r = math.fma %p, %two, %one : f32"""
+    result, a, b = run(body, tmp_path)
+    product = (a.double() * b.double() - 1).float()
+    assert torch.equal(result, (2 * product.double() + 1).float())
 
 
 @pytest.mark.parametrize("type", ["bf16", "f16"])

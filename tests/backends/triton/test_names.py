@@ -129,7 +129,7 @@ def _same(names: LocalNames) -> LocalNames:
 
 @cache
 def names_taken(name: str) -> int:
-    """How many names a program takes."""
+    """Return how many names a program takes."""
     numbers = count()
     rename_values(lowered(name).clone(), (f"q{number}q" for number in numbers))
     return next(numbers)

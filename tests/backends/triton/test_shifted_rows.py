@@ -51,3 +51,23 @@ def test_a_gemm_takes_a_copy(by: int):
             moved[:, t] = x[:, t - by]
     torch.testing.assert_close(program(x, w), F.linear(moved, w), rtol=2e-2, atol=2e-2)
     assert "shifted(" in program.source.partition("def run(")[2]
+
+
+NARROW = """
+fn f(x: TYPE[B, T, 8], y: f32[B, T, 8]) {
+    return y + cast(shift(x, BY), f32)
+}
+"""
+
+
+@pytest.mark.parametrize("by", [1, -2])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.int8], ids=str)
+def test_narrow_rows_outside_are_zero(dtype: torch.dtype, by: int):
+    names = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2", torch.int8: "i8"}
+    text = NARROW.replace("TYPE", names[dtype]).replace("BY", str(by))
+    program = coda_ir.compile(text, device="cpu")
+    x, y = (4 * torch.randn(2, 5, 8)).to(dtype), torch.randn(2, 5, 8)
+    outside = torch.zeros(2, abs(by), 8)
+    wide = torch.cat((outside, x.float(), outside), 1)
+    moved = wide[:, abs(by) - by : abs(by) - by + 5]
+    torch.testing.assert_close(program(x, y), y + moved, rtol=0, atol=0)

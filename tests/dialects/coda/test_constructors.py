@@ -21,6 +21,7 @@ X, W = tensor(D, 8), tensor(16, 8)
 Q, KV = tensor(D, D, 16), tensor(D, D, 8)
 ENDS = tensor(4, element_type=i32)
 COS = tensor(D, 2, element_type=f32)
+RATES, STATES = tensor(16, 4, element_type=f32), tensor(D, D, 4)
 
 CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute]]] = {
     "add": (lambda: coda.AddOp(X, tensor(8)), ((D, 8), bf16)),
@@ -50,6 +51,10 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "glu": (lambda: coda.GluOp(X, "silu"), ((D, 4), bf16)),
     "glu of dynamic columns": (lambda: coda.GluOp(tensor(4, D), "silu"), ((4, D), bf16)),
     "rope": (lambda: coda.RopeOp(Q, COS, COS, head_dim=4), ((D, D, 16), bf16)),
+    "selective_scan": (
+        lambda: coda.SelectiveScanOp(Q, Q, RATES, STATES, STATES),
+        ((D, D, 16), bf16),
+    ),
     "attention": (
         lambda: coda.AttentionOp(Q, KV, KV, head_dim=4, scale=0.5, softcap=2.0),
         ((D, D, 16), bf16),

@@ -123,7 +123,7 @@ def test_map_has_no_accumulators():
           func.return
         }""")
     (op,) = (op for op in module.walk() if isinstance(op, MapOp))
-    segment = op.take_segment()
+    (segment,) = op.take_segments()
     assert segment.accumulator_count == 0
     assert list(segment.port_args(0)) == list(segment.block.args)
     MapOp(segment).verify()

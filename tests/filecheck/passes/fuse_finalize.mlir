@@ -200,3 +200,105 @@ func.func @two_finalizes(%p: tensor<?x?xf32>, %c: tensor<?x1xf32>, %s: tensor<f3
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y, %e : tensor<?x1xf32>, tensor<?x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Sums of the same columns that one kernel gives are combined by one finalize; those of other
+// columns, and of another kernel, are not.
+
+func.func @columns(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>, %w: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<8xf32>) {
+  %p, %q = gemm.map tile(%x : tensor<?x8xf32>)
+    -> (partial_col<add> : tensor<?x8xf32>, partial_col<max> : tensor<?x8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0, %0 : f32, f32
+  }
+  %r = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<4x8xf32>)
+      -> (partial_col<add> : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %o = gemm.map tile(%y : tensor<?x8xf32>)
+    -> (partial_col<add> : tensor<?x8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %a = gemm.finalize col (add %p : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %b = gemm.finalize col (add %r : tensor<?x4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %c = gemm.finalize col (max %q : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%0: f32):
+    %1 = arith.negf %0 : f32
+    gemm.yield %1 : f32
+  }
+  %d = gemm.finalize col (add %o : tensor<?x8xf32>) -> (tensor<8xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  func.return %a, %c, %b, %d : tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<8xf32>
+}
+
+// CHECK:      func.func @columns(
+// CHECK-NEXT:   %p, %q = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x8xf32>, partial_col<max> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32):
+// CHECK-NEXT:       gemm.yield %0, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %r = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %o = gemm.map tile(%y : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (partial_col<add> : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%0: f32):
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a, %c = gemm.finalize col (add %p : tensor<?x8xf32>, max %q : tensor<?x8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: f32):
+// CHECK-NEXT:     %2 = arith.negf %1 : f32
+// CHECK-NEXT:     gemm.yield %0, %2 : f32, f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %b = gemm.finalize col (add %r : tensor<?x4xf32>) -> (tensor<4xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %d = gemm.finalize col (add %o : tensor<?x8xf32>) -> (tensor<8xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     gemm.yield %0 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %a, %c, %b, %d : tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A number beside integers is an integer of the region.
+
+func.func @integers(%p: tensor<?x1xf32>) -> tensor<?x1xi64> {
+  %m = gemm.finalize row (max %p : tensor<?x1xf32>) -> (tensor<?x1xf32>) {
+    ^bb0(%0: f32):
+      gemm.yield %0 : f32
+    }
+  %q = coda.cast %m : (tensor<?x1xf32>) -> tensor<?x1xi64>
+  %three = coda.constant {value = 3 : i64} : tensor<i64>
+  %s = coda.add %q, %three : (tensor<?x1xi64>, tensor<i64>) -> tensor<?x1xi64>
+  func.return %s : tensor<?x1xi64>
+}
+
+// CHECK:      func.func @integers(%p: tensor<?x1xf32>) -> tensor<?x1xi64> {
+// CHECK-NEXT:   %s = gemm.finalize row (max %p : tensor<?x1xf32>) -> (tensor<?x1xi64>) {
+// CHECK-NEXT:   ^bb0(%0: f32):
+// CHECK-NEXT:     %1 = arith.fptosi %0 : f32 to i64
+// CHECK-NEXT:     %2 = arith.constant 3 : i64
+// CHECK-NEXT:     %3 = arith.addi %1, %2 : i64
+// CHECK-NEXT:     gemm.yield %3 : i64
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %three = coda.constant {value = 3 : i64} : tensor<i64>
+// CHECK-NEXT:   func.return %s : tensor<?x1xi64>
+// CHECK-NEXT: }

@@ -62,7 +62,7 @@ func.func @norm_gradient(%z: tensor<?x16xbf16>, %dy: tensor<?x16xbf16>, %w: tens
 
 // In the epilogue that computes what is split; something reads the heads as heads.
 
-func.func @epilogue(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>, %scale: tensor<f32>) -> (tensor<?x16xf32>, tensor<?x2x8xf32>) {
+func.func @epilogue(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>, %scale: tensor<f32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
   %z = gemm.fused %x : tensor<?x4xf32>
     columns(%w : tensor<16x4xf32>)
     -> (tile : tensor<?x16xf32>) {
@@ -73,8 +73,8 @@ func.func @epilogue(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>, %scale: tensor<f3
   %largest = coda.reduce %heads {kind = "max"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
   %scaled = coda.mul %largest, %scale : (tensor<?x2x1xf32>, tensor<f32>) -> tensor<?x2x1xf32>
   %y = coda.div %heads, %scaled : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
-  %s = coda.softmax %y : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
-  func.return %z, %s : tensor<?x16xf32>, tensor<?x2x8xf32>
+  %s = coda.reduce %y {kind = "lse"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  func.return %z, %s : tensor<?x16xf32>, tensor<?x2x1xf32>
 }
 
 // CHECK:      func.func @epilogue(
@@ -88,8 +88,8 @@ func.func @epilogue(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>, %scale: tensor<f3
 // CHECK-NEXT:       gemm.yield %acc, %y_1 : f32, f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %y_1 = coda.reshape %y : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   %s = coda.softmax %y_1 : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
-// CHECK-NEXT:   func.return %z, %s : tensor<?x16xf32>, tensor<?x2x8xf32>
+// CHECK-NEXT:   %s = coda.reduce %y_1 {kind = "lse"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %z, %s : tensor<?x16xf32>, tensor<?x2x1xf32>
 // CHECK-NEXT: }
 
 // -----
@@ -171,4 +171,182 @@ func.func @rows(%x: tensor<?x512xbf16>, %dy: tensor<?x512xbf16>, %r: tensor<?x1x
 // CHECK-NEXT:       gemm.yield %dx : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %narrow, %dw : tensor<?x512xbf16>, tensor<512xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A router: the tile has the whole row of 8 scores, and the softmax of each.
+
+func.func @router(%x: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x2xf32>, tensor<?x2xi64>) {
+  %z = gemm.fused %x : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+    -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %p = coda.softmax %z : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %top, %ids = coda.topk %p {k = 2 : i64, dim = 1 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  func.return %top, %ids : tensor<?x2xf32>, tensor<?x2xi64>
+}
+
+// CHECK:      func.func @router(
+// CHECK-NEXT:   %p = gemm.fused %x : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %acc over 8 : f32
+// CHECK-NEXT:       %1 = arith.subf %acc, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 8 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %top, %ids = coda.topk %p {k = 2 : i64, dim = 1 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+// CHECK-NEXT:   func.return %top, %ids : tensor<?x2xf32>, tensor<?x2xi64>
+// CHECK-NEXT: }
+
+// -----
+
+// Heads of 8 columns, and what follows their softmax.
+
+func.func @heads(%x: tensor<?x4xbf16>, %w: tensor<16x4xbf16>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x4xbf16>
+    columns(%w : tensor<16x4xbf16>)
+    -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %p = coda.softmax %heads : (tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %narrow = coda.cast %p : (tensor<?x2x8xf32>) -> tensor<?x2x8xbf16>
+  %r = coda.reshape %narrow : (tensor<?x2x8xbf16>) -> tensor<?x16xbf16>
+  func.return %r : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %r = gemm.fused %x : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %acc over 8 : f32
+// CHECK-NEXT:       %1 = arith.subf %acc, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 8 : f32
+// CHECK-NEXT:       %narrow = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %narrow : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %r : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Both columns of a pair are in the row.
+
+func.func @rotated(%x: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> tensor<?x8xf32> {
+  %z = gemm.fused %x : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>) pair<halves, 4>
+    -> (tile : tensor<?x8xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.subf %a, %b : f32
+      gemm.yield %a, %s : f32, f32
+    }
+  %p = coda.softmax %z : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %p : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @rotated(
+// CHECK-NEXT:   %p = gemm.fused %x : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) pair<halves, 4>
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %s = arith.subf %a, %b : f32
+// CHECK-NEXT:       %0 = arith.maximumf %a, %s : f32
+// CHECK-NEXT:       %1 = gemm.group_reduce max %0 over 8 : f32
+// CHECK-NEXT:       %2 = arith.subf %a, %1 : f32
+// CHECK-NEXT:       %3 = math.exp %2 : f32
+// CHECK-NEXT:       %4 = arith.subf %s, %1 : f32
+// CHECK-NEXT:       %5 = math.exp %4 : f32
+// CHECK-NEXT:       %6 = arith.addf %3, %5 : f32
+// CHECK-NEXT:       %7 = gemm.group_reduce add %6 over 8 : f32
+// CHECK-NEXT:       %8 = arith.divf %3, %7 : f32
+// CHECK-NEXT:       %9 = arith.divf %5, %7 : f32
+// CHECK-NEXT:       gemm.yield %8, %9 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %p : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// No GEMM: a kernel over whole rows, with the code before and behind it.
+
+func.func @masked(%x: tensor<?x300xbf16>, %mask: tensor<300xbf16>) -> tensor<?x300xf32> {
+  %s = coda.add %x, %mask : (tensor<?x300xbf16>, tensor<300xbf16>) -> tensor<?x300xbf16>
+  %p = coda.softmax %s : (tensor<?x300xbf16>) -> tensor<?x300xbf16>
+  %wide = coda.cast %p : (tensor<?x300xbf16>) -> tensor<?x300xf32>
+  func.return %wide : tensor<?x300xf32>
+}
+
+// CHECK:      func.func @masked(
+// CHECK-NEXT:   %wide = gemm.map tile(%x : tensor<?x300xbf16>) row(%mask : tensor<300xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x300xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %mask_1: f32):
+// CHECK-NEXT:       %s = arith.addf %x_1, %mask_1 : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce max %s over 300 : f32
+// CHECK-NEXT:       %1 = arith.subf %s, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 300 : f32
+// CHECK-NEXT:       %wide_1 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %wide_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %wide : tensor<?x300xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The sums of the heads are stored, too: one number for each head.
+
+func.func @stored_sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
+}
+
+// CHECK:      func.func @stored_sums(
+// CHECK-NEXT:   %r, %mean = gemm.map tile(%z : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, group<8> : tensor<?x2xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %z_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean_1 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %y = arith.subf %z_1, %mean_1 : f32
+// CHECK-NEXT:       gemm.yield %y, %mean_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %mean_1 = coda.reshape %mean : (tensor<?x2xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %r, %mean_1 : tensor<?x16xf32>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A number of each head for each of its columns.
+
+func.func @broadcast(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %each = coda.broadcast %mean : (tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %each : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r : tensor<?x16xf32>
+}
+
+// CHECK:      func.func @broadcast(
+// CHECK-NEXT:   %r = gemm.map tile(%z : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %z_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       gemm.yield %mean : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %r : tensor<?x16xf32>
 // CHECK-NEXT: }

@@ -1,9 +1,15 @@
 // RUN: coda-opt %s -p fuse-groups --split-input-file | filecheck %s
 // RUN: coda-opt %s -p fuse-groups,report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// The sums of the heads leave the code.
+// The sums of the heads leave the epilogue of a GEMM.
 
-func.func @sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+func.func @sums(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<16x4xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
   %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
@@ -12,12 +18,41 @@ func.func @sums(%z: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
 }
 
 // REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 136*d0 bytes
 // CHECK:      func.func @sums(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
 // CHECK-NEXT:   %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A number of a head is narrower than what a kernel stores.
+
+func.func @narrow(%z: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x2x1xbf16>) {
+  %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xbf16>) -> tensor<?x2x1xbf16>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xbf16>, tensor<?x2x1xbf16>) -> tensor<?x2x8xbf16>
+  %r = coda.reshape %y : (tensor<?x2x8xbf16>) -> tensor<?x16xbf16>
+  func.return %r, %mean : tensor<?x16xbf16>, tensor<?x2x1xbf16>
+}
+
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 68*d0 bytes
+// CHECK:      func.func @narrow(
+// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
+// CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xbf16>) -> tensor<?x2x1xbf16>
+// CHECK-NEXT:   %y = coda.sub %heads, %mean : (tensor<?x2x8xbf16>, tensor<?x2x1xbf16>) -> tensor<?x2x8xbf16>
+// CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %r, %mean : tensor<?x16xbf16>, tensor<?x2x1xbf16>
 // CHECK-NEXT: }
 
 // -----
@@ -29,7 +64,7 @@ func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
   %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-  %s = coda.softmax %r : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
   %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
   %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
   %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
@@ -42,7 +77,7 @@ func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
 // CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
 // CHECK-NEXT:   %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
-// CHECK-NEXT:   %s = coda.softmax %r : (tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %s = coda.cumsum %r {dim = 1 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %again = coda.reshape %s : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %t = coda.mul %again, %y : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %u = coda.reshape %t : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
@@ -143,4 +178,91 @@ func.func @only_sums(%x: tensor<?x512xf32>) -> tensor<?x1xf32> {
 // CHECK-NEXT:   %square = coda.mul %x, %x : (tensor<?x512xf32>, tensor<?x512xf32>) -> tensor<?x512xf32>
 // CHECK-NEXT:   %mean = coda.reduce %square {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   func.return %mean : tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A row of 300 columns is in two tiles of the GEMM: the softmax is a kernel, which reads it once.
+
+func.func @wide(%x: tensor<?x4xf32>, %w: tensor<300x4xf32>) -> tensor<?x300xf32> {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<300x4xf32>)
+    -> (tile : tensor<?x300xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %p = coda.softmax %z : (tensor<?x300xf32>) -> tensor<?x300xf32>
+  func.return %p : tensor<?x300xf32>
+}
+
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 300 columns; failed condition: a tile of the GEMM has whole groups, of at most 256 columns
+// CHECK:      func.func @wide(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<300x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x300xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %p = gemm.map tile(%z : tensor<?x300xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x300xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %z_1 over 300 : f32
+// CHECK-NEXT:       %1 = arith.subf %z_1, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 300 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %p : tensor<?x300xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The columns come from two weights, each with tiles of its own.
+
+func.func @two_weights(%x: tensor<?x4xf32>, %w: tensor<8x4xf32>, %v: tensor<8x4xf32>) -> tensor<?x16xf32> {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<8x4xf32>, %v : tensor<8x4xf32>)
+    -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %p = coda.softmax %z : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %p : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 16 columns; failed condition: a tile of the GEMM has whole groups, of at most 256 columns
+// CHECK:      func.func @two_weights(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x4xf32>, %v : tensor<8x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %p = gemm.map tile(%z : tensor<?x16xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce max %z_1 over 16 : f32
+// CHECK-NEXT:       %1 = arith.subf %z_1, %0 : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = gemm.group_reduce add %2 over 16 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %p : tensor<?x16xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A softmax over rows that no program holds.
+
+func.func @vocabulary(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
+  %p = coda.softmax %x : (tensor<?x16384xf32>) -> tensor<?x16384xf32>
+  func.return %p : tensor<?x16384xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a kernel of its own over whole rows; failed condition: the whole row is on chip
+// CHECK:      func.func @vocabulary(
+// CHECK-NEXT:   %p = coda.softmax %x : (tensor<?x16384xf32>) -> tensor<?x16384xf32>
+// CHECK-NEXT:   func.return %p : tensor<?x16384xf32>
 // CHECK-NEXT: }

@@ -83,3 +83,33 @@ func.func @other_ports(%a: tensor<?x4xf32>, %w: tensor<8x4xf32>, %b: tensor<8x8x
 // CHECK-NEXT:   %p = coda.mul %x, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT:   func.return %y, %p : tensor<?x8xf32>, tensor<8x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Shifted rows would be copied for a GEMM.
+
+func.func @shifted(%a: tensor<?x?x4xf32> {coda.dims = ["B", "T", 4 : i64]}, %w: tensor<8x4xf32>, %x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+  %y = gemm.fused %a : tensor<?x?x4xf32>
+    columns(%w : tensor<8x4xf32>) tile(%x : tensor<?x?x8xf32>)
+    -> (tile : tensor<?x?x8xf32>) {
+    ^bb0(%acc: f32, %x_1: f32):
+      %0 = arith.mulf %acc, %x_1 : f32
+      gemm.yield %0 : f32
+    }
+  %s = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %e = coda.add %x, %s : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %y, %e : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+}
+
+// CHECK:      func.func @shifted(%a: tensor<?x?x4xf32> {coda.dims = ["B", "T", 4 : i64]}, %w: tensor<8x4xf32>, %x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+// CHECK-NEXT:   %y = gemm.fused %a : tensor<?x?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x4xf32>) tile(%x : tensor<?x?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %x_1 : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %e = coda.add %x, %s : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %y, %e : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+// CHECK-NEXT: }

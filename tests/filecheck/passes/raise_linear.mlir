@@ -67,3 +67,19 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16
 // CHECK-NEXT:   %z = coda.grouped_matmul %y, %v, %e : (tensor<?x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A weight in front of channels that come before positions.
+
+func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x16x?xf32> {
+  %t = coda.transpose %x {perm = [0, 2, 1]} : (tensor<?x?x8xf32>) -> tensor<?x8x?xf32>
+  %y = torch.call "aten.matmul.default"(%w, %t) {arguments = "{0}, {1}", coda.dims = ["B", 16 : i64, "T"]} : (tensor<16x8xf32>, tensor<?x8x?xf32>) -> tensor<?x16x?xf32>
+  func.return %y : tensor<?x16x?xf32>
+}
+
+// CHECK:      func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x16x?xf32> {
+// CHECK-NEXT:   %y = coda.linear %x, %w : (tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x16x?xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x16x?xf32>
+// CHECK-NEXT: }

@@ -114,3 +114,32 @@ func.func @scalar(%x: tensor<?x8xf32>, %scale: tensor<f32>, %count: tensor<f32>)
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A number beside integers is an integer of the region.
+
+func.func @integers(%x: tensor<?x8xf32>, %ids: tensor<?x1xi64>) -> tensor<?x8xf32> {
+  %zero = coda.constant {value = 0 : i64} : tensor<i64>
+  %c = coda.compare %ids, %zero {relation = "ne"} : (tensor<?x1xi64>, tensor<i64>) -> tensor<?x1xi1>
+  %y = gemm.map tile(%x : tensor<?x8xf32>) col(%c : tensor<?x1xi1>) -> (tile : tensor<?x8xf32>) {
+    ^bb0(%x_1: f32, %c_1: i1):
+      %0 = arith.constant 0.000000e+00 : f32
+      %1 = arith.select %c_1, %x_1, %0 : f32
+      gemm.yield %1 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @integers(
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x8xf32>) col(%ids : tensor<?x1xi64>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %ids_1: i64):
+// CHECK-NEXT:       %0 = arith.constant 0 : i64
+// CHECK-NEXT:       %c = arith.cmpi ne, %ids_1, %0 : i64
+// CHECK-NEXT:       %1 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:       %2 = arith.select %c, %x_1, %1 : f32
+// CHECK-NEXT:       gemm.yield %2 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x8xf32>
+// CHECK-NEXT: }

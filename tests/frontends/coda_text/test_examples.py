@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.kernel_steps import EXAMPLE_STEPS, kernel_steps
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.frontends.coda_text import parse_file
@@ -50,6 +51,11 @@ def test_real_and_small_sizes(name: str):
 @pytest.mark.parametrize("name", SMALL)
 def test_begins_with_a_description(name: str):
     assert (EXAMPLES / f"{name}.coda").read_text().startswith("# ")
+
+
+def test_what_runs_outside_of_the_gemms():
+    steps = [kernel_steps(parse_file(EXAMPLES / f"{name}.coda")) for name in SMALL]
+    assert {name: text for found in steps for name, text in found.items()} == EXAMPLE_STEPS
 
 
 def test_the_llama_layer_has_no_attention():

@@ -54,7 +54,7 @@ def llama() -> Any:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
-    """What the pass that folds has said since the last call."""
+    """Return what the pass that folds has said since the last call."""
     monkeypatch.setenv("CODA_REMARKS", "passed,missed")
 
     def told() -> str:

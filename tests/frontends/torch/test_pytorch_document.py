@@ -4,23 +4,19 @@ Runs the Python in docs/training.md, too.
 """
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from support.pages import BLOCK, DOCUMENTS, run_page
 
 from coda_ir.frontends.torch.compile_options import MODES, REMARKS_VARIABLE, Options
 from coda_ir.tools import coda_export, coda_opt
 
-DOCUMENTS = Path(__file__).parents[3] / "docs"
 TEXT = (DOCUMENTS / "pytorch.md").read_text()
 TRAINING = (DOCUMENTS / "training.md").read_text()
-BLOCK = re.compile(r"(?:^<!-- (\w+): (\S+) -->\n)?^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-TOOLS = {"coda-export": coda_export.main, "coda-opt": coda_opt.main}
 KINDS = {"python", "console", "coda"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -28,24 +24,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
     sys.modules.pop("network", None)
 
 
 def test_the_page_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture[str]):
-    namespace: dict[str, object] = {}
-    for marker, name, kind, text in BLOCK.findall(TEXT):
-        if marker == "file":
-            (folder / name).write_text(text)
-        elif marker == "output":
-            assert (folder / name).read_text() == text
-        elif kind == "python":
-            exec(compile(text, "docs/pytorch.md", "exec"), namespace)
-        else:
-            for command, output in COMMAND.findall(text):
-                check(command, output, capsys)
+    run_page("pytorch.md", folder, capsys)
 
 
 def test_the_page_about_training():
@@ -54,21 +39,6 @@ def test_the_page_about_training():
     assert len(blocks) == 5
     for text in blocks:
         exec(compile(text, "docs/training.md", "exec"), namespace)
-
-
-def check(command: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a command; `...` stands for any text in a line, and for any lines where it is one."""
-    capsys.readouterr()
-    tool, *arguments = shlex.split(command)
-    code = TOOLS[tool](arguments)
-    told = capsys.readouterr()
-    lines = [
-        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
-        for line in output.splitlines()
-    ]
-    printed = told.out + told.err
-    assert re.fullmatch("".join(lines), printed), f"{command}\n{printed}"
-    assert code == (1 if ": error: " in output else 0)
 
 
 def test_every_block_is_run():
@@ -86,7 +56,7 @@ def test_every_option_of_the_backend_is_described():
 
 
 def test_every_option_that_is_mentioned_exists(capsys: pytest.CaptureFixture[str]):
-    for main in TOOLS.values():
+    for main in (coda_export.main, coda_opt.main):
         with pytest.raises(SystemExit):
             main(["--help"])
     known = capsys.readouterr().out

@@ -178,7 +178,7 @@ def interleaved_apart(x: Tensor, w: Tensor) -> Tensor:
 
 
 def column_tables(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of which nothing says that both columns of a pair have the same angle."""
+    """Tables of which nothing says that both columns of a pair have the same angle."""
     position = torch.arange(x.shape[1], dtype=torch.float32)
     table = position[:, None] / 100 ** (torch.arange(HEAD) / HEAD)
     return table.cos().to(x.dtype), table.sin().to(x.dtype)
@@ -296,7 +296,7 @@ class Group:
     operators: Mapping[str, int]
     gone: tuple[str, ...]
     has_heads: bool = False
-    """Whether reshapes are part of the spellings: those of bf16 then have a dynamic length."""
+    """True if reshapes are part of the spellings: those of bf16 then have a dynamic length."""
 
 
 GROUPS = {

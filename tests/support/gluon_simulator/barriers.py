@@ -64,7 +64,7 @@ class Barrier:
             self.arriving = {}
 
     def has_passed(self, parity: int) -> bool:
-        """Whether the phase of this parity, the current or the one before, is complete."""
+        """Return whether the phase of this parity, the current or the one before, is complete."""
         return self.phase & 1 != parity
 
     def waited_for(self, parity: int, known: int) -> int:

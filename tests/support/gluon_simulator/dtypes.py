@@ -139,7 +139,7 @@ def from_bits(bits: Array, dtype: DType) -> Array:
 
 
 def undefined(shape: tuple[int, ...], dtype: DType) -> Array:
-    """What nobody may rely on: NaN, or a number that no index is."""
+    """Return what nobody may rely on: NaN, or a number that no index is."""
     value = float("nan") if dtype.is_float else 119
     return np.full(shape, value, dtype.numpy)
 

@@ -157,7 +157,7 @@ class TensorDescriptor:
         return f"{self.dtype}, {shapes}"
 
     def _problems(self) -> list[str]:
-        """What the hardware would refuse."""
+        """Return what the hardware would refuse."""
         size, (*outer, inner) = self.dtype.itemsize, self.strides
         rank, box_bytes = len(self.shape), self.block_shape[-1] * self.dtype.itemsize
         swizzle = self.layout.swizzle_byte_width

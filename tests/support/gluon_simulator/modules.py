@@ -87,7 +87,7 @@ def _extents(grid: object) -> tuple[int, int, int]:
 
 
 def _argument(name: str, value: Any) -> Any:
-    """What a kernel gets for a run-time argument."""
+    """Return what a kernel gets for a run-time argument."""
     if isinstance(value, np.ndarray):
         value = torch.as_tensor(value)
     if isinstance(value, torch.Tensor):

@@ -67,7 +67,7 @@ class Partition:
         return Epoch(self.name, self.clock[self.name])
 
     def release(self) -> Clock:
-        """What others learn by an arrival of this partition."""
+        """Return what others learn by an arrival of this partition."""
         known = dict(self.clock)
         self.clock[self.name] += 1
         return known

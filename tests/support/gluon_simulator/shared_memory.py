@@ -122,7 +122,9 @@ class Allocation:
 
 
 def _is_repeated(old: Access, new: Access) -> bool:
-    """Whether the read `old` says nothing beyond `new`, a later one by the same partition."""
+    """Return whether the read `old` says nothing beyond `new`, a later one by the same
+    partition.
+    """
     if old.is_write or old.end is None or new.end is None or old.bounds != new.bounds:
         return False
     return old.end.agent == new.end.agent and old.view.shape == new.view.shape

@@ -1,0 +1,190 @@
+"""Lines that the kernels of selective scans, and of their gradients, share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import e, log2
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel_text import (
+    emitted,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+
+CHUNK = 128
+"""Rows of a chunk. Its states have N / 32 times the bytes of u, for float32 and bfloat16."""
+
+CHANNELS = 32
+"""Channels of a program: one for each thread of a warp, which has all of the channel's states. With
+two, each takes twice the registers, and reads rows of b and c one element after the other."""
+
+STEPS = 4
+"""Rows that a program loads before it computes, so that it waits once for all of them."""
+
+OPERANDS = ("u", "dt", "a", "b", "c")
+
+
+@dataclass(frozen=True)
+class ScanText:
+    """Lines that kernels of selective scans share.
+
+    Tiles are N x `channels`: rows of a warp's threads are channels, which loads of u and dt have as
+    neighbours, and sums over the states stay within a thread.
+    """
+
+    op: ScanLike
+    pitches: Mapping[SSAValue, int]
+    """The elements between the starts of the rows of operands that are ranges of columns."""
+    steps: int = STEPS
+    """Rows that a program loads at a time."""
+    channels: int = CHANNELS
+
+    @property
+    def extent(self) -> str:
+        """The number of channels in the kernel."""
+        channels = shape_of(self.op.a)[0]
+        return "D" if channels == DYNAMIC_INDEX else str(channels)
+
+    @property
+    def blocks(self) -> str:
+        """The number of blocks of channels in the kernel."""
+        if self.extent == "D":
+            return f"tl.cdiv(D, {self.channels})"
+        return str(-(-int(self.extent) // self.channels))
+
+    def grid(self) -> HostValue:
+        """The programs: one for each block of channels of each row of the launch."""
+        channels = shape_of(self.op.a)[0]
+        if channels == DYNAMIC_INDEX:
+            return nth_operand(OPERANDS.index("a")).shape(0).ceiling(self.channels) * ROW_COUNT
+        return ROW_COUNT * -(-channels // self.channels)
+
+    def operand(self, name: str) -> KernelArgument:
+        """The argument for an operand of the scan."""
+        value = getattr(self.op, name)
+        place = nth_operand(list(self.op.operands).index(value))
+        return pointer_argument(f"{name}_ptr", element_type_of(value), place)
+
+    def numbers(self) -> list[KernelArgument]:
+        """The arguments for extents."""
+        u = nth_operand(list(self.op.operands).index(self.op.u))
+        numbers = [KernelArgument("T", "i32", u.shape(1))]
+        return numbers + ([KernelArgument("D", "i32", u.shape(2))] if self.extent == "D" else [])
+
+    def place(self, row: str) -> list[str]:
+        """The channels of a program, and the number `row` of its row of the launch."""
+        return [
+            f"{row} = (tl.program_id(0) // {self.blocks}).to(tl.int64)",
+            f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
+            f" + tl.arange(0, {self.channels})[None, :]",
+            f"inside = channel < {self.extent}",
+            f"state = tl.arange(0, {next_power_of_2(self.op.states)})[:, None]",
+            f"holds = state < {self.op.states}",
+        ]
+
+    def chunk(self, chunks: str, first: int = 0) -> list[str]:
+        """Which of so many chunks from `first` on, of which sample, a program has, and its rows."""
+        number = f"place % {chunks}"
+        return [
+            *self.place("place"),
+            f"sample = place // {chunks}",
+            f"chunk = {number} + {first}" if first else f"chunk = {number}",
+            f"row = sample * T + chunk * {CHUNK}",
+            f"end = tl.minimum(row + {CHUNK}, (sample + 1) * T)",
+        ]
+
+    def a(self) -> str:
+        """The statement that loads a, for exponentials to the base 2."""
+        pointer = f"a_ptr + channel * {self.op.states} + state"
+        loaded = load(pointer, element_type_of(self.op.a), "inside & holds")
+        return f"a = {loaded} * {log2(e)!r}"
+
+    def load_rows(self, names: Sequence[str]) -> list[str]:
+        """The statements that load rows of some operands: zeros past the end."""
+        return [self._load_row(name, number) for number in range(self.steps) for name in names]
+
+    def _load_row(self, name: str, number: int) -> str:
+        value: SSAValue = getattr(self.op, name)
+        is_of_states = name in ("b", "c")
+        column, mask = ("state", "holds") if is_of_states else ("channel", "inside")
+        width = self.pitches.get(value, shape_of(value)[-1])
+        pitch = self.extent if width == DYNAMIC_INDEX else width
+        pointer = f"{name}_ptr + {row(number)} * {pitch} + {column}"
+        guard = f"{mask} & ({row(number)} < end)"
+        return f"{name}_{number} = {load(pointer, element_type_of(value), guard)}"
+
+    def store_row(self, name: str, number: int, type: Attribute, helpers: set[str]) -> list[str]:
+        """The statements that store a row of channels."""
+        pointer = f"{name}_ptr + {row(number)} * {self.extent} + channel"
+        value = rounded(f"{name}_{number}", type, helpers)
+        return [
+            f"value_{number} = {value}",
+            f"tl.store({pointer}, value_{number}, mask=inside & ({row(number)} < end))",
+        ]
+
+    def at_states(self, base: str, place: str) -> str:
+        """Where the states of a chunk are."""
+        return f"{base} + ({place} * {self.op.states} + state) * {self.extent} + channel"
+
+    def zeros(self, name: str, rows: int | None = None) -> str:
+        """The statement for a tile of zeros: of states, or of so many rows of channels."""
+        count = next_power_of_2(self.op.states) if rows is None else rows
+        return f"{name} = tl.zeros(({count}, {self.channels}), tl.float32)"
+
+    def load_states(self, name: str, base: str, place: str, mask: str = "inside & holds") -> str:
+        """The statement that loads the states of a chunk."""
+        return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
+
+    def store_states(self, name: str, base: str, place: str) -> str:
+        """The statement that stores them."""
+        return f"tl.store({self.at_states(base, place)}, {name}, mask=inside & holds)"
+
+    def at_time(self) -> str:
+        """Where the sum of dt over a chunk is."""
+        return f"times_ptr + place * {self.extent} + channel"
+
+    def time(self) -> str:
+        """The statement that adds the rows to the sum of dt."""
+        return f"time += {' + '.join(f'dt_{number}' for number in range(self.steps))}"
+
+    def emitted(
+        self, name: str, arguments: Sequence[KernelArgument], lines: Sequence[str], summary: str
+    ) -> EmittedKernel:
+        return emitted(
+            name,
+            [*arguments, *self.numbers()],
+            lines,
+            summary=f"{summary}, blocks of {self.channels} channels",
+            grid=self.grid(),
+            num_warps=1,
+        )
+
+
+def row(number: int) -> str:
+    """The row of a step."""
+    return f"(row + {number})" if number else "row"
+
+
+def decay(number: int) -> str:
+    """The factor of the states from a row to the next one."""
+    return f"tl.exp2(dt_{number} * a)"
+
+
+def step(number: int, after: str = "h", before: str = "h") -> str:
+    """The statement that moves the states to the next row."""
+    return f"{after} = {decay(number)} * {before} + dt_{number} * u_{number} * b_{number}"
+
+
+def output(name: str, index: int) -> KernelArgument:
+    """The argument for a tensor of float32 that the host makes."""
+    return pointer_argument(f"{name}_ptr", f32, nth_output(index))

@@ -1,0 +1,117 @@
+"""The kernels of a selective scan, which has as many parts as chunks of time.
+
+    states    the states at the end of each chunk but the last, as if it began with 0
+    carry     the states at the end of each chunk, from those of the chunks before
+    scan      the results of each chunk, from the states at the end of the chunk before
+
+A program has all states of a block of channels in registers, and walks over the rows of a chunk.
+What is N times as large as the operands is never stored. Chunks begin at multiples of `CHUNK`, so
+that neither the size of the batch nor what follows a row changes its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.host_values import nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.kernel_text import pointer_argument
+from coda_ir.backends.triton.scan_text import CHUNK, OPERANDS, STEPS, ScanText, output, step
+from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.shapes import element_type_of
+
+CHUNKS = f"tl.cdiv(T, {CHUNK})"
+"""The chunks of a sample."""
+
+
+def chunk_states_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
+    """Return what each chunk but the last adds to the states, and how long it takes: its sum of dt.
+
+    The rows of the launch are these chunks of all samples.
+    """
+    text = ScanText(op, pitches)
+    body = [*text.load_rows(("u", "dt", "b")), *map(step, range(STEPS)), text.time()]
+    lines = [
+        *text.chunk(f"({CHUNKS} - 1)"),
+        text.a(),
+        text.zeros("h"),
+        text.zeros("time", 1),
+        "while row < end:",
+        *indented([*body, f"row += {STEPS}"]),
+        text.store_states("h", "states_ptr", "place"),
+        f"tl.store({text.at_time()}, time, mask=inside)",
+    ]
+    arguments = [
+        *map(text.operand, ("u", "dt", "a", "b")),
+        output("states", 0),
+        output("times", 1),
+    ]
+    return text.emitted(name, arguments, lines, f"states of chunks of {CHUNK} rows")
+
+
+def carry_kernel(op: ScanLike, name: str, *, is_reversed: bool = False) -> EmittedKernel:
+    """The states at the end of each chunk, in place of what the chunk adds to them.
+
+    Reversed, it begins with the last chunk. The rows of the launch are the samples.
+    """
+    text = ScanText(op, {})
+    first, behind = f"sample * ({CHUNKS} - 1)", f"(sample + 1) * ({CHUNKS} - 1)"
+    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
+    if is_reversed:
+        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
+    body = [
+        f"time = tl.load({text.at_time()}, mask=inside, other=0.0)",
+        text.load_states("added", "states_ptr", "place"),
+        "h = tl.exp2(time * a) * h + added",
+        text.store_states("h", "states_ptr", "place"),
+        move,
+    ]
+    lines = [
+        *text.place("sample"),
+        start,
+        text.a(),
+        text.zeros("h"),
+        f"while {condition}:",
+        *indented(body),
+    ]
+    arguments = [text.operand("a"), output("states", 0), output("times", 1)]
+    return text.emitted(name, arguments, lines, f"states carried over chunks of {CHUNK} rows")
+
+
+def before_chunk(text: ScanText) -> list[str]:
+    """The statement for the states before a chunk, from those at the end of the one before."""
+    mask = "inside & holds & (chunk > 0)"
+    return [
+        "# A sample has states of all of its chunks but the last.",
+        text.load_states("h", "states_ptr", "(place - sample - 1)", mask),
+    ]
+
+
+def scan_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
+    """The results of each chunk of each sample, which are the rows of the launch."""
+    text, helpers = ScanText(op, pitches), set[str]()
+    type = element_type_of(op.u)
+    results: list[str] = []
+    for number in range(STEPS):
+        results += [
+            step(number),
+            f"y_{number} = tl.sum(c_{number} * h, 0, keep_dims=True)",
+            *text.store_row("y", number, type, helpers),
+        ]
+    lines = [
+        *text.chunk(CHUNKS),
+        text.a(),
+        *before_chunk(text),
+        "while row < end:",
+        *indented([*text.load_rows(("u", "dt", "b", "c")), *results, f"row += {STEPS}"]),
+    ]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        output("states", 0),
+        pointer_argument("y_ptr", type, nth_output(1)),
+    ]
+    kernel = text.emitted(name, arguments, lines, f"selective scan by chunks of {CHUNK} rows")
+    return replace(kernel, helpers=frozenset(helpers))

@@ -1,0 +1,87 @@
+"""The documentation site, which `make site` builds from the Markdown of the repository."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pygments.lexer import RegexLexer, words
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+project = "CODA IR"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**.md",
+    "*.md",
+    "benchmarks/README.md",
+    "frontends/coda_text/editors/vscode/README.md",
+]
+myst_heading_anchors = 4
+default_role = "code"
+html_theme = "furo"
+html_title = "CODA IR"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+
+
+class CodaLexer(RegexLexer):
+    """Colours of the language `.coda`."""
+
+    name = "CODA"
+    aliases: ClassVar[Sequence[str]] = ["coda", "coda-error"]
+    tokens: ClassVar[dict[str, list[tuple[Any, ...]]]] = {
+        "root": [
+            (r"#.*$", Comment),
+            (r'"[^"\n]*"', String),
+            (words(("const", "fn", "epilogue", "import", "from", "return"), r"\b", r"\b"), Keyword),
+            (words(("weight", "as"), r"\b", r"\b"), Keyword.Declaration),
+            (r"\b(bf16|f16|f32|f64|f8e4m3|f8e5m2|i8|u8|i32|i64|bool)\b", Keyword.Type),
+            (r"\b(true|false)\b", Keyword.Constant),
+            (r"\d+(\.\d+)?(e[+-]?\d+)?", Number),
+            (r"\w+(?=\()", Name.Function),
+            (r"\w+", Name),
+            (r"->|//|[-+*/@=<>!]+", Operator),
+            (r"[\[\](){},:.]", Punctuation),
+            (r"\s+", Text),
+            (r".", Text),
+        ]
+    }
+
+
+class MlirLexer(RegexLexer):
+    """Colours of IR in the syntax of MLIR."""
+
+    name = "MLIR"
+    aliases: ClassVar[Sequence[str]] = ["mlir"]
+    tokens: ClassVar[dict[str, list[tuple[Any, ...]]]] = {
+        "root": [
+            (r"//.*$", Comment),
+            (r'"[^"\n]*"', String),
+            (r"%[\w.]+", Name.Variable),
+            (r"@[\w.]+", Name.Function),
+            (r"\^\w+", Name.Label),
+            (r"\b[a-z]\w*\.[\w.]+", Keyword),
+            (r"\b(tensor<[^>]*>|bf16|f16|f32|f64|i\d+)", Keyword.Type),
+            (r"\d+(\.\d+)?(e[+-]?\d+)?", Number),
+            (r"\w+", Name),
+            (r"\s+", Text),
+            (r".", Text),
+        ]
+    }
+
+
+def setup(app: Any) -> None:
+    for lexer in (CodaLexer, MlirLexer):
+        for alias in lexer.aliases:
+            app.add_lexer(alias, lexer)
+    app.connect("source-read", leave_folders_out)
+
+
+def leave_folders_out(_app: Any, _document: str, source: list[str]) -> None:
+    """Make links to folders of the repository, which have no page, plain text."""
+    source[0] = re.sub(r"\[([^\]]*)\]\((?:\.\./)+[\w/]*\w\)", r"\1", source[0])

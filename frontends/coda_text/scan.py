@@ -1,0 +1,40 @@
+"""The operator `selective_scan` of .coda."""
+
+from __future__ import annotations
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.values import TensorValue
+
+SIGNATURE = "selective_scan(u, dt, a, b, c)"
+
+
+def selective_scan(call: Invocation) -> TensorValue:
+    u, a = call.float_tensor("u", rank=3), call.float_tensor("a", rank=2)
+    if u.type.element == "f64":
+        raise Mistake(
+            f"selective_scan: u is {u.type}, but its states are f32",
+            "convert it: cast(u, f32)",
+            argument="u",
+        )
+    batch, length, channels = u.dims
+    states = a.dims[1]
+    if not isinstance(states, int) or states > coda.MAX_STATES:
+        raise Mistake(
+            f"selective_scan: a is {a.type}, expected a constant number of states, "
+            f"{coda.MAX_STATES} at most",
+            "give the last dimension of a as a number or a const",
+            argument="a",
+        )
+    dt, b, c = (call.tensor(name) for name in ("dt", "b", "c"))
+    why, remedy = "the channels of u by states", "a is channels x states"
+    call.expect_dims("a", a, (channels, states), why, remedy)
+    call.expect_dims("dt", dt, u.dims, "that of u")
+    for name, value in (("dt", dt), ("a", a)):
+        if value.type.element != "f32":
+            call.expect_element(name, value, u.type.element, "u")
+    for name, value in (("b", b), ("c", c)):
+        call.expect_dims(name, value, (batch, length, states), "the positions of u by states of a")
+        call.expect_element(name, value, u.type.element, "u")
+    return call.emit(coda.SelectiveScanOp(u.ssa, dt.ssa, a.ssa, b.ssa, c.ssa), u.dims)

@@ -1,0 +1,257 @@
+"""Pass `split-group-norm`: a GroupNorm becomes sums of columns, a scale and a shift of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.channel_views import ChannelView
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import (
+    check_cancellation,
+    static_columns,
+)
+from coda_ir.passes.support.matching import only_use
+from coda_ir.passes.support.norms import OpInserter, replace_value
+
+NOT_COLUMNS = Refusal(
+    "the channels are columns: the norm reads a view of rows of channels of each sample",
+    "the norm runs as a library call: its input has the channels before the positions in memory",
+)
+OTHER_ORDER = Refusal(
+    "the order of the rows in a sum does not depend on the tiles that the rows are in",
+    "the norm runs as a library call: the rows of a sample may begin within a tile, and the mode "
+    "is deterministic",
+)
+NOT_FLOAT32 = Refusal(
+    "float32 holds every value", "the norm runs as a library call: it computes in f64"
+)
+
+
+@dataclass(frozen=True)
+class SplitGroupNormPass(FunctionPass):
+    """GN(x) = x ⊙ scale + shift, with one row of each for each sample, from sums of columns of x.
+
+        %t = coda.transpose %x                     %s = coda.sum_to %x        (B x 1 x C)
+        %n = coda.group_norm %t, %w, %b      ->    %q = coda.sum_to %x ⊙ %x   (B x 1 x C)
+        %y = coda.transpose %n                     %m, %v = %s/T, %q/T − (%s/T)²
+                                                   %mean = mean of %m over each group of columns
+                                                   %var = mean of %v + (%m − %mean)² over each
+                                                   %scale = rsqrt(%var + eps) · %w
+                                                   %y = %x ⊙ %scale + (%b − %mean · %scale)
+
+    The sums are partials of the kernel that computes x, or of one that reads it
+    (`split-reductions`), one small kernel combines groups of columns (`fuse-groups`), and scale and
+    shift are tables of the pointwise code that follows, activations included. PyTorch reads x
+    twice, and its transpose is a copy before and after that. A norm without positions (M x C) is
+    code on groups of columns alone, which the epilogue that computes x can hold. Derivatives follow
+    from those of the operators.
+
+    Legal iff the norm reads the channels where they are columns of x, and the difference %v costs
+    less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
+    deterministic has no sums by sample in tiles.
+    """
+
+    name: ClassVar[str] = "split-group-norm"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if not isinstance(op, coda.GroupNormOp):
+                continue
+            view = ChannelView.of(op.x, rewriter.shapes)
+            refusal = NOT_COLUMNS if view is None else _check(op, view.rows)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+            elif view is not None:
+                rewriter.passed(op, "split into sums of columns, and a scale and shift of samples")
+                _split(op, view, rewriter)
+
+
+def _has_positions(op: coda.GroupNormOp) -> bool:
+    return len(shape_of(op.x)) > 2
+
+
+# Legality
+
+
+def _check(op: coda.GroupNormOp, rows: SSAValue) -> Refusal | None:
+    if not computes_in_float32(element_type_of(rows)):
+        return NOT_FLOAT32
+    columns = static_columns(rows)
+    if isinstance(columns, Refusal):
+        return columns
+    if not _has_positions(op):
+        return None
+    is_ordered = numerics_mode(op) == NumericsMode.DETERMINISTIC
+    return OTHER_ORDER if is_ordered else check_cancellation(op)
+
+
+# The algebra
+
+
+def _split(op: coda.GroupNormOp, view: ChannelView, rewriter: FunctionRewriter) -> None:
+    algebra = _Algebra(OpInserter(rewriter, op, op.location), op, view.rows)
+    value = algebra.of_positions() if _has_positions(op) else algebra.of_rows()
+    value.name_hint = op.result.name_hint
+    replaced: list[Operation] = [op, *_activations(op)]
+    for activation in replaced[1:]:
+        value = _of_rows(activation, value, rewriter)
+    value = view.applied_to(value, OpInserter(rewriter, replaced[-1], op.location))
+    replace_value(replaced[-1], value)
+    for each in reversed(replaced):
+        rewriter.order.erase(each)
+
+
+def _activations(op: Operation) -> Iterator[Operation]:
+    """The functions of single elements behind `op`, each the only reader of the one before."""
+    reader = only_use(op.results[0])
+    if is_pointwise(reader) and isinstance(reader, Operation) and len(reader.operands) == 1:
+        yield reader
+        yield from _activations(reader)
+
+
+def _of_rows(activation: Operation, rows: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
+    """`activation` of the elements of `rows`."""
+    (result,) = activation.results
+    moved = type(activation).create(
+        operands=[rows],
+        properties=activation.properties,
+        result_types=[TensorType(element_type_of(result), shape_of(rows))],
+    )
+    insert = OpInserter(rewriter, activation, activation.location)
+    return insert.insert(moved, result.name_hint)
+
+
+@dataclass(frozen=True)
+class _Algebra:
+    """Writes a GroupNorm of rows (B x T1 x ... x C), or without positions (... x C)."""
+
+    insert: OpInserter
+    op: coda.GroupNormOp
+    rows: SSAValue
+
+    def of_rows(self) -> SSAValue:
+        """The norm of each row alone."""
+        insert = self.insert
+        columns = self._in_groups(insert.cast(self.rows, f32))
+        distance = insert.sub(columns, self._mean_of_group(columns, "mean"))
+        rstd = self._rstd(insert.mul(distance, distance))
+        value = self._joined(insert.mul(distance, rstd, "normed"), shape_of(self.rows))
+        weight, bias = self.op.weight, self.op.bias
+        if weight is not None and bias is not None:
+            value = insert.mul(value, insert.cast(weight, f32))
+            value = insert.add(value, insert.cast(bias, f32))
+        return insert.cast(value, element_type_of(self.rows))
+
+    def of_positions(self) -> SSAValue:
+        """The norm of all rows of a sample: a scale and a shift of each column."""
+        insert, wide = self.insert, self.insert.cast(self.rows, f32)
+        mean, rstd = map(self._of_each_column, self._statistics(wide))
+        weight, bias = self.op.weight, self.op.bias
+        if weight is None or bias is None:
+            value = insert.sub(insert.mul(wide, rstd), insert.mul(mean, rstd, "shift"))
+        else:
+            scale = insert.mul(rstd, insert.cast(weight, f32), "scale")
+            shift = insert.insert(coda.SubOp(insert.cast(bias, f32), insert.mul(mean, scale)))
+            shift.name_hint = "shift"
+            value = insert.add(insert.mul(wide, scale), shift)
+        return insert.cast(value, element_type_of(self.rows))
+
+    def _statistics(self, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The mean and rstd of each group: the variance is the mean of those of the columns, and
+        the variance of their means."""
+        insert = self.insert
+        sums = map(self._sum, (wide, insert.mul(wide, wide)))
+        share = self._share()
+        mean, square = (insert.mul(total, share) for total in sums)
+        difference = insert.sub(square, insert.mul(mean, mean))
+        zero = insert.insert(coda.ConstantOp(0.0, f32))
+        spread = insert.insert(coda.MaximumOp(difference, zero))
+        if self._group == 1:
+            return mean, self._rstd(spread)
+        group_mean = self._mean_of_group(mean, "mean")
+        distance = insert.sub(mean, group_mean)
+        return group_mean, self._rstd(insert.add(spread, insert.mul(distance, distance)))
+
+    def _sum(self, value: SSAValue) -> SSAValue:
+        """The sum of each column over the positions of a sample, in groups."""
+        total = coda.SumToOp(value, self._of_samples)
+        return self._in_groups(self.insert.insert(total))
+
+    def _share(self) -> SSAValue:
+        """1 / T, where T is the number of positions."""
+        insert, positions = self.insert, shape_of(self.rows)[1:-1]
+        if DYNAMIC_INDEX not in positions:
+            return insert.insert(coda.ConstantOp(1 / prod(positions), f32))
+        one = insert.insert(coda.ConstantOp(1.0, f32))
+        return insert.insert(coda.DivOp(one, self._count()), "share")
+
+    def _count(self) -> SSAValue:
+        """The number of positions, which a call has: of the sizes of arguments, if these tell it,
+        so that nothing is computed before."""
+        shapes, read = self.insert.rewriter.shapes, list[SSAValue]()
+        dims = shapes.dims(self.rows)[1:-1]
+        count = " * ".join(f"{dim}" if f"{dim}".isalnum() else f"({dim})" for dim in dims)
+        if not shapes.are_declared(dims):
+            read.append(self.rows)
+            count = " * ".join(f"size({{0}}, {axis})" for axis in range(1, len(dims) + 1))
+        arguments = f"[], {count}, dtype=torch.float32, device=device"
+        call = CallOp("aten.full.default", read, arguments, [TensorType(f32, ())])
+        return self.insert.insert(call, "positions")
+
+    # Groups of columns
+
+    @property
+    def _of_samples(self) -> tuple[int, ...]:
+        """The shape of what each column of a sample has: (B x 1 x ... x C)."""
+        first, *positions, columns = shape_of(self.rows)
+        return (first, *(1 for _ in positions), columns)
+
+    @property
+    def _groups(self) -> int:
+        return self.op.groups.value.data
+
+    @property
+    def _group(self) -> int:
+        """The columns of a group."""
+        return shape_of(self.rows)[-1] // self._groups
+
+    def _in_groups(self, value: SSAValue) -> SSAValue:
+        """(... x C) as (... x groups x C / groups), where there are several groups of several."""
+        if 1 in (self._groups, self._group):
+            return value
+        shape = (*shape_of(value)[:-1], self._groups, self._group)
+        return self.insert.insert(coda.ReshapeOp(value, shape))
+
+    def _joined(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """The groups next to each other."""
+        if shape_of(value) == shape:
+            return value
+        return self.insert.insert(coda.ReshapeOp(value, shape), value.name_hint)
+
+    def _mean_of_group(self, value: SSAValue, name: str) -> SSAValue:
+        return self.insert.insert(coda.ReduceOp(value, "mean"), name)
+
+    def _rstd(self, squares: SSAValue) -> SSAValue:
+        """rsqrt(mean + eps) of what each column adds to the variance of its group."""
+        insert = self.insert
+        variance = squares if self._group == 1 else self._mean_of_group(squares, "variance")
+        eps = insert.insert(coda.ConstantOp(self.op.eps.value.data, f32))
+        return insert.insert(coda.RsqrtOp(insert.add(variance, eps)), "rstd")
+
+    def _of_each_column(self, value: SSAValue) -> SSAValue:
+        """A number of each group as one of each of its columns."""
+        if self._group == 1:
+            return value
+        each = coda.BroadcastOp(value, (*shape_of(value)[:-1], self._group))
+        return self._joined(self.insert.insert(each, value.name_hint), self._of_samples)

@@ -1,0 +1,128 @@
+"""Selective scans: chunks of time, states in float32."""
+
+import pytest
+import torch
+from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
+from support.standard_blocks import scanned
+
+from coda_ir.api import parse
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.selective_scan_kernel import (
+    CHUNK,
+    carry_kernel,
+    chunk_states_kernel,
+    scan_kernel,
+)
+from coda_ir.dialects.coda import SelectiveScanOp
+
+OPERATOR = "coda.selective_scan"
+
+Operands = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def operands_of(
+    batch: int, length: int, channels: int, states: int, dtype: torch.dtype = torch.float32
+) -> Operands:
+    """u, positive dt, negative a, b and c."""
+    generator = torch.Generator().manual_seed(length)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    u, dt = normal(batch, length, channels), normal(batch, length, channels).abs() / 2
+    a, (b, c) = -normal(channels, states).exp(), normal(2, batch, length, states)
+    return u.to(dtype), dt.to(dtype), a, b.to(dtype), c.to(dtype)
+
+
+def check(operands: Operands) -> torch.Tensor:
+    actual = run_operator(OPERATOR, *operands)
+    wide, exact = (
+        scanned(*(x.to(type) for x in operands)) for type in (torch.float32, torch.float64)
+    )
+    assert_as_accurate(actual, wide.to(actual.dtype), exact)
+    return actual
+
+
+@pytest.mark.parametrize("length", [1, 5, CHUNK, CHUNK + 1, 2 * CHUNK + 3])
+def test_lengths(length: int) -> None:
+    check(operands_of(1, length, 8, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("channels", "states"), [(33, 16), (70, 5), (1, 1)])
+def test_sizes_that_are_no_blocks(channels: int, states: int, dtype: torch.dtype) -> None:
+    check(operands_of(2, 6, channels, states, dtype))
+
+
+def test_samples_have_states_of_their_own() -> None:
+    u, dt, a, b, c = operands_of(3, CHUNK + 9, 4, 2)
+    together = check((u, dt, a, b, c))
+    for sample in range(3):
+        rows = slice(sample, sample + 1)
+        alone = run_operator(OPERATOR, u[rows], dt[rows], a, b[rows], c[rows])
+        assert torch.equal(alone[0], together[sample])
+
+
+def test_later_rows_change_no_bits() -> None:
+    u, dt, a, b, c = operands_of(1, CHUNK + 40, 8, 4)
+    whole = run_operator(OPERATOR, u, dt, a, b, c)
+    for length in (CHUNK - 3, CHUNK + 2):
+        shorter = (u[:, :length], dt[:, :length], a, b[:, :length], c[:, :length])
+        assert torch.equal(run_operator(OPERATOR, *shorter), whole[:, :length])
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
+def test_nothing(shape: tuple[int, int]) -> None:
+    assert run_operator(OPERATOR, *operands_of(*shape, 8, 4)).shape == (*shape, 8)
+
+
+def test_sizes_that_are_not_known() -> None:
+    text = """
+        func.func @f(%u : tensor<?x?x?xbf16> {coda.dims = ["B", "T", "D"]},
+                     %dt : tensor<?x?x?xf32> {coda.dims = ["B", "T", "D"]},
+                     %a : tensor<?x3xf32> {coda.dims = ["D", 3]},
+                     %p : tensor<?x?x32xbf16> {coda.dims = ["B", "T", 32]}) -> tensor<?x?x?xbf16> {
+          %b = coda.slice %p {dim = 2 : i64, start = 8 : i64, stop = 11 : i64}
+            : (tensor<?x?x32xbf16>) -> tensor<?x?x3xbf16>
+          %c = coda.slice %p {dim = 2 : i64, start = 1 : i64, stop = 4 : i64}
+            : (tensor<?x?x32xbf16>) -> tensor<?x?x3xbf16>
+          %y = coda.selective_scan %u, %dt, %a, %b, %c
+            : (tensor<?x?x?xbf16>, tensor<?x?x?xf32>, tensor<?x3xf32>, tensor<?x?x3xbf16>,
+               tensor<?x?x3xbf16>) -> tensor<?x?x?xbf16>
+          func.return %y : tensor<?x?x?xbf16>
+        }"""
+    u, dt, a, *_ = operands_of(2, CHUNK + 5, 40, 3, torch.bfloat16)
+    p = torch.randn(2, CHUNK + 5, 32, generator=torch.Generator().manual_seed(1)).bfloat16()
+    operands = (u, dt.float(), a, p[..., 8:11], p[..., 1:4])
+    exact = scanned(*(x.double() for x in operands))
+    actual = load_program(text)(u, dt.float(), a, p)
+    assert_as_accurate(actual, scanned(*(x.float() for x in operands)).bfloat16(), exact)
+
+
+def kernels() -> list[EmittedKernel]:
+    """The kernels of a scan of Mamba's width."""
+    u, bc = (torch.empty(1, 4096, size, dtype=torch.bfloat16) for size in (5120, 16))
+    operands = [u, u, torch.empty(5120, 16), bc, bc]
+    text = operator_program(OPERATOR, operands, "tensor<1x4096x5120xbf16>")
+    (op,) = (op for op in parse(text).walk() if isinstance(op, SelectiveScanOp))
+    return [
+        chunk_states_kernel(op, "chunk_states", {}),
+        carry_kernel(op, "carry_states"),
+        scan_kernel(op, "selective_scan", {}),
+    ]
+
+
+def test_kernels_compile_for_hopper() -> None:
+    states, carry, scan = compile_kernels(kernels(), "sm_90", "ptx")
+    for kernel in (states, carry, scan):
+        assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    # Sums over the states stay within a thread, which loads rows of b and c 16 bytes at a time.
+    assert "shfl.sync.bfly" not in scan.text
+    assert "ld.global.v4" in scan.text
+    assert scan.resources.registers <= 96, scan.resources
+
+
+def test_kernels_compile_for_cdna() -> None:
+    for kernel in compile_kernels(kernels(), "gfx942", "amdgcn"):
+        assert kernel.resources.fits and not kernel.resources.spills, kernel.resources

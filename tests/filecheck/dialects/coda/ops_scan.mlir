@@ -1,0 +1,12 @@
+// RUN: coda-opt %s | filecheck %s
+// RUN: coda-opt %s | coda-opt -f mlir | filecheck %s
+// RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
+
+func.func @f(%u: tensor<?x?x64xbf16>, %dt: tensor<?x?x64xf32>, %a: tensor<64x16xf32>, %b: tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16> {
+  %y = coda.selective_scan %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>
+  func.return %y : tensor<?x?x64xbf16>
+}
+
+// CHECK:      func.func @f(%u: tensor<?x?x64xbf16>, %dt: tensor<?x?x64xf32>, %a: tensor<64x16xf32>, %b: tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16> {
+// CHECK-NEXT:   %y = coda.selective_scan %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x?x64xbf16>

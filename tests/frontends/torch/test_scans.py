@@ -1,0 +1,85 @@
+"""Associative scans of PyTorch in graphs of `torch.compile`: raised, or left to PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled
+from torch import Tensor, nn
+
+from coda_ir.float64 import relative_error
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+Combine = Callable[[Tensor, Tensor, Tensor, Tensor], Sequence[Tensor]]
+RAISED = "raised to coda.selective_scan"
+LEFT = "a part of a graph runs through"
+
+
+def linear(a: Tensor, x: Tensor, b: Tensor, y: Tensor) -> list[Tensor]:
+    return [a * b, b * x + y]
+
+
+def largest(a: Tensor, x: Tensor, b: Tensor, y: Tensor) -> list[Tensor]:
+    return [torch.maximum(a, b), torch.maximum(x, y)]
+
+
+class Scanning(nn.Module):
+    """A selective scan as transformers spells it for GPUs, and what reads its states."""
+
+    def __init__(self, combine: Combine = linear, read: str = "product"):
+        super().__init__()
+        torch.manual_seed(0)
+        self.project = nn.Linear(16, 24 + 24 + 4 + 4)
+        self.rates = nn.Parameter(torch.randn(24, 4))
+        self.out = nn.Linear(24, 16)
+        self.combine, self.read = combine, read
+
+    def forward(self, x: Tensor) -> Any:
+        u, dt, b, c = self.project(x).split([24, 24, 4, 4], -1)
+        dt = F.softplus(dt).transpose(1, 2)
+        decay = torch.exp(-torch.exp(self.rates)[:, None] * dt[..., None])
+        added = dt[..., None] * b[:, None] * u.transpose(1, 2)[..., None]
+        scan: Any = torch.ops.higher_order.associative_scan
+        inputs = [each.movedim(2, 0) for each in (decay, added)]
+        states = scan(self.combine, inputs, ())[1].movedim(0, 2)
+        if self.read == "sum":
+            return self.out(states.sum(-1).transpose(1, 2))
+        y = (states.transpose(1, 2) @ c[..., None]).squeeze(-1)
+        return (self.out(y), states[:, :, -1]) if self.read == "last" else self.out(y)
+
+
+def check(model: Scanning, *lengths: int) -> None:
+    run = compiled(model, target="triton")
+    for length in lengths:
+        x = torch.randn(2, length, 16, generator=torch.Generator().manual_seed(length))
+        with torch.no_grad():
+            got, eager = run(x), model(x)
+            exact = model.double()(x.double())
+            model.float()
+        results = [each if isinstance(each, tuple) else (each,) for each in (got, eager, exact)]
+        for a, b, c in zip(*results, strict=True):
+            assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
+
+
+def test_raised(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    check(Scanning(), 20, 9, 13)
+    assert RAISED in caplog.text
+    assert LEFT not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "last")]
+)
+def test_left_to_pytorch(combine: Combine, read: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    check(Scanning(combine, read), 12)
+    assert RAISED not in caplog.text
+    assert LEFT in caplog.text
+    assert "associative_scan" in caplog.text

@@ -1,0 +1,401 @@
+"""Calls of every operator of `.coda` in random programs, by what they compute.
+
+What jumps (an order, a rounding to an integer, a comparison) is computed of numbers that every
+precision has alike: of integers, and of floats between the places where they would be rounded to
+another one. On everything else a rounding would decide between results that are far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
+
+if TYPE_CHECKING:
+    from generator.coda_programs import TextBuilder
+
+Maker: TypeAlias = "Callable[[TextBuilder, str, int], tuple[str, int]]"
+
+POSITIVE = frozenset({"log", "log1p", "sqrt", "rsqrt"})
+"""Functions of numbers above 0."""
+
+LOGICAL = [name for name in BINARY if BINARY[name].ELEMENTS == coda.Elements.BOOLEANS]
+ARITHMETIC = [name for name in BINARY if name not in LOGICAL]
+
+NARROW = ("i8", "u8")
+INTEGERS = (*NARROW, "i32", "i64")
+FLOAT8 = ("f8e4m3", "f8e5m2")
+
+
+def integers(b: TextBuilder, n: int, element: str = "") -> str:
+    """A tile of integers of both signs, which wrap around in 8 bits."""
+    element = element or b.choices.pick(INTEGERS)
+    drawn = b.parameter(*b.rows, n, element=element)
+    return f"({drawn} * {b.choices.pick((1, 37, 77))} - {b.choices.pick((1, 50, 100))})"
+
+
+def exact(b: TextBuilder, n: int) -> str:
+    """A tile of f32 that are neither whole numbers nor halves of them."""
+    return f"(cast({integers(b, n)}, f32) * {b.choices.pick((0.25, 0.75, 1.5))} + 0.125)"
+
+
+def truth(b: TextBuilder, n: int) -> str:
+    """A tile of truth values."""
+    element = b.choices.pick((*INTEGERS, "bool"))
+    if element == "bool":
+        drawn = b.parameter(*b.rows, n, element=element)
+        return b.choices.pick((drawn, f"cast({integers(b, n)}, bool)", f"({drawn} != true)"))
+    relation = b.choices.pick((*COMPARISONS, *SIGNS))
+    if b.choices.chance(30):
+        return f"({_joined(relation, exact(b, n), b.choices.pick(('0', '-12', '30.5')))})"
+    return f"({_joined(relation, integers(b, n, element), integers(b, n, element))})"
+
+
+def _as_tile(b: TextBuilder, value: str, *, small: float = 0.0625) -> str:
+    """Integers, truth values or floats of another type as a tile of the program."""
+    return f"cast({value}, {b.element}) * {small}"
+
+
+def _beside(b: TextBuilder, x: str, value: str) -> str:
+    """The tile `value` with x."""
+    return f"{b.choices.pick(('{x} + {v}', '{x} * {v}', '{v} - {x}'))}".format(x=x, v=value)
+
+
+# Elementwise operators.
+
+
+def _function(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    name = b.choices.pick([*UNARY])
+    if UNARY[name].JUMPS:
+        return _beside(b, x, _as_tile(b, f"{name}({exact(b, n)})")), n
+    inside = f"abs({x}) + 0.5" if name in POSITIVE else f"tanh({x})"
+    return f"{name}({inside})", n
+
+
+def _parametrized(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    texts = (
+        "elu({x})",
+        "elu({x}, alpha=0.3)",
+        "clamp({x}, -0.5, 1)",
+        "clamp({x}, min=0.1)",
+        "pow(tanh({x}), 3)",
+        "pow(abs({x}) + 0.5, 0.3)",
+        "pow(abs({x}) + 0.5, -1.5)",
+        "softcap({x}, 2.0)",
+        'activate({x}, "relu2")',
+        'activate(tanh({x}), "identity")',
+        "gelu({x})",
+        "gelu_tanh({x})",
+    )
+    return b.choices.pick(texts).format(x=x), n
+
+
+def _two_operands(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A function of two tiles; of integers as well, and then with what wraps around."""
+    operator = b.choices.pick(ARITHMETIC)
+    of_integers = BINARY[operator].ELEMENTS != coda.Elements.FLOATS
+    if not of_integers or b.choices.chance(50):
+        return _two_floats(b, operator, x, n)
+    element = b.choices.pick(INTEGERS)
+    value = _joined(operator, integers(b, n, element), divisor(b, n, element))
+    if b.choices.chance(40):
+        value = f"{b.choices.pick(('abs', '-'))}({value})"
+    b.result(value)
+    return _beside(b, x, _as_tile(b, value)), n
+
+
+def divisor(b: TextBuilder, n: int, element: str) -> str:
+    """A tile of integers without 0."""
+    drawn = b.parameter(*b.rows, n, element=element)
+    return f"({drawn} * 2 - {b.choices.pick((3, 7))})"
+
+
+def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int]:
+    if BINARY[operator].JUMPS:
+        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), exact(b, n)))), n
+    return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
+
+
+def _joined(operator: str, left: str, right: str) -> str:
+    return (
+        f"{operator}({left}, {right})" if operator.isidentifier() else f"{left} {operator} {right}"
+    )
+
+
+def _truth(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    value = truth(b, n)
+    match b.choices.pick(("logical", "not", "as it is")):
+        case "logical":
+            value = f"{b.choices.pick(LOGICAL)}({value}, {truth(b, n)})"
+        case "not":
+            value = f"logical_not({value})"
+        case _:
+            pass
+    if b.choices.chance(30):
+        b.result(value)
+    return f"where({value}, {x}, {b.choices.pick((f'sin({x})', '0', '-1.5'))})", n
+
+
+# Casts.
+
+
+def _quantized(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Floats as integers, which are returned, and as floats again."""
+    element = b.choices.pick(INTEGERS)
+    if b.choices.chance(50):
+        options = ", saturate=true"
+    else:
+        # Without it a number that does not fit is not defined.
+        options, element = "", b.choices.pick(("i32", "i64"))
+    rounding = b.choices.pick(("", ', rounding="nearest_even"', ', rounding="toward_zero"'))
+    value = f"cast({exact(b, n)}, {element}{rounding}{options})"
+    b.result(value)
+    return _beside(b, x, _as_tile(b, value)), n
+
+
+def _narrowed(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Integers as narrower ones: their lowest bits, or the nearest number."""
+    options = b.choices.pick(("", ", saturate=true"))
+    value = f"cast({integers(b, n)} * 3, {b.choices.pick(INTEGERS)}{options})"
+    b.result(value)
+    return _beside(b, x, _as_tile(b, value)), n
+
+
+def _float8(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Tiles that are stored in 8 bits: parameters, moved elements, results."""
+    element, saturate = b.choices.pick(FLOAT8), b.choices.pick(("", ", saturate=true"))
+    match b.choices.pick(("parameter", "straight through", "computed", "returned")):
+        case "parameter":
+            stored = b.parameter(*b.rows, n, element=element)
+        case "straight through":
+            return f"{x} + detach(cast(cast({x}, {element}), {b.element}) - {x})", n
+        case "computed":
+            stored = f"cast({x}, {element}{saturate})"
+        case _:
+            stored = f"cast({exact(b, n)}, {element}{saturate})"
+            b.result(stored)
+    moved = b.choices.pick(("{v}", "shift({v}, 1)", "concat({v}, {v})[..., {n}:]"))
+    return _beside(b, x, f"cast({moved.format(v=stored, n=n)}, {b.element})"), n
+
+
+# Rows and elements by number, and order.
+
+
+def ids_of(b: TextBuilder, n: int, count: int) -> str:
+    """`count` different numbers below n in each row."""
+    order = f"argsort({b.parameter(*b.rows, n)}{b.choices.pick(('', ', descending=true'))})"
+    if b.choices.chance(50):
+        # Whole numbers: no two of a row are equal.
+        name = f"ids{len(b.statements)}"
+        b.statements.append(f"_, {name} = topk(cast({order}, {b.element}), {count})")
+        return name
+    return f"{order}[..., :{count}]"
+
+
+def _index(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if b.choices.chance(50):
+        ids = b.parameter(*b.rows, element=b.choices.pick(("i64", "i32")))
+        table = b.parameter(b.choices.pick((4, 7)), n, weight=True)
+        ids = b.choices.pick((ids, f"{ids} - 2" if b.rows else ids))
+        return _beside(b, x, f"index({table}, {ids})"), n
+    count = b.choices.pick(b.columns)
+    ids = b.parameter(count, element="i64")
+    return f"index({x}, {ids}, dim={b.choices.pick((-1, len(b.rows)))})", count
+
+
+def _embedding(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    ids = b.parameter(*b.rows, element=b.choices.pick(("i64", "i32")))
+    padding = b.choices.pick(("", ", padding_idx=0"))
+    table = b.parameter(b.choices.pick((4, 7)), n, weight=True)
+    return _beside(b, x, f"embedding({ids}, {table}{padding})"), n
+
+
+def _gather(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    count = b.choices.integer(1, n)
+    ids = (
+        ids_of(b, n, count) if b.choices.chance(50) else b.parameter(*b.rows, count, element="i64")
+    )
+    return f"gather({x}, {ids})", count
+
+
+def _scatter(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    count = b.choices.integer(1, n)
+    values = f"silu({x})[..., :{count}]" if b.choices.chance(50) else b.parameter(*b.rows, count)
+    return f"scatter({x}, {ids_of(b, n, count)}, {values})", n
+
+
+def _one_hot(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    ids = b.parameter(*b.rows, element="i64")
+    return _beside(b, x, _as_tile(b, f"one_hot({ids}, {n})", small=0.5)), n
+
+
+def _order(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Elements in order. Their numbers jump: those of what is exact are returned."""
+    k = b.choices.integer(1, n)
+    texts = (
+        (f"sort({x})", n),
+        (f"sort({x}, descending=true)", n),
+        (f"sort({x}, dim=0)", n),
+        (f"topk({x}, {k})", k),
+    )
+    text, columns = b.choices.pick(texts)
+    name = f"ordered{len(b.statements)}"
+    b.statements.append(f"{name}, _ = {text}")
+    if b.choices.chance(50):
+        b.result(f"argsort({integers(b, n)}, dim={b.choices.pick((-1, 0))})")
+    return name, columns
+
+
+def _running_sum(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if b.choices.chance(30):
+        value = f"cumsum({integers(b, n, 'i64')})"
+        b.result(value)
+        return _beside(b, x, _as_tile(b, value)), n
+    return f"cumsum({x}, dim={b.choices.pick((-1, 0))})", n
+
+
+# Norms, reductions, convolutions, attention, losses.
+
+
+def _group_norm(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    groups = b.choices.pick(
+        [size for size in (1, 2, 4) if size == 1 or (n % size == 0 and n > size)]
+    )
+    params = f", {b.parameter(n)}, {b.parameter(n)}" if b.choices.chance(60) else ""
+    eps = b.choices.pick(("", ", eps=0.01"))
+    return f"group_norm({x}{params}, groups={groups}{eps}, dim=-1)", n
+
+
+def _norm_of_groups(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    group = b.choices.pick([size for size in (2, 3, n) if n % size == 0])
+    return f"{b.choices.pick(('rms_norm', 'layer_norm'))}({x}, group={group})", n
+
+
+def _reduced(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    name = b.choices.pick(("sum", "mean", "max", "logsumexp"))
+    if b.choices.chance(50):
+        return _beside(b, x, f"{name}({x})"), n
+    return _beside(b, x, f"cast({name}({x}, dtype=f32), {b.element})"), n
+
+
+def _positions_convolved(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Windows of positions, where there is one dimension of them."""
+    if len(b.rows) != 2:
+        return f"shift({x}, {b.choices.pick((-2, -1, 1, 3))})", n
+    bias = f", {b.parameter(n)}" if b.choices.chance(50) else ""
+    if b.choices.chance(40):
+        w = b.parameter(n, n, 3, weight=True)
+        columns = f"transpose({x})"
+        return f"transpose(convolution({columns}, {w}{bias}, padding=[1]) * 0.25)", n
+    w, options = b.choices.pick(
+        (
+            ((n, 4), ", causal=true"),
+            ((n, 1, 3), f", groups={n}, padding=1"),
+            ((n, n, 3), ", dilation=2, padding=2"),
+            ((n, n, 2), ", causal=true"),
+        )
+    )
+    return f"conv1d({x}, {b.parameter(*w, weight=True)}{bias}{options}) * 0.25", n
+
+
+def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if n % 4 or len(b.rows) not in (1, 2):
+        return f"softmax({x})", n
+    w = [b.parameter(n, n, weight=True) for _ in range(3)]
+    q, k, v = (f"linear({x}, {each})" for each in w)
+    options = (
+        "",
+        ", causal=true",
+        ", causal=true, window=2",
+        ", softcap=20.0",
+        f", mask=gt({b.parameter(1, 1, 1, b.rows[-1], element='i32')}, 0)",
+        f", sinks={b.parameter(n // 4)}",
+    )
+    return f"attention({q}, {k}, {v}, head_dim=4{b.choices.pick(options)})", n
+
+
+def _loss(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A loss, which is returned, beside a packed gate."""
+    target = b.parameter(*b.rows, element="i64")
+    reduction = b.choices.pick(("mean", "sum", "none"))
+    b.result(f'cross_entropy({x}, {target}, reduction="{reduction}", ignore_index=2)')
+    return _packed(b, x, n)
+
+
+def _packed(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    name, adjacent = b.choices.pick(coda.ACTIVATIONS), b.choices.pick(("true", "false"))
+    w = b.parameter(n, 2 * n, weight=True)
+    return f'glu(matmul({x}, {w}), activation="{name}", adjacent={adjacent})', n
+
+
+def _wide_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    columns = b.choices.pick(b.columns)
+    product = f"matmul({x}, {b.parameter(n, columns, weight=True)}, dtype=f32)"
+    return f"cast(silu({product}), {b.element})", columns
+
+
+def _torch(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    name = b.choices.pick(("atan", "asinh"))
+    dims = ", ".join(map(str, (*b.rows, n)))
+    return f'torch("aten.{name}.default({{0}})", {x}, dtype={b.element}, shape=[{dims}])', n
+
+
+# Shape.
+
+
+def _moved(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    rows = ", ".join(map(str, b.rows))
+    texts = [
+        (f"reshape(silu(reshape({x}, [-1, {n}])), [{rows}, {n}])", n),
+        (f"{x} + broadcast({b.parameter(n)}, [{rows}, {n}])", n),
+        (f"pad({x}, 2, 1, value=0.5)", n + 3),
+        (f"pad({x}, 1)[..., :{n}]", n),
+        (f"{x} * cast(arange({n}, start=-2, step=2), {b.element})", n),
+        (f"{x} + cast(arange({n}, dtype=i32), {b.element}) * 0.125", n),
+        (f"{x}[..., ::2]", -(-n // 2)),
+    ]
+    return b.choices.pick(texts)
+
+
+def _chunks(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if n % 2:
+        return _moved(b, x, n)
+    first, second = f"first{len(b.statements)}", f"second{len(b.statements)}"
+    b.statements.append(f"{first}, {second} = chunk({x}, 2)")
+    return f"sigmoid({first}) * {second}", n // 2
+
+
+OPERATORS: Sequence[tuple[int, Maker]] = (
+    (4, _function),
+    (2, _parametrized),
+    (3, _two_operands),
+    (3, _truth),
+    (3, _quantized),
+    (2, _narrowed),
+    (2, _float8),
+    (2, _index),
+    (1, _embedding),
+    (2, _gather),
+    (2, _scatter),
+    (1, _one_hot),
+    (2, _order),
+    (2, _running_sum),
+    (1, _group_norm),
+    (1, _norm_of_groups),
+    (2, _reduced),
+    (3, _positions_convolved),
+    (1, _attention),
+    (1, _loss),
+    (1, _packed),
+    (1, _wide_product),
+    (1, _torch),
+    (2, _moved),
+    (1, _chunks),
+)
+
+
+def call_of_any(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """An expression with one of the operators, and its number of columns."""
+    return b.choices.weighted(OPERATORS)(b, x, n)

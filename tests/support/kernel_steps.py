@@ -1,0 +1,99 @@
+"""The kernels and calls that a program runs, one after the other: what fuses, and what does not."""
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation
+
+from coda_ir.context import make_context
+from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.gemm import PackWeightOp
+from coda_ir.dialects.torch import CallOp
+from coda_ir.functions import functions_of
+from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.storage import is_view
+
+NOT_RUN = (ConstantOp, PackWeightOp, ReturnOp)
+"""What runs nothing in a call: vectors that are computed from weights are kept between calls."""
+
+
+def kernel_steps(module: ModuleOp) -> dict[str, str]:
+    """The operators of the GEMM level that run something, by function."""
+    CodaToGemmPass().apply(make_context(), module)
+    functions = functions_of(module).items()
+    return {name: " ".join(_steps(func.body.block.ops)) for name, func in functions}
+
+
+def _steps(ops: Iterable[Operation]) -> list[str]:
+    running = [op for op in ops if not isinstance(op, NOT_RUN) and not is_view(op)]
+    return [op.callee.data if isinstance(op, CallOp) else op.name.split(".")[1] for op in running]
+
+
+ATTENTION_BLOCK = "fused attention fused finalize fused fused"
+"""Two GEMMs around attention, and two of the network, which applies the norm before it."""
+
+POST_NORM_BLOCK = "fused attention fused finalize map fused fused finalize map"
+"""The same, where a kernel stores each norm for the residual that follows."""
+
+NORM_OF_GROUPS = "map aten.full.default finalize map map"
+"""Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
+
+BLOCK_STEPS: dict[str, str] = {
+    "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
+    "llama.window_attention": "fused attention",
+    "llama.qk_norm_attention": "fused attention",
+    "llama.olmo2_block": POST_NORM_BLOCK,
+    "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
+    "gpt.gptj_block": "layer_norm fused attention fused",
+    "gpt.cohere_block": "layer_norm fused attention fused",
+    "bert.post_norm_block": "fused attention fused finalize fused fused finalize map",
+    "bert.post_norm_block (DeepNorm)": POST_NORM_BLOCK,
+    "bert.cross_attention": "layer_norm fused fused attention fused",
+    "bert.alibi_attention": "fused attention",
+    "residual.rezero": "fused",
+    "residual.layer_scale": "fused",
+    "residual.value_residual": "fused",
+    "residual.lora": "fused fused",
+    "gemma.gemma2_block": (
+        "map rms_norm fused attention fused finalize map finalize fused fused finalize map"
+    ),
+    "gemma.capped_logits": "fused",
+    "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
+    "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
+    "moe.top_k_gates": "fused topk map scatter",
+    "moe.softmax_gates": "fused topk map scatter",
+    "moe.sigmoid_gates": "fused topk gather map scatter",
+    "moe.dense_experts": "fused map fused",
+    "moe.gpt_oss_expert": "fused fused",
+    "mla.mla_attention": (
+        "fused finalize concat fused concat aten.constant_pad_nd.default attention"
+    ),
+    "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
+    "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
+    "mamba.causal_convolution": "map",
+    "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
+    "mamba.gated_output": "fused fused",
+    "mamba.gated_norm_output": "fused finalize fused",
+    "mamba.retention_output": "layer_norm fused fused",
+    "quantize.int8_block_linear": "fused map",
+    "quantize.float8_block_swiglu": "fused map",
+    "quantize.int8_row_linear": "fused finalize map",
+}
+"""What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms
+of arguments, a `map` where whole rows are needed first, a `finalize` for sums of their tiles."""
+
+EXAMPLE_STEPS: dict[str, str] = {
+    "quantizable_linear": "fused finalize",
+    "gated_linear": "fused",
+    "dit_block": BLOCK_STEPS["dit.dit_block"],
+    "gemma_block": BLOCK_STEPS["gemma.gemma2_block"],
+    "gpt2_block": BLOCK_STEPS["gpt.gpt2_block"],
+    "linear_bias_gelu": "fused",
+    "llama_layer": "fused finalize fused fused finalize fused",
+    "llama_mlp": "rms_norm fused fused",
+    "lm_head_cross_entropy": "rms_norm fused finalize finalize",
+    "offset_rms_norm": "map rms_norm",
+    "qwen3_block": f"rms_norm {ATTENTION_BLOCK}",
+}
+"""What the functions of the examples run."""

@@ -1,0 +1,71 @@
+"""Runs pages of the documents from top to bottom: their files, their Python and their commands.
+
+A comment marks the block after it: `<!-- file: NAME -->` is a file that the page uses, and
+`<!-- output: NAME -->` one that a command wrote. The blocks of Python share a namespace. Each
+command in a block of console prints what follows it (`shown_pattern`).
+"""
+
+import re
+import shlex
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filecheck.main import main as filecheck
+
+from coda_ir.tools import coda_export, coda_opt
+
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"(?:^<!-- (\w+): (\S+) -->\n)?^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+TOOLS: dict[str, Callable[[list[str]], int]] = {
+    "coda-export": coda_export.main,
+    "coda-opt": coda_opt.main,
+    "filecheck": lambda arguments: _exit_code(filecheck, ["filecheck", *arguments]),
+}
+
+
+def run_page(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a page of `DOCUMENTS` in a folder, which imports find."""
+    namespace: dict[str, object] = {}
+    with chdir(folder):
+        for marker, name, kind, text in BLOCK.findall((DOCUMENTS / page).read_text()):
+            if marker == "file":
+                (folder / name).parent.mkdir(exist_ok=True)
+                (folder / name).write_text(text)
+            elif marker == "output":
+                assert (folder / name).read_text() == text
+            elif kind == "python":
+                exec(compile(text, f"docs/{page}", "exec"), namespace)
+            else:
+                assert kind == "console", f"{page}: nothing runs a block of {kind}"
+                for command, output in COMMAND.findall(text):
+                    check_command(command, output, capsys)
+
+
+def check_command(command: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    tool, *arguments = shlex.split(command)
+    code = TOOLS[tool](arguments)
+    captured = capsys.readouterr()
+    printed = captured.out + captured.err
+    assert re.fullmatch(shown_pattern(output), printed), f"{command}\n{printed}"
+    assert code == (1 if ": error: " in output else 0)
+
+
+def shown_pattern(output: str) -> str:
+    """`...` is any text in a line, and any lines where it is a line."""
+    lines = [
+        r"(?:.*\n)*?" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + r"\n"
+        for line in output.splitlines()
+    ]
+    return "".join(lines)
+
+
+def _exit_code(main: Callable[..., Any], arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert isinstance(stop.value.code, int)
+    return stop.value.code

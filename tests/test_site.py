@@ -1,0 +1,22 @@
+"""Builds the documentation site, in which a warning is an error."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_site_builds_without_warnings(tmp_path: Path):
+    site = tmp_path / "site"
+    command = ["-m", "sphinx", "-c", "docs/site", "--fail-on-warning", "--keep-going", "-q"]
+    result = subprocess.run(
+        [sys.executable, *command, ".", str(site)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
+    assert {"docs/index.html", "docs/tutorial/5-your-own-pass.html", "docs/python.html"} <= pages

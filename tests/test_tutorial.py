@@ -1,0 +1,36 @@
+"""Runs every file, block of Python and command of the tutorial."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.pages import DOCUMENTS, run_page
+from support.torch_compile import reset
+
+CHAPTERS = sorted(page.name for page in (DOCUMENTS / "tutorial").glob("*.md"))
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter(
+    chapter: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    reset()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    before = set(sys.modules)
+    try:
+        run_page(f"tutorial/{chapter}", tmp_path, capsys)
+    finally:
+        for name in {"network", "drop_negations"} & set(sys.modules) - before:
+            del sys.modules[name]
+
+
+def test_there_are_five_chapters_each_of_which_names_the_next():
+    assert len(CHAPTERS) == 5
+    for chapter, following in pairwise(CHAPTERS):
+        assert f"]({following})" in (DOCUMENTS / "tutorial" / chapter).read_text()
