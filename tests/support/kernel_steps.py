@@ -65,6 +65,10 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused map fused",
+    "moe.grouped_experts": (
+        "fused topk sort one_hot map reduce cumsum map map index fused map index fused sort index "
+        "reduce"
+    ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": (
         "fused finalize concat fused concat aten.constant_pad_nd.default attention"

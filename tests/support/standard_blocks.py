@@ -494,15 +494,6 @@ BLOCKS: dict[str, Block] = {
         },
         routed,
         "experts=4, hidden=96, k=2",
-        unfused=(
-            "runs as a library call: PyTorch's",
-            "softmax runs",
-            "the reduction runs as a kernel of its own",
-            "a pointwise kernel combines results of coda.one_hot",
-            "a pointwise kernel combines results of coda.cumsum",
-            "aten.cumsum.default is not deterministic",
-            "a pointwise kernel combines results of coda.sort",
-        ),
     ),
     "moe.gpt_oss_expert": Block(
         "moe",
