@@ -78,7 +78,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
 
 
 def _has_library_product(op: FusedOp) -> bool:
-    """Return whether the library has the products: those of rows in groups have the type of the rows."""
+    """Return whether the library has the products: in the type of the rows, where these are in
+    groups."""
     if op.groups is None:
         return True
     kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}

@@ -83,5 +83,5 @@ def with_repetitions(
 
 
 def _are_ends(parameter: SSAValue) -> bool:
-    """Return whether a parameter has the ends of groups, of which the last is the number of rows."""
+    """Return whether a parameter has the ends of groups of rows."""
     return any(isinstance(role, GroupEnds) for role in roles_of(parameter))
