@@ -1,5 +1,5 @@
 """The backends: `reference` runs any level, `triton` emits a Python module of kernels, `graphviz`
-draws pictures.
+draws pictures, `explorer` makes a page.
 """
 
 from collections.abc import Callable
@@ -25,4 +25,9 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 
         return SvgTarget
 
-    return {"triton": get_triton, "dot": get_dot, "svg": get_svg}
+    def get_html() -> type[Target]:
+        from coda_ir.backends.explorer import HtmlTarget
+
+        return HtmlTarget
+
+    return {"triton": get_triton, "dot": get_dot, "svg": get_svg, "html": get_html}

@@ -162,3 +162,8 @@ def emit_diagnostic(diagnostic: Diagnostic) -> None:
     diagnostics = _collector.get()
     if diagnostics is not None:
         diagnostics.append(diagnostic)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

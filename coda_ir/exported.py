@@ -93,6 +93,15 @@ class ExportedModel:
             )
         return next(iter(devices), None)
 
+    def explore(self, path: str | os.PathLike[str]) -> None:
+        """Write a page (.html) that shows the kernels of the model, the operators in each, and why
+        others were not fused, beside the model's source and the IR. It needs no network. Raises
+        CodaError if it cannot be written.
+        """
+        from coda_ir.backends.explorer import explore_module
+
+        _write(Path(path), explore_module(self.module).encode())
+
     def save(
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
     ) -> None:

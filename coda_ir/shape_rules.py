@@ -33,6 +33,7 @@ from coda_ir.dialects.coda import (
     ReshapeOp,
     RMSNormOp,
     RopeOp,
+    SelectiveScanGradOp,
     SelectiveScanOp,
     ShiftOp,
     SliceOp,
@@ -132,6 +133,10 @@ Rule: TypeAlias = Callable[[Operation, list[Dims]], Sequence[Dims]]
 
 def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [operands[0]]
+
+
+def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return operands[1:]
 
 
 def _broadcast(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -421,6 +426,7 @@ RULES: dict[type, Rule] = {
     RopeOp: _like_first,
     AttentionOp: _attention,
     SelectiveScanOp: _like_first,
+    SelectiveScanGradOp: _like_others,
     LinearScanOp: _like_first,
     LinearOp: _linear,
     MatmulOp: _linear,

@@ -12,6 +12,7 @@ from coda_ir.dialects.coda import (
     BarrierOp,
     BroadcastOp,
     ConcatOp,
+    ConstantOp,
     ReshapeOp,
     ShiftOp,
     SliceOp,
@@ -26,6 +27,7 @@ from coda_ir.dialects.gemm import (
     PortKind,
     ResultKind,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp
 
 DONATED = "coda.donated"
@@ -91,18 +93,64 @@ ALIGNMENT = 16
 """Bytes of which a part of a concatenation starts at a multiple: vector loads and TMA need it."""
 
 
-def placement(value: SSAValue) -> tuple[ConcatOp, int] | None:
-    """The concatenation in whose memory a kernel stores its result `value`, and the first row."""
-    uses = list(value.uses)
-    if len(uses) != 1 or not isinstance(uses[0].operation, ConcatOp):
+def placement(value: SSAValue) -> ConcatOp | None:
+    """The concatenation in whose memory a kernel stores its result `value`."""
+    if place_of(value) is not None:
+        part = part_of(value)
+        assert part is not None, "the verifier has checked the place"
+        return part.joined
+    use = value.get_unique_use()
+    if use is None or not isinstance(use.operation, ConcatOp):
         return None
-    joined = uses[0].operation
-    if not is_filled_in_place(joined):
+    return use.operation if _has_rows_in_place(use.operation) else None
+
+
+def place_of(value: SSAValue) -> PlaceAttr | None:
+    """Where the columns of a kernel's result are among those of a concatenation, if it says so."""
+    op = value.owner
+    if not isinstance(op, FusedOp | MapOp):
         return None
-    return joined, sum(shape_of(part)[0] for part in joined.parts[: uses[0].index])
+    attrs = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+    ports = [port for attr in attrs for port in attr.results]
+    place = next(
+        port.place for port, output in zip(ports, op.outputs, strict=True) if output is value
+    )
+    return place if isinstance(place, PlaceAttr) else None
 
 
 def is_filled_in_place(joined: ConcatOp) -> bool:
+    """Return whether kernels store parts of a concatenation where they belong: all of its rows, or
+    some of its columns, beside which the other parts are copied.
+    """
+    return _has_rows_in_place(joined) or any(map(is_placed, joined.parts))
+
+
+def is_placed(part: SSAValue) -> bool:
+    """Return whether a kernel stores a part of a concatenation of columns where it belongs."""
+    return place_of(columns_of(part)) is not None
+
+
+EXPAND = "aten.expand.default"
+
+
+def filling(part: SSAValue) -> ConstantOp | None:
+    """The number in all places of a part of a concatenation that is filled with it in place."""
+    use = part.get_unique_use()
+    joined = None if use is None else use.operation
+    is_filled = isinstance(joined, ConcatOp) and is_filled_in_place(joined)
+    return repeated_number(part) if is_filled else None
+
+
+def repeated_number(value: SSAValue) -> ConstantOp | None:
+    """The number that is in all places of `value`."""
+    op = value.owner
+    if not isinstance(op, CallOp) or op.callee.data != EXPAND:
+        return None
+    number = op.inputs[0].owner
+    return number if isinstance(number, ConstantOp) else None
+
+
+def _has_rows_in_place(joined: ConcatOp) -> bool:
     """Return whether kernels store all parts of a concatenation of rows where they belong.
 
     Each part is the result of a kernel without another use, of a size that is known.
@@ -127,7 +175,7 @@ def storage_root(value: SSAValue) -> SSAValue:
         elif (operand := overwritten(value)) is not None:
             value = operand
         elif (placed := placement(value)) is not None:
-            value = placed[0].result
+            value = placed.result
         else:
             return value
 

@@ -85,6 +85,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "leave-plain-gemms": "LeavePlainGemmsPass",
         "outline-programs": "OutlineProgramsPass",
         "overlap-launches": "OverlapLaunchesPass",
+        "place-parts": "PlacePartsPass",
         "plan-buffers": "PlanBuffersPass",
         "schedule": "SchedulePass",
         "state-reduction-order": "StateReductionOrderPass",

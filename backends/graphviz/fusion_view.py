@@ -64,9 +64,9 @@ class FusionDrawing:
     def _kernel(self, kernel: int) -> None:
         op, members = self.fusion.kernels[kernel], self.fusion.members[kernel]
         box = self.box
-
         if not is_library_call(op):
-            box = self.box.box(label=self._title(kernel), **kernel_style(op))
+            name, size = kernel_title(self.fusion, Values(self.fusion.fused), kernel)
+            box = self.box.box(label=title(f"{kernel + 1}. {name}", size), **kernel_style(op))
         for member in members:
             node_style = theme.UNFUSED if is_library_call(op) else theme.INSIDE
             self.nodes[member, kernel] = self._operator(box, member, kernel, node_style)
@@ -74,25 +74,10 @@ class FusionDrawing:
     def _operator(self, box: Box, member: int, kernel: int, style: Attributes) -> str:
         op = self.fusion.operators[member]
         return box.node(
-            label=operator_label(op, self.values, self._part_text(member, kernel)),
+            label=operator_label(op, self.values, part_text(self.fusion, member, kernel)),
             tooltip=tooltip(op, self.fusion.remarks.get(member, ())),
             **style,
         )
-
-    def _part_text(self, member: int, kernel: int) -> str:
-        """Which part of an operator a kernel computes, where it has several."""
-        op, kernels = self.fusion.kernels[kernel], self.fusion.kernels_of[member]
-        if isinstance(op, PREPARED):
-            return "once per weight"
-        main = [k for k in kernels if not isinstance(self.fusion.kernels[k], PREPARED)]
-        if len(main) == 1:
-            return ""
-        if isinstance(op, FinalizeOp):
-            return "combines the partials of the tiles"
-        combined = [k for k in main if isinstance(self.fusion.kernels[k], FinalizeOp)]
-        if combined:
-            return "partials of each tile" if kernel < combined[0] else "applied to each row"
-        return f"part {main.index(kernel) + 1} of {len(main)}"
 
     def _summary(self) -> Html:
         name = self.fusion.func.sym_name.data
@@ -102,21 +87,6 @@ class FusionDrawing:
             f"{name}: {operators} operators in {kernels} kernels",
             "Bold edges go through memory, thin ones stay on chip, dashed ones are tile partials.",
         )
-
-    def _title(self, kernel: int) -> Html:
-        op = self.fusion.kernels[kernel]
-        match op:
-            case FusedOp():
-                size = Values(self.fusion.fused).gemm_size(op)
-                return title(f"{kernel + 1}. {gemm_kernel_name(op)}", f"GEMM of {size}")
-            case MapOp():
-                return title(f"{kernel + 1}. pointwise kernel")
-            case FinalizeOp():
-                return title(f"{kernel + 1}. finalize", f"per {op.axis.data}")
-            case AttentionSumOp():
-                return title(f"{kernel + 1}. {short_name(op)}", ", ".join(op.SUMS))
-            case _:
-                return title(f"{kernel + 1}. {short_name(op)}")
 
     def _removed(self, index: int) -> None:
         op = self.fusion.operators[index]
@@ -172,6 +142,38 @@ class FusionDrawing:
             return self.box.node(label=operator_label(value.op, self.values), **theme.REMOVED)
         index = self.number[value.op]
         return self.nodes[index, next(reversed(self.fusion.kernels_of[index]), None)]
+
+
+def kernel_title(fusion: Fusion, values: Values, kernel: int) -> tuple[str, str]:
+    """The name of a kernel, and its size in the `values` of the fused function."""
+    op = fusion.kernels[kernel]
+    match op:
+        case FusedOp():
+            return gemm_kernel_name(op), f"GEMM of {values.gemm_size(op)}"
+        case MapOp():
+            return "pointwise kernel", ""
+        case FinalizeOp():
+            return "finalize", f"per {op.axis.data}"
+        case AttentionSumOp():
+            return short_name(op), ", ".join(op.SUMS)
+        case _:
+            return short_name(op), ""
+
+
+def part_text(fusion: Fusion, member: int, kernel: int) -> str:
+    """The part of an operator that a kernel computes, if several kernels compute it."""
+    op, kernels = fusion.kernels[kernel], fusion.kernels_of[member]
+    if isinstance(op, PREPARED):
+        return "once per weight"
+    main = [k for k in kernels if not isinstance(fusion.kernels[k], PREPARED)]
+    if len(main) == 1:
+        return ""
+    if isinstance(op, FinalizeOp):
+        return "combines the partials of the tiles"
+    combined = [k for k in main if isinstance(fusion.kernels[k], FinalizeOp)]
+    if combined:
+        return "partials of each tile" if kernel < combined[0] else "applied to each row"
+    return f"part {main.index(kernel) + 1} of {len(main)}"
 
 
 def is_library_call(op: Operation) -> bool:

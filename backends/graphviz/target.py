@@ -29,11 +29,7 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
     """
     if view not in VIEWS:
         raise CodaError(f"unknown view '{view}'", f"use one of {', '.join(VIEWS)}")
-    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
-    chosen = [func for func in functions if entry in (None, func.sym_name.data)]
-    if entry is not None and not chosen:
-        names = ", ".join(func.sym_name.data for func in functions) or "none"
-        raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+    chosen = chosen_functions(module, entry)
     graph = theme.new_graph(chosen[0].sym_name.data if len(chosen) == 1 else "module")
     for func in chosen:
         box = graph.root
@@ -44,6 +40,16 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
         else:
             draw_function(box, func)
     return str(graph)
+
+
+def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
+    """The functions with a body, or the one of that name. Raises CodaError if there is none."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    chosen = [func for func in functions if entry in (None, func.sym_name.data)]
+    if entry is not None and not chosen:
+        names = ", ".join(func.sym_name.data for func in functions) or "none"
+        raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ from coda_ir.dialects.gemm import (
     CheckedIndexOp,
     ColumnOp,
     Combiner,
+    FloorDivideOp,
     GroupReduceOp,
     NumericsMode,
+    RemainderOp,
     YieldOp,
 )
 
@@ -119,6 +121,8 @@ _FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
     math.CosOp: torch.cos,
     math.PowFOp: torch.pow,
     math.FmaOp: _fused,
+    FloorDivideOp: partial(torch.div, rounding_mode="floor"),
+    RemainderOp: torch.remainder,
 }
 """Operators that are one function of PyTorch."""
 

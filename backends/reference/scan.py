@@ -20,11 +20,19 @@ def scanned(operands: Tensors) -> torch.Tensor:
         decay = torch.exp(dt_t[..., None] * a)
         state = decay * state + (dt_t * u_t)[..., None] * b_t[:, None]
         rows.append((state * c_t[:, None]).sum(-1))
-    return torch.stack(rows, 1) if rows else torch.zeros_like(u)
+    return torch.stack(rows, 1) if rows else u.clone()
 
 
 def selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
     return [scanned(operands)]
+
+
+def selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    d_y, *given = operands
+    with torch.enable_grad():
+        leaves = [operand.detach().requires_grad_() for operand in given]
+        y = scanned(leaves)
+    return torch.autograd.grad(y, leaves, d_y, allow_unused=True, materialize_grads=True)
 
 
 def linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
@@ -36,4 +44,8 @@ def linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
     return [torch.cat(rows)[len(rows) - len(operands[1]) :]]
 
 
-SCAN_HANDLERS: Handlers = {coda.SelectiveScanOp: selective_scan, LinearScanOp: linear_scan}
+SCAN_HANDLERS: Handlers = {
+    coda.SelectiveScanOp: selective_scan,
+    coda.SelectiveScanGradOp: selective_scan_grad,
+    LinearScanOp: linear_scan,
+}

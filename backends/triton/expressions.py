@@ -268,6 +268,18 @@ def _write_checked_index(
     return call("checked_index", operands[0].text, *numbers)
 
 
+def _write_division(name: str) -> Writer:
+    """A helper that compares its operands, which have to be tensors for that."""
+
+    def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+        helpers.add(name)
+        pairs = zip(operands, op.operands, strict=True)
+        values = [x.materialized(value.type) if x.is_literal else x for x, value in pairs]
+        return call(name, *(value.text for value in values))
+
+    return write
+
+
 def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
@@ -302,6 +314,8 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.select": _write_select,
     "arith.bitcast": _write_bitcast,
     "gemm.checked_index": _write_checked_index,
+    "gemm.floor_divide": _write_division("floor_divide"),
+    "gemm.remainder": _write_division("remainder"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
     "math.ceil": _function("tl.ceil"),

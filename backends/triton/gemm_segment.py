@@ -27,7 +27,12 @@ from coda_ir.backends.triton.ports import (
     table_index,
     transposed_place,
 )
-from coda_ir.backends.triton.result_places import Groups, is_in_range, owner_of_column
+from coda_ir.backends.triton.result_places import (
+    Groups,
+    is_in_range,
+    owner_of_column,
+    place_of_column,
+)
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -41,6 +46,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     is_wide_partial,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
@@ -359,10 +365,10 @@ class SegmentEmitter:
         match port.kind.data:
             case ResultKind.TILE | ResultKind.TILE_T | ResultKind.ACCUMULATE:
                 for columns, value in zip(self.accumulator_columns, values, strict=True):
-                    place = self._place(columns, transposed=self.segment.is_stored_transposed(port))
+                    place = self._place(columns, port)
                     self._store_tile(pointer, place, columns, value, output)
             case ResultKind.HALF:
-                place = self._place(self.lane_columns)
+                place = self._place(self.lane_columns, port)
                 self._store_tile(pointer, place, self.lane_columns, values[0], output)
             case ResultKind.PARTIAL_ROW:
                 self._store_partial_row(index, pointer, values[0])
@@ -388,12 +394,15 @@ class SegmentEmitter:
             return
         self.lines += ["tl.store(", f"    {address},", f"    {value},", f"    mask={mask},", ")"]
 
-    @staticmethod
-    def _place(columns: ColumnIndex, *, transposed: bool = False) -> str:
+    def _place(self, columns: ColumnIndex, port: ResultPortAttr) -> str:
         """Where the elements of a tile are in their tensor."""
-        if transposed:
+        if self.segment.is_stored_transposed(port):
             return transposed_place(columns)
-        return f"row[:, None] * {columns.extent} + {columns.of_stores}[None, :]"
+        pitch, column = columns.extent, columns.of_stores
+        if isinstance(port.place, PlaceAttr):
+            pitch = port.place.pitch(columns.extent)
+            column = self._let("place", place_of_column(port.place, column))
+        return f"row[:, None] * {pitch} + {column}[None, :]"
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

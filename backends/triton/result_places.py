@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from coda_ir.backends.triton.ports import ROWS
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 
@@ -37,6 +38,13 @@ class Groups(NamedTuple):
         if columns.extent % (columns.per_tile * columns.parts) == 0:
             return rows
         return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
+
+
+def place_of_column(place: PlaceAttr, column: str) -> str:
+    """The column of a concatenation that `column` of one of its parts is."""
+    offset, width, period = place.numbers
+    within = f"{column} % {width} + {offset}" if offset else f"{column} % {width}"
+    return f"{column} // {width} * {period} + {within}"
 
 
 def is_in_range(columns: ColumnRange, wanted: str) -> str:

@@ -228,16 +228,7 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
     text.lines += [
         f"dloss = {load(f'dloss_ptr + {place}', element_type_of(op.dloss), 'row < M', '0.0')}",
     ]
-    if not op.row_lse:
-        text.reduce("largest", "max", [x], "logits")
-        text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
-        softmax = "tl.exp(logits - largest) / total"
-    else:
-        parts = ("lse", "rest")[: len(op.row_lse)]
-        for index, part in enumerate(parts, 3):
-            text.operand(part, f32, index)
-            text.lines.append(f"{part} = {load(f'{part}_ptr + row', f32, 'row < M', '0.0')}")
-        softmax = f"tl.exp({' - '.join(('logits', *parts))})"
+    softmax = _softmax_of(text, x, len(op.row_lse))
     text.result("out", element_type_of(op.result))
     gradient = [
         f"share = {softmax} - tl.where({column} == target, 1.0, 0.0)",
@@ -251,6 +242,19 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
         text.reduce("moment", "sum", [x], "tl.where(inside, logits * y, 0.0)", gradient)
         text.store_column("moment", "moment", f32)
     return text.finish("gradient of the cross-entropy of each row")
+
+
+def _softmax_of(text: RowKernelText, x: Load, lse_parts: int) -> str:
+    """The softmax of the logits `x`, from their logsumexp where it is given in parts."""
+    if not lse_parts:
+        text.reduce("largest", "max", [x], "logits")
+        text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
+        return "tl.exp(logits - largest) / total"
+    parts = ("lse", "rest")[:lse_parts]
+    for index, part in enumerate(parts, 3):
+        text.operand(part, f32, index)
+        text.lines.append(f"{part} = {load(f'{part}_ptr + row', f32, 'row < M', '0.0')}")
+    return f"tl.exp({' - '.join(('logits', *parts))})"
 
 
 def _load_target(ignored: int, place: str = "row") -> str:

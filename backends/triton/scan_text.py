@@ -45,8 +45,6 @@ class ScanText:
     op: ScanLike
     pitches: Mapping[SSAValue, int]
     """The elements between the starts of the rows of operands that are ranges of columns."""
-    steps: int = STEPS
-    """Rows that a program loads at a time."""
     channels: int = CHANNELS
 
     @property
@@ -66,7 +64,7 @@ class ScanText:
         """The programs: one for each block of channels of each row of the launch."""
         channels = shape_of(self.op.a)[0]
         if channels == DYNAMIC_INDEX:
-            return nth_operand(OPERANDS.index("a")).shape(0).ceiling(self.channels) * ROW_COUNT
+            return self.operand("a").value.shape(0).ceiling(self.channels) * ROW_COUNT
         return ROW_COUNT * -(-channels // self.channels)
 
     def operand(self, name: str) -> KernelArgument:
@@ -104,16 +102,16 @@ class ScanText:
         ]
 
     def a(self) -> str:
-        """The statement that loads a, for exponentials to the base 2."""
+        """The statement that loads a."""
         pointer = f"a_ptr + channel * {self.op.states} + state"
-        loaded = load(pointer, element_type_of(self.op.a), "inside & holds")
-        return f"a = {loaded} * {log2(e)!r}"
+        return f"a = {load(pointer, element_type_of(self.op.a), 'inside & holds')}"
 
     def load_rows(self, names: Sequence[str]) -> list[str]:
         """The statements that load rows of some operands: zeros past the end."""
-        return [self._load_row(name, number) for number in range(self.steps) for name in names]
+        return [self.load_row(name, number) for number in range(STEPS) for name in names]
 
-    def _load_row(self, name: str, number: int) -> str:
+    def load_row(self, name: str, number: int) -> str:
+        """The statement that loads a row of an operand."""
         value: SSAValue = getattr(self.op, name)
         is_of_states = name in ("b", "c")
         column, mask = ("state", "holds") if is_of_states else ("channel", "inside")
@@ -155,7 +153,7 @@ class ScanText:
 
     def time(self) -> str:
         """The statement that adds the rows to the sum of dt."""
-        return f"time += {' + '.join(f'dt_{number}' for number in range(self.steps))}"
+        return f"time += {' + '.join(f'dt_{number}' for number in range(STEPS))}"
 
     def emitted(
         self, name: str, arguments: Sequence[KernelArgument], lines: Sequence[str], summary: str
@@ -175,14 +173,17 @@ def row(number: int) -> str:
     return f"(row + {number})" if number else "row"
 
 
-def decay(number: int) -> str:
-    """The factor of the states from a row to the next one."""
-    return f"tl.exp2(dt_{number} * a)"
+def decay(time: str) -> str:
+    """The factor of the states after `time`, which a column has: exp(time · a).
+
+    Not a is scaled for the base 2, whose rounding would be the same in all rows.
+    """
+    return f"tl.exp2({time} * {log2(e)!r} * a)"
 
 
 def step(number: int, after: str = "h", before: str = "h") -> str:
     """The statement that moves the states to the next row."""
-    return f"{after} = {decay(number)} * {before} + dt_{number} * u_{number} * b_{number}"
+    return f"{after} = {decay(f'dt_{number}')} * {before} + dt_{number} * u_{number} * b_{number}"
 
 
 def output(name: str, index: int) -> KernelArgument:

@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.host_values import nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.kernel_text import pointer_argument
-from coda_ir.backends.triton.scan_text import CHUNK, OPERANDS, STEPS, ScanText, output, step
+from coda_ir.backends.triton.scan_text import CHUNK, OPERANDS, STEPS, ScanText, decay, output, step
 from coda_ir.dialects.coda.scan import ScanLike
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -28,7 +28,7 @@ CHUNKS = f"tl.cdiv(T, {CHUNK})"
 
 
 def chunk_states_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
-    """Return what each chunk but the last adds to the states, and how long it takes: its sum of dt.
+    """Emit the kernel of what each chunk but the last adds to the states, and of its sum of dt.
 
     The rows of the launch are these chunks of all samples.
     """
@@ -65,7 +65,7 @@ def carry_kernel(op: ScanLike, name: str, *, is_reversed: bool = False) -> Emitt
     body = [
         f"time = tl.load({text.at_time()}, mask=inside, other=0.0)",
         text.load_states("added", "states_ptr", "place"),
-        "h = tl.exp2(time * a) * h + added",
+        f"h = {decay('time')} * h + added",
         text.store_states("h", "states_ptr", "place"),
         move,
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, counted
 from coda_ir.symbolic_size import SymbolicSize
 
 
@@ -107,7 +107,7 @@ class Signature:
         missing = [spec for spec in self.arguments if spec.name not in values]
         if missing:
             raise MissingArgumentError(
-                f"{self.name} lacks {_count(len(missing), 'argument')}: "
+                f"{self.name} lacks {counted(len(missing), 'argument')}: "
                 + ", ".join(spec.name for spec in missing),
                 "pass " + "; ".join(map(str, missing)),
             )
@@ -161,10 +161,6 @@ class Signature:
             extents = [extent for extent in shape if extent is not None]
             results.append(torch.empty(extents, dtype=spec.dtype, device=device))
         return results
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:

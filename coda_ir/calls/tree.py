@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import torch
 
 from coda_ir.calls.differences import first_difference, name_of_leaf
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, counted
 from coda_ir.pytree import pytree
 
 Constant: TypeAlias = bool | int | float | str | None
@@ -109,7 +109,7 @@ class CallTree:
         positional, named = list(args), dict(kwargs)
         for index in range(count, len(positional)):
             if index >= len(self.parameters):
-                most = f"{index} argument{'' if index == 1 else 's'} by position"
+                most = f"{counted(index, 'argument')} by position"
                 raise CallError(
                     f"the model takes {most}, {len(positional)} are given", self._usage()
                 )

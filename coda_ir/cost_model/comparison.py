@@ -19,7 +19,9 @@ from coda_ir.cost_model.library import LibraryGemm
 from coda_ir.cost_model.ranking import described
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
+from coda_ir.dialects.coda.scan import ScanLike
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 EXTENT = 2048
@@ -45,8 +47,12 @@ GRADIENT_PRODUCTS = 2.5
 SCORE_BYTES = 4 * 3
 """Bytes that are moved for each score: in float32, stored once and loaded twice."""
 
+STATE_BYTES = 4 * 2
+"""Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
+
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
+SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
     gemm.LibraryOp,
@@ -82,6 +88,8 @@ class HostCosts:
     """The memory of a tensor that a program returns, such as a gradient or what is saved for it."""
     embedding_gradient: float = 150.0
     """The gradient of an embedding, for which indices are sorted."""
+    scan_gradient: float = 6 * kernel + 3 * sum
+    """The gradients of a selective scan: kernels, and sums of their parts."""
 
 
 HOST = HostCosts()
@@ -133,6 +141,8 @@ class _Cost:
             elif _is_attention(op):
                 self.host += HOST.attention
                 self.gpu += self._attention(op) + self._moving(_stored_scores(op))
+            elif isinstance(op, SCANS):
+                self.gpu += self._moving(_states(op, shapes) * STATE_BYTES)
         left = [op for op in func.body.block.ops if _is_left(op)]
         for group in connected(left, lambda a, b: levels[a] == levels[b]):
             self.gpu += KERNEL_US + self._moving(traffic(group, shapes))
@@ -192,6 +202,8 @@ def _launching(op: Operation) -> float:
         return HOST.sum
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
+    if isinstance(op, SCANS):
+        return 3 * HOST.kernel if isinstance(op, coda.SelectiveScanOp) else HOST.scan_gradient
     if not _is_attention(op):
         return HOST.call if _is_left(op) else 0.0
     is_gradient = isinstance(op, coda.AttentionGradOp) or (
@@ -241,6 +253,11 @@ def _stored_scores(op: Operation) -> int:
     return SCORE_BYTES * _scores(op)
 
 
+def _states(op: ScanLike, shapes: SymbolicShapes) -> int:
+    """The number of states of all channels at all positions."""
+    return op.states * SymbolicSize.product(shapes.dims(op.u)).evaluate(_Sizes())
+
+
 def _scores(op: AttentionLike) -> int:
     """The number of scores."""
     return prod(EXTENT if extent == DYNAMIC_INDEX else extent for extent in op.scores_shape)
@@ -255,7 +272,8 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
 
 def _is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
-    return not (isinstance(op, VIEWS) or _is_waited_for(op))
+    is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
+    return not (isinstance(op, VIEWS) or _is_waited_for(op) or is_stored)
 
 
 def _levels(block: Block) -> dict[Operation, int]:

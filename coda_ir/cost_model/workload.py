@@ -42,7 +42,6 @@ class Workload:
     """K of each term."""
     element_bytes: int
     """Of an element of the operands."""
-    has_known_depth: bool
     epilogue_bytes: float
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float
@@ -68,13 +67,11 @@ class Workload:
         nominal = NOMINAL_ROWS if rows is None else rows
         m = op.row_shape[0] if op.is_transposed else _known(op.row_shape, nominal)
         depths = tuple(_known((op.depth(i),), nominal) for i in range(len(op.inputs)))
-        is_known = rows is not None
         return Workload(
             rows=m,
-            has_known_rows=is_known or DYNAMIC_INDEX not in op.row_shape,
+            has_known_rows=rows is not None or DYNAMIC_INDEX not in op.row_shape,
             columns=columns,
             depths=depths,
-            has_known_depth=is_known or not op.is_transposed,
             element_bytes=element_bytes(op.x.type),
             epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
             operations=sum(_operations(s) * s.columns for s in segments) / columns,

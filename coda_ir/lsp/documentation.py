@@ -74,7 +74,7 @@ _CLASSES: dict[str, type] = {
 _TEXTS = {
     "clamp": "x, but at least `min` and at most `max`; NaN propagates.",
     "pow": "x to a power that is a multiple of 1/2, as products, a root and a reciprocal.",
-    "//": "Quotient of integers, rounded down; of sizes with symbols, exact.",
+    "//": "Quotient, rounded down; of sizes with symbols, exact.",
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
     '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first '

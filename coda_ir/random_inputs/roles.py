@@ -108,6 +108,7 @@ def _final_uses(value: SSAValue) -> Iterator[Use]:
 
 def _role_in(use: Use) -> Role | None:
     op, index = use.operation, use.index
+    value = op.operands[index]
     match op:
         case coda.LinearOp() if index == 1:
             return _weight(op.weight, 1)
@@ -125,8 +126,8 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
-        case coda.SelectiveScanOp() if index in (1, 2):
-            return Decay(1 if index == 1 else -1)
+        case coda.SelectiveScanOp() | coda.SelectiveScanGradOp() if value in (op.dt, op.a):
+            return Decay(1 if value is op.dt else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
         case coda.EmbeddingOp() if index == 0:

@@ -26,7 +26,7 @@ from coda_ir.cache.programs import Header, read_header
 from coda_ir.cache.sealed import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.tuned import TunedEntry, read
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, counted
 from coda_ir.tools.completion import add_print_completion
 
 SUCCESS, FAILURE, USAGE, DEFECT = 0, 1, 2, 3
@@ -247,13 +247,9 @@ def _prune(options: argparse.Namespace) -> None:
     done = prune(max_bytes=largest, max_age=options.max_age, everything=options.all)
     removed, removed_bytes = removed + done.removed, removed_bytes + done.removed_bytes
     print(
-        f"removed {_count(removed, 'file')} ({format_size(removed_bytes)}), "
+        f"removed {counted(removed, 'file')} ({format_size(removed_bytes)}), "
         f"{done.left} are left ({format_size(done.left_bytes)})"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 if __name__ == "__main__":

@@ -17,16 +17,19 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.backends.triton import EmittedProgram, emit_program
 from coda_ir.cache.decision import Form
 from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
+from coda_ir.dialects.coda import ConcatOp, ReshapeOp
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.unfusing import BY, unfuse, why_not_unfused
+from coda_ir.passes.support.fillers import filler
+from coda_ir.storage import place_of
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes, SymbolicSize, dims_attribute
 from coda_ir.tuning.buckets import bucket
 
@@ -56,7 +59,7 @@ class Problem:
             dims = [symbols.renamed(value) for value in operands]
         except KeyError:
             return None
-        return Problem(_isolated(op, operands, dims), symbols.sizes, rows)
+        return Problem(_isolated(op, operands, dims, symbols), symbols.sizes, rows)
 
     @cached_property
     def op(self) -> FusedOp:
@@ -125,7 +128,9 @@ class _Symbols:
         return self._names[dim]
 
 
-def _isolated(op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]]) -> ModuleOp:
+def _isolated(
+    op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]], symbols: _Symbols
+) -> ModuleOp:
     argument_types = [_sized(value, each) for value, each in zip(operands, dims, strict=True)]
     block = Block(arg_types=argument_types)
     copy = op.clone(dict(zip(operands, block.args, strict=True)))
@@ -138,13 +143,43 @@ def _isolated(op: FusedOp, operands: list[SSAValue], dims: list[tuple[Dim, ...]]
     for body in copy.bodies:
         for argument in body.block.args:
             argument.name_hint = None
-    block.add_ops([copy, ReturnOp(*copy.results)])
+    block.add_op(copy)
+    results = [
+        _in_place(old, new, symbols, block)
+        for old, new in zip(op.results, copy.results, strict=True)
+    ]
+    block.add_op(ReturnOp(*results))
     attributes = [
         DictionaryAttr({"coda.name": StringAttr(f"x{index}"), "coda.dims": dims_attribute(each)})
         for index, each in enumerate(dims)
     ]
-    types = FunctionType.from_lists(argument_types, [v.type for v in op.results])
+    types = FunctionType.from_lists(argument_types, [v.type for v in results])
     return ModuleOp([FuncOp(ENTRY, types, Region(block), arg_attrs=ArrayAttr(attributes))])
+
+
+def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> SSAValue:
+    """A result, or the tensor that it is stored as a part of, beside zeros."""
+    place = place_of(old)
+    if place is None:
+        return new
+    offset, width, period = place.numbers
+    *rows, columns = symbols.renamed(old)
+    assert isinstance(columns, int), "only known numbers of columns have a place"
+    if columns != width:
+        rows.append(columns // width)
+        new = _added(ReshapeOp(new, (*shape_of(new)[:-1], columns // width, width)), block)
+    parts = [new]
+    for index, count in enumerate((offset, period - offset - width)):
+        if count:
+            constant, zeros = filler(0.0, element_type_of(new), (*rows, count))
+            _added(constant, block)
+            parts.insert(index * len(parts), _added(zeros, block))
+    return _added(ConcatOp(parts, len(rows)), block)
+
+
+def _added(op: Operation, block: Block) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
 
 
 def _sized(value: SSAValue, dims: Sequence[Dim]) -> AnyTensor:

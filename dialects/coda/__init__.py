@@ -101,7 +101,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanOp
+from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanGradOp, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 
 Coda = Dialect(
@@ -125,6 +125,7 @@ Coda = Dialect(
         AttentionOp,
         AttentionGradOp,
         SelectiveScanOp,
+        SelectiveScanGradOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -214,6 +215,7 @@ __all__ = [
     "RopeOp",
     "RsqrtOp",
     "ScatterOp",
+    "SelectiveScanGradOp",
     "SelectiveScanOp",
     "ShiftOp",
     "SigmoidOp",

@@ -1,5 +1,7 @@
 """The selective scan of state space models."""
 
+from abc import ABC
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
@@ -21,7 +23,7 @@ MAX_STATES = 256
 """The states of a channel, at most, that a program of a kernel holds."""
 
 
-class ScanLike(CodaOp):
+class ScanLike(CodaOp, ABC):
     """What a selective scan and its gradients share: their operands, and the rules for these."""
 
     u = operand_def(TensorType)
@@ -89,3 +91,35 @@ class SelectiveScanOp(ScanLike):
         self.verify_scan()
         expect_shape("result", self.result, shape_of(self.u))
         expect_element_type("result", self.result, element_type_of(self.u))
+
+
+@irdl_op_definition
+class SelectiveScanGradOp(ScanLike):
+    """The gradients of `coda.selective_scan` for u, dt, a, b and c, from that of its result.
+
+    The states are computed again. Sums over samples, positions and channels have a fixed order.
+
+    `%du, %ddt, %da, %db, %dc = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %c : (...) -> (...)`
+    """
+
+    name = "coda.selective_scan_grad"
+    d_y = operand_def(TensorType)
+    d_u = result_def(TensorType)
+    d_dt = result_def(TensorType)
+    d_a = result_def(TensorType)
+    d_b = result_def(TensorType)
+    d_c = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, scan: SelectiveScanOp, d_y: SSAValue | Operation):
+        given = list(scan.operands)
+        super().__init__(operands=[d_y, *given], result_types=[value.type for value in given])
+
+    def verify_(self) -> None:
+        self.verify_scan()
+        expect_shape("operand d_y", self.d_y, shape_of(self.u))
+        expect_element_type("operand d_y", self.d_y, element_type_of(self.u))
+        for operand, result in zip(self.operands[1:], self.results, strict=True):
+            name = f"result {result.index}"
+            expect_shape(name, result, shape_of(operand))
+            expect_element_type(name, result, element_type_of(operand))

@@ -30,7 +30,15 @@ from coda_ir.dialects.gemm.numerics import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
-from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.places import PlaceAttr
+from coda_ir.dialects.gemm.region_ops import (
+    CheckedIndexOp,
+    ColumnOp,
+    FloorDivideOp,
+    GroupReduceOp,
+    RemainderOp,
+    YieldOp,
+)
 from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
 from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
 from coda_ir.dialects.gemm.segment import (
@@ -61,6 +69,8 @@ Gemm = Dialect(
         GroupReduceOp,
         CheckedIndexOp,
         ColumnOp,
+        FloorDivideOp,
+        RemainderOp,
         YieldOp,
     ],
     [
@@ -70,6 +80,7 @@ Gemm = Dialect(
         ResultKindAttr,
         ResultPortAttr,
         PairingAttr,
+        PlaceAttr,
         SegmentAttr,
         ScheduleAttr,
         NumericsAttr,
@@ -91,6 +102,7 @@ __all__ = [
     "CombinerAttr",
     "DomainSegment",
     "FinalizeOp",
+    "FloorDivideOp",
     "FusedOp",
     "Gemm",
     "GroupReduceOp",
@@ -103,9 +115,11 @@ __all__ = [
     "OrderAttr",
     "PackWeightOp",
     "PairingAttr",
+    "PlaceAttr",
     "Port",
     "PortKind",
     "PortKindAttr",
+    "RemainderOp",
     "Result",
     "ResultKind",
     "ResultKindAttr",

@@ -11,6 +11,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from coda_ir.dialects.gemm.places import PlaceAttr
+
 
 class PortKind(StrEnum):
     """How an operand of shape (...) is indexed by the element (m, n) of an M x N accumulator."""
@@ -134,10 +136,10 @@ class ResultKindAttr(EnumAttribute[ResultKind], SpacedOpaqueSyntaxAttribute):
 @irdl_attr_definition
 class ResultPortAttr(ParametrizedAttribute):
     """A result port: its kind, the combiner of a partial, the port of a select or an accumulate,
-    the columns of a group.
+    the columns of a group, and the place of a tile that is stored as a part of another tensor.
 
     Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>`,
-    `accumulate<0>` or `group<128>`.
+    `accumulate<0>` or `group<128>`, and `tile at<128, 64, 192>`.
     """
 
     name = "gemm.result"
@@ -145,6 +147,7 @@ class ResultPortAttr(ParametrizedAttribute):
     combiner: CombinerAttr | NoneAttr
     index: IntAttr | NoneAttr
     group: IntAttr | NoneAttr
+    place: PlaceAttr | NoneAttr
 
     @staticmethod
     def of(
@@ -159,6 +162,7 @@ class ResultPortAttr(ParametrizedAttribute):
             NoneAttr() if combiner is None else CombinerAttr(combiner),
             NoneAttr() if index is None else IntAttr(index),
             NoneAttr() if group is None else IntAttr(group),
+            NoneAttr(),
         )
 
     @staticmethod
@@ -195,13 +199,22 @@ class ResultPortAttr(ParametrizedAttribute):
 
     def renumbered(self, port: int) -> "ResultPortAttr":
         """The same result of another number of its port."""
-        return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group)
+        return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group, self.place)
+
+    def at(self, place: PlaceAttr | NoneAttr) -> "ResultPortAttr":
+        """The same result, stored at a place of a larger tensor."""
+        return ResultPortAttr(self.kind, self.combiner, self.index, self.group, place)
 
     @property
     def group_columns(self) -> int:
         """The columns that one element of a group result is stored for."""
         assert isinstance(self.group, IntAttr), "expected a group result"
         return self.group.data
+
+    @property
+    def is_placed(self) -> bool:
+        """Return whether the result is stored as a part of another tensor."""
+        return isinstance(self.place, PlaceAttr)
 
     @property
     def is_partial(self) -> bool:
@@ -226,6 +239,10 @@ class ResultPortAttr(ParametrizedAttribute):
             )
         if isinstance(self.group, IntAttr) and self.group.data < 1:
             raise VerifyException(f"group<{self.group.data}>: expected at least 1 column")
+        if isinstance(self.place, PlaceAttr) and kind not in (ResultKind.TILE, ResultKind.HALF):
+            raise VerifyException(
+                f"result port {kind.value}: a place is expected for tile and half only"
+            )
 
     def print_port(self, printer: Printer) -> None:
         printer.print_string(self.kind.data.value)
@@ -235,6 +252,9 @@ class ResultPortAttr(ParametrizedAttribute):
             printer.print_string(f"<{self.index.data}>")
         elif isinstance(self.group, IntAttr):
             printer.print_string(f"<{self.group.data}>")
+        if isinstance(self.place, PlaceAttr):
+            printer.print_string(" at")
+            self.place.print_parameters(printer)
 
     @classmethod
     def parse_port(cls, parser: AttrParser) -> "ResultPortAttr":
@@ -246,6 +266,8 @@ class ResultPortAttr(ParametrizedAttribute):
             with parser.in_angle_brackets():
                 number = parser.parse_integer(allow_boolean=False, allow_negative=False)
             return cls.of(kind, index=number) if kind.has_index else cls.of_group(number)
+        if parser.parse_optional_keyword("at"):
+            return cls.of(kind).at(PlaceAttr.new(PlaceAttr.parse_parameters(parser)))
         return cls.of(kind)
 
     def print_parameters(self, printer: Printer) -> None:

@@ -1,8 +1,9 @@
 """Operators of epilogue regions that `arith` and `math` do not have."""
 
+from abc import ABC
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import Float32Type, IntAttr, IntegerAttr, IntegerType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -136,3 +137,30 @@ class CheckedIndexOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_checked_index(self)
+
+
+class _FloorDivision(IRDLOperation, ABC):
+    """An operator on two floats that is exact where their quotient is below 2^20."""
+
+    lhs = operand_def(Float32Type)
+    rhs = operand_def(Float32Type)
+    result = result_def(Float32Type)
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict"
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation):
+        super().__init__(operands=[lhs, rhs], result_types=[f32])
+
+
+@irdl_op_definition
+class FloorDivideOp(_FloorDivision):
+    """floor(a / b), as `torch.floor_divide`: `%q = gemm.floor_divide %a, %b`."""
+
+    name = "gemm.floor_divide"
+
+
+@irdl_op_definition
+class RemainderOp(_FloorDivision):
+    """a − floor(a / b) · b, as `torch.remainder`: `%r = gemm.remainder %a, %b`."""
+
+    name = "gemm.remainder"

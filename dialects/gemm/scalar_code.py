@@ -6,7 +6,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
@@ -117,49 +117,6 @@ def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) ->
     return builder.insert(arith.XOrIOp(args[0], builder.integer(1, i1)))
 
 
-def _floor_division(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """q = floor(a / b) and a − q·b. The rounded quotient may be off by one to either side."""
-
-    def rest(quotient: SSAValue) -> SSAValue:
-        return builder.insert(math.FmaOp(builder.neg(quotient), b, a))
-
-    def chosen(condition: SSAValue, *pairs: Sequence[SSAValue]) -> list[SSAValue]:
-        return [builder.select(condition, x, y) for x, y in zip(*pairs, strict=True)]
-
-    quotient, one = builder.insert(math.FloorOp(builder.div(a, b))), builder.constant(1.0)
-    quotients = (builder.sub(quotient, one), quotient, builder.add(quotient, one))
-    below, middle, above = [(each, rest(each)) for each in quotients]
-    higher = chosen(_are_opposite(builder, above[1], b), middle, above)
-    found = chosen(_are_opposite(builder, middle[1], b), below, higher)
-    of_infinity = chosen(
-        _are_opposite(builder, a, b), (builder.constant(-1.0), b), (builder.constant(0.0), a)
-    )
-    infinite = builder.compare("oeq", builder.abs(b), builder.constant(float("inf")))
-    quotient, rest_of_a = chosen(infinite, of_infinity, found)
-    # NaN where a is infinite.
-    undefined = builder.sub(a, a)
-    return builder.add(quotient, undefined), builder.add(rest_of_a, undefined)
-
-
-def _floor_divide(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    is_zero = builder.compare("oeq", b, builder.constant(0.0))
-    return builder.select(is_zero, builder.div(a, b), _floor_division(builder, a, b)[0])
-
-
-def _remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    return _floor_division(builder, a, b)[1]
-
-
-def _are_opposite(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Return whether one of two floats is above 0 and the other one below."""
-    zero = builder.constant(0.0)
-    signs = [
-        builder.insert(arith.AndIOp(builder.compare(x, a, zero), builder.compare(y, b, zero)))
-        for x, y in (("ogt", "olt"), ("olt", "ogt"))
-    ]
-    return builder.insert(arith.OrIOp(*signs))
-
-
 def _integer_remainder(builder: ScalarBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
     quotient = builder.insert(arith.FloorDivSIOp(a, b))
     return builder.insert(arith.SubiOp(a, builder.insert(arith.MuliOp(quotient, b))))
@@ -202,8 +159,8 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.DivOp: _emit_div,
     coda.MaximumOp: _binary(ScalarBuilder.maximum),
     coda.MinimumOp: _binary(ScalarBuilder.minimum),
-    elementwise.RemainderOp: _binary(_remainder),
-    elementwise.FloorDivideOp: _binary(_floor_divide),
+    elementwise.RemainderOp: _of_two(gemm.RemainderOp),
+    elementwise.FloorDivideOp: _of_two(gemm.FloorDivideOp),
     coda.NegOp: _unary(ScalarBuilder.neg),
     coda.AbsOp: _unary(ScalarBuilder.abs),
     coda.ExpOp: _unary(ScalarBuilder.exp),

@@ -20,6 +20,7 @@ from coda_ir.dialects.gemm.attrs import (
     ResultKind,
     ResultPortAttr,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 
@@ -162,14 +163,16 @@ BOX_BYTES = 128
 
 
 def joined_parts(
-    segment: Segment, columns: ColumnRange, element: Attribute, *, transposed: bool
+    segment: Segment, columns: ColumnRange, element: Attribute, port: ResultPortAttr
 ) -> int:
     """Return how many neighbouring parts of a result are stored as one box: as many as fill
     lines.
     """
     group, joined = segment.group_size, 1
     span = columns.extent if group in (None, segment.columns) else group // 2
-    if transposed or columns.extent % (columns.lanes * columns.parts):
+    if isinstance(port.place, PlaceAttr):
+        span = gcd(span, port.place.width.data)
+    if segment.is_stored_transposed(port) or columns.extent % (columns.lanes * columns.parts):
         return 1
     while (
         columns.lanes * joined * element_bytes(element) < BOX_BYTES
@@ -185,7 +188,7 @@ def stored_slot(
 ) -> tuple[SlotShape, int]:
     """The slot that parts of a result go through, and how many of them together."""
     element, transposed = element_type_of(output), segment.is_stored_transposed(port)
-    joined = joined_parts(segment, columns, element, transposed=transposed)
+    joined = joined_parts(segment, columns, element, port)
     wide = replace(columns, lanes=columns.lanes * joined)
     return slot_of(wide, rows, element, transposed=transposed), joined
 
@@ -197,7 +200,10 @@ def aligned_bytes(element: Attribute, columns: int) -> int:
 
 def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
     """Return whether the rows of a result are not aligned."""
-    aligned = aligned_bytes(element_type_of(output), shape_of(output)[-1])
+    columns = shape_of(output)[-1]
+    if isinstance(port.place, PlaceAttr):
+        columns = port.place.pitch(columns)
+    aligned = aligned_bytes(element_type_of(output), columns)
     return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)
 
 

@@ -17,6 +17,7 @@ from coda_ir.dialects.gemm.attrs import (
 )
 from coda_ir.dialects.gemm.numerics import OrderAttr
 from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
@@ -119,6 +120,8 @@ def column_ranges(
             weights, offset, extent, lanes // parts, group, parts, keeps_parts=keeps_parts
         )
         _check_groups(columns, segment, sizes)
+        if schedule.is_warp_specialized:
+            _check_boxes(columns, segment)
         ranges.append(columns)
         offset += extent
     is_free = schedule.is_warp_specialized and order is None
@@ -167,7 +170,24 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
         # A part is stored as one box: it does not cross from one group's half to the next.
         while lanes > parts * FEWEST_LANES and size // 2 % (lanes // parts):
             parts *= 2
+    if schedule.is_warp_specialized:
+        for width in _placed_widths(segment):
+            while lanes > parts * FEWEST_LANES and width % (lanes // parts):
+                parts *= 2
     return parts
+
+
+def _placed_widths(segment: Segment) -> list[int]:
+    """The columns that lie next to each other in the places of results."""
+    places = [result.port.place for result in segment.results]
+    return [place.width.data for place in places if isinstance(place, PlaceAttr)]
+
+
+def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
+    """Raises ValueError where a part, which is stored as one box, has two places."""
+    for width in _placed_widths(segment):
+        if width % columns.lanes or columns.offset % columns.lanes:
+            raise ValueError(f"a box has {columns.lanes} columns, expected a divisor of {width}")
 
 
 def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:

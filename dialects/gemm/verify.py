@@ -33,6 +33,7 @@ from coda_ir.dialects.gemm.attrs import (
     ResultPortAttr,
     SegmentAttr,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr, verify_place
 from coda_ir.dialects.gemm.segment import (
     Segment,
     is_wide_partial,
@@ -370,6 +371,8 @@ def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
             )
         if is_col and len(shape) > 2:
             _verify_sum(what, port.combiner)
+        if isinstance(port.place, PlaceAttr):
+            verify_place(what, port.place, segment.outputs[index])
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             _verify_wide(what, port.combiner)
         elif kind not in _STORED and type.element_type != f32:

@@ -122,10 +122,9 @@ _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
     **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
     **{
-        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y")
-        for name in ("atan2", "logaddexp", "floor_divide")
+        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y") for name in ("atan2", "logaddexp")
     },
-    **{name: _pytorch(f"{name}.Tensor({{0}}, {{1}})", "$X, $Y") for name in ("fmod", "remainder")},
+    "fmod": _pytorch("fmod.Tensor({0}, {1})", "$X, $Y"),
     **{name: _pytorch(f"{name}.default({{0}})", dtype="bool") for name in ("isinf", "isfinite")},
     **{
         name: _pytorch(f"{name}.default({{0}}, -1)", dtype="i64", shape="$rows")
@@ -195,7 +194,7 @@ OTHERS = frozenset(
         *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
         *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
-        *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution"),
+        *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "randperm"),
     )
 )
 """Names with another meaning than the operators of .coda that are spelled like them."""
@@ -211,7 +210,7 @@ CALLS: dict[str, str] = {
 
 INFIX: dict[str, str] = {
     "**": "pow($x, $y)",
-    "%": FUNCTIONS["remainder"],
+    "%": "remainder($x, $y)",
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",
     "and": "logical_and($x, $y)",

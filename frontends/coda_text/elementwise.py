@@ -35,6 +35,7 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "-": coda.SubOp,
     "*": coda.MulOp,
     "/": coda.DivOp,
+    "//": coda.elementwise.FloorDivideOp,
     **coda.FUNCTIONS_OF_TWO,
 }
 UNARY = coda.REAL_FUNCTIONS

@@ -13,8 +13,7 @@ from coda_ir.frontends.coda_text.arguments import (
     Signature,
     bind,
 )
-from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
-from coda_ir.frontends.coda_text.counterparts import FUNCTIONS
+from coda_ir.frontends.coda_text.counterpart_fields import Given
 from coda_ir.frontends.coda_text.elementwise import SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -173,7 +172,10 @@ class Evaluator(ABC):
                 remedy = "reshape(x, [B, 1, T]) adds dimensions"
                 self.error(item.span, "a subscript adds no dimensions", remedy)
                 return None
-            at = self.size(item.value, "embedding(ids, x) takes the rows that a tensor numbers")
+            value = self.evaluate(item.value)
+            if isinstance(value, TensorValue):
+                return Selection("tensor", item.span, ids=value)
+            at = self._as_size(item.value, value, "an index is a size, or a tensor of integers")
             return None if at is None else Selection("index", item.span, at)
         parts = [
             None if part is None else self.size(part) for part in (item.start, item.stop, item.step)
@@ -188,7 +190,9 @@ class Evaluator(ABC):
         remedy: str = "sizes are integers, consts and symbols; // divides integers",
     ) -> Dim | None:
         """The size that an expression gives; None after an error."""
-        value = self.evaluate(node)
+        return self._as_size(node, self.evaluate(node), remedy)
+
+    def _as_size(self, node: Expression, value: Value, remedy: str) -> Dim | None:
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
@@ -233,10 +237,8 @@ class Evaluator(ABC):
         if is_poisoned(left) or is_poisoned(right):
             return POISON
         try:
-            if node.operator == "//" and (is_tensor(left) or is_tensor(right)):
-                return self._floor_division(node, left, right)
-            if node.operator == "//" or is_size_arithmetic(node.operator, left, right):
-                return integer_arithmetic(node.operator, left, right)
+            if is_size_arithmetic(node.operator, left, right):
+                return size_arithmetic(node.operator, left, right)
             if isinstance(left, int | float) and isinstance(right, int | float):
                 return _number_arithmetic(node.operator, left, right)
             return self.binary(node, left, right)
@@ -245,15 +247,6 @@ class Evaluator(ABC):
             operand = operands.get(mistake.argument or "")
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
             return self.report(mistake, (operand or node).span, remedy)
-
-    def _floor_division(self, node: Binary, left: Value, right: Value) -> Poison:
-        """Report `//` of tensors, with the call of PyTorch that has its meaning."""
-        fields = fields_of([self._given(node.left, left), self._given(node.right, right)])
-        return self.error(
-            node.operator_span,
-            "// divides sizes, but an operand is " + describe(left if is_tensor(left) else right),
-            f"/ divides without rounding; // is {fill(FUNCTIONS['floor_divide'], fields)}",
-        )
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
         """The arguments of a call by parameter; None after an error."""
@@ -301,10 +294,6 @@ class Evaluator(ABC):
         return self.report(mistake, span, f"it is {signature.text}")
 
 
-def is_tensor(value: Value) -> bool:
-    return isinstance(value, TensorValue)
-
-
 def constant_call(name: str, values: Values) -> Value | None:
     """The value of a function of numbers; None where it is not one. May raise Mistake."""
     if name not in CONSTANT_FUNCTIONS:
@@ -333,23 +322,14 @@ def _number_arithmetic(operator: str, left: Number, right: Number) -> Number:
 
 
 def is_size_arithmetic(operator: str, left: Value, right: Value) -> bool:
-    """Return whether this is + - * of a symbolic size and a size."""
+    """Return whether this is + - * // of a symbolic size and a size."""
     sizes = all(isinstance(v, int | SymbolicSize) for v in (left, right))
     symbolic = isinstance(left, SymbolicSize) or isinstance(right, SymbolicSize)
-    return sizes and symbolic and operator in "+-*"
+    return sizes and symbolic and operator in ("+", "-", "*", "//")
 
 
-def integer_arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """`//` of numbers, and arithmetic on symbolic sizes. Raises Mistake for other operands."""
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return _number_arithmetic(operator, left, right)
-    for name, value in (("a", left), ("b", right)):
-        if not isinstance(value, int | SymbolicSize):
-            raise Mistake(
-                f"an operand of {operator} is {describe(value)}, expected an integer",
-                "/ divides elements, without rounding",
-                argument=name,
-            )
+def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
+    """Arithmetic on sizes, at least one of which is symbolic. May raise Mistake."""
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
     if operator != "//":
         size = _size(operator, left, right)

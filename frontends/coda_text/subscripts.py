@@ -1,4 +1,4 @@
-"""Subscripts of tensors: `x[:, 0:64]`, `x[..., -1]`, `x[::2]`."""
+"""Subscripts of tensors: `x[:, 0:64]`, `x[..., -1]`, `x[::2]`, `table[ids]`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from coda_ir.frontends.coda_text.arguments import ArgumentMistake, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.frontends.coda_text.values import (
+    INDEX_TYPES,
     SIZE_LIMITS,
     Dim,
     ElementType,
@@ -37,13 +38,14 @@ NO_TENSOR: Mapping[type, str] = {
 
 
 class Selection(NamedTuple):
-    """An item of a subscript: a range, an index (in `start`), or `...`."""
+    """An item of a subscript: a range, an index (in `start`), a tensor of indices, or `...`."""
 
-    kind: Literal["range", "index", "..."]
+    kind: Literal["range", "index", "tensor", "..."]
     span: Span
     start: Dim | None = None
     stop: Dim | None = None
     step: Dim | None = None
+    ids: TensorValue | None = None
 
 
 class Part(NamedTuple):
@@ -61,10 +63,16 @@ class Part(NamedTuple):
 def selected(
     call: Invocation, x: TensorValue, selections: Sequence[Selection], bracket: Span
 ) -> TensorValue:
-    """The selected part of `x`. Raises ArgumentMistake where it does not exist."""
+    """The selected part of `x`: ranges and indices, and of that what a tensor of indices names, as
+    in PyTorch. Raises ArgumentMistake where it does not exist.
+    """
     dropped: set[int] = set()
+    named: dict[int, Selection] = {}
     for dim, selection in enumerate(_per_dimension(x, selections, bracket)):
         if selection is None:
+            continue
+        if selection.kind == "tensor":
+            named[dim] = selection
             continue
         part = _part(x, dim, selection)
         if selection.kind == "index":
@@ -75,7 +83,30 @@ def selected(
             remedy = mistake.remedy or SIZE_LIMITS
             raise ArgumentMistake(mistake.message, remedy, selection.span) from mistake
     kept = tuple(size for dim, size in enumerate(x.dims) if dim not in dropped)
-    return call.emit_reshape(x, kept) if dropped else x
+    x = call.emit_reshape(x, kept) if dropped else x
+    places = {dim - sum(each < dim for each in dropped): item for dim, item in named.items()}
+    return _named(call, x, places) if places else x
+
+
+def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> TensorValue:
+    """The slices of one dimension of `x` that a tensor of indices names."""
+    (dim, selection), *others = named.items()
+    if others:
+        message, span = "a subscript has two tensors of indices", others[0][1].span
+        raise ArgumentMistake(message, "take one after the other: x[i][:, j]", span)
+    ids = selection.ids
+    assert ids is not None, "a tensor of indices"
+    if ids.type.element not in INDEX_TYPES:
+        remedy = (
+            "where(mask, x, 0) keeps the shape; how many elements a mask keeps is not known"
+            if ids.type.element == "bool"
+            else "convert it: cast(ids, i64)"
+        )
+        message = f"an index is a tensor {ids.type}, expected i32 or i64 elements"
+        raise ArgumentMistake(message, remedy, selection.span)
+    op = coda.IndexOp(x.ssa, ids.ssa, dim=dim)
+    (dims,) = op.result_extents([x.dims, ids.dims])
+    return call.emit(op, tuple(dims))
 
 
 def _per_dimension(

@@ -11,12 +11,12 @@ from coda_ir.cost_model.comparison import EXTENT, GRADIENT_PRODUCTS, spelled_att
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import (
-    dims_attribute,
     dims_of,
     parameter_names,
     tensor_type,
     used_results,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 
 KERNELS = tuple(
     f"aten._scaled_dot_product_{name}.default"

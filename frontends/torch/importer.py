@@ -31,7 +31,6 @@ from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
 from coda_ir.frontends.torch.types import (
-    dims_attribute,
     dims_of,
     element_type,
     is_higher_order,
@@ -43,6 +42,7 @@ from coda_ir.frontends.torch.types import (
 )
 from coda_ir.remarks import format_location, source_position
 from coda_ir.storage import DONATED
+from coda_ir.symbolic_shapes import dims_attribute
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
 """What a node stands for: a tensor, or a list or tuple with None for what is not used."""
@@ -204,7 +204,7 @@ class GraphImporter:
         self._learn_extents(value, expected)
 
     def _import_scan(self, node: Node) -> Value:
-        """Return what calls a function of the model; only scans have handlers."""
+        """Import an operator that calls a function of the model; only scans have handlers."""
         handler = self.handlers.get(str(node.target))
         value = None if handler is None else handler(self, node)
         if value is None:

@@ -13,10 +13,8 @@ from torch.fx import Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
     FileLineColLoc,
     IntAttr,
-    IntegerAttr,
     LocationAttr,
     NameLoc,
     StringAttr,
@@ -110,13 +108,6 @@ def _factors(expression: Any) -> list[Any]:
         is_power = factor.is_Pow and factor.exp.is_Integer and factor.exp > 0
         factors += [factor.base] * int(factor.exp) if is_power else [factor]
     return factors
-
-
-def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
-    """`coda.dims` of an argument or a result."""
-    return ArrayAttr(
-        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
-    )
 
 
 _SYMPY_FUNCTIONS = {"Max": "max", "Min": "min"}

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue, Use
 
+from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import PortKind
@@ -66,15 +67,11 @@ class MoveScalesPass(FunctionPass):
                 continue
             refusal = _check(found)
             if refusal is None:
-                rewriter.passed(op, f"moved past {_count(len(found.gemms))}")
+                rewriter.passed(op, f"moved past {counted(len(found.gemms), 'GEMM')}")
                 for gemm, _ in found.gemms:
                     _rewrite(found, gemm, rewriter)
             else:
                 rewriter.missed(op, refusal)
-
-
-def _count(gemms: int) -> str:
-    return f"{gemms} GEMM{'' if gemms == 1 else 's'}"
 
 
 def _find(op: Operation) -> _Scaled | None:

@@ -17,10 +17,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.channel_views import ChannelView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import (
-    check_cancellation,
-    static_columns,
-)
+from coda_ir.passes.support.legality import check_cancellation, static_columns
 from coda_ir.passes.support.matching import only_use
 from coda_ir.passes.support.norms import OpInserter, replace_value
 
@@ -36,6 +33,9 @@ OTHER_ORDER = Refusal(
 NOT_FLOAT32 = Refusal(
     "float32 holds every value", "the norm runs as a library call: it computes in f64"
 )
+
+SUMS = "split into sums of columns, and a scale and shift of samples"
+GROUPS = "became code on groups of columns"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class SplitGroupNormPass(FunctionPass):
 
     Legal iff the norm reads the channels where they are columns of x, and the difference %v costs
     less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
-    deterministic has no sums by sample in tiles.
+    deterministic has no sums by sample in tiles. Without positions there are no such sums.
     """
 
     name: ClassVar[str] = "split-group-norm"
@@ -73,7 +73,7 @@ class SplitGroupNormPass(FunctionPass):
             if refusal is not None:
                 rewriter.missed(op, refusal)
             elif view is not None:
-                rewriter.passed(op, "split into sums of columns, and a scale and shift of samples")
+                rewriter.passed(op, SUMS if _has_positions(op) else GROUPS)
                 _split(op, view, rewriter)
 
 
@@ -192,7 +192,8 @@ class _Algebra:
         """1 / T, where T is the number of positions."""
         insert, positions = self.insert, shape_of(self.rows)[1:-1]
         if DYNAMIC_INDEX not in positions:
-            return insert.insert(coda.ConstantOp(1 / prod(positions), f32))
+            # Without positions nothing is normalized.
+            return insert.insert(coda.ConstantOp(1 / max(1, prod(positions)), f32))
         one = insert.insert(coda.ConstantOp(1.0, f32))
         return insert.insert(coda.DivOp(one, self._count()), "share")
 

@@ -22,6 +22,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
     numerics_mode,
 )
+from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site
@@ -31,7 +32,6 @@ from coda_ir.passes.support.groups import (
     find_group_code,
     find_row_code,
     joins_columns,
-    splits_columns,
 )
 from coda_ir.passes.support.legality import check_group_code, group_site
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ScalarBuilder, Segment
@@ -42,7 +43,7 @@ class RepeatColumnsPass(FunctionPass):
             if is_pointwise(op) and op.results[0].uses and _fits_ports(op):
                 readers = _readers(op.results[0])
                 if readers is not None:
-                    count = f"{len(readers)} kernel{'' if len(readers) == 1 else 's'}"
+                    count = counted(len(readers), "kernel")
                     rewriter.passed(op, f"computed by the {count} that read its result")
                     for reader in readers:
                         _repeat(op, reader, rewriter)

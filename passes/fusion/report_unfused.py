@@ -39,6 +39,10 @@ _REASONS: dict[type[Operation], Refusal] = {
         "a row needs no other rows of the sequence",
         "runs as kernels of its own over chunks of the sequence",
     ),
+    coda.SelectiveScanGradOp: Refusal(
+        "a row needs no other rows of the sequence",
+        "runs as kernels of its own, which compute the states again",
+    ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
     ),

@@ -39,6 +39,7 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.CrossEntropyGradOp: ("dloss",),
     coda.EmbeddingGradOp: ("dy",),
     coda.AttentionGradOp: ("d_out",),
+    coda.SelectiveScanGradOp: ("d_y",),
 }
 """The operands of which one that is zero makes every result zero."""
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import SSAValue
 
+from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout, PackWeightOp
@@ -61,7 +62,10 @@ class MoveNormGradientSumsPass(FunctionPass):
         if isinstance(maps, Refusal):
             rewriter.missed(found.reduce, maps)
             return
-        rewriter.passed(found.reduce, f"taken over the results of {_count(maps)} of the norm")
+        rewriter.passed(
+            found.reduce,
+            f"taken over the results of {counted(len(maps), 'linear map')} of the norm",
+        )
         _rewrite(found, maps, rewriter)
 
     def _check(self, found: NormGradientSum, order: BlockOrder) -> Sequence[MapGradient] | Refusal:
@@ -95,10 +99,6 @@ def _make_available(found: NormGradientSum, maps: Sequence[MapGradient], order: 
         for each in maps:
             values += filter(None, each.rotated() or each.with_bias())
     return order.hoist(values, found.reduce)
-
-
-def _count(maps: Sequence[MapGradient]) -> str:
-    return f"{len(maps)} linear map{'' if len(maps) == 1 else 's'}"
 
 
 def _rewrite(

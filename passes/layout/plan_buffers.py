@@ -19,6 +19,7 @@ from coda_ir.dialects.coda import (
     ConstantOp,
     EmbeddingOp,
     PadOp,
+    SelectiveScanGradOp,
     SumToOp,
     WeightGradientOp,
 )
@@ -52,6 +53,7 @@ LIBRARY_OPS = (
     LibraryOp,
     PackWeightOp,
     PadOp,
+    SelectiveScanGradOp,
     SumToOp,
     VjpOp,
     WeightGradientOp,
@@ -84,7 +86,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     free = defaultdict[tuple[SymbolicSize, Attribute], list[str]](list)
     for op in block.ops:
         # A concatenation is there before the first of its parts, which are stored in it.
-        placed = [found[0].result for found in map(placement, op.results) if found is not None]
+        placed = [joined.result for joined in map(placement, op.results) if joined is not None]
         for result in (*placed, *op.results):
             if result not in plan.buffers:
                 plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(

@@ -74,6 +74,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
                 return refusal
         if by == "library" and len(segment.weights) > 1 and not _are_separable(segment):
             return _WEIGHTS
+        if by == "library" and is_bare(segment) and segment.results[0].port.is_placed:
+            return _PLACE
     return _GROUPS if by == "library" and not _has_library_product(op) else None
 
 
@@ -98,6 +100,11 @@ _ORDER = Refusal(
 _COLUMNS = Refusal(
     "the number of columns is known",
     "the epilogue stays in the GEMM: the number of its columns is symbolic",
+)
+
+_PLACE = Refusal(
+    "PyTorch stores the product",
+    "the epilogue stays in the GEMM: it stores the product as a part of another tensor",
 )
 
 _WEIGHTS = Refusal(
@@ -271,7 +278,8 @@ def _over(segment: Segment, products: Sequence[Port]) -> Segment:
 
 
 def _whole(port: ResultPortAttr) -> ResultPortAttr:
-    return ResultPortAttr.tile() if port.kind.data == ResultKind.HALF else port
+    is_half = port.kind.data == ResultKind.HALF
+    return ResultPortAttr.tile().at(port.place) if is_half else port
 
 
 def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:

@@ -202,7 +202,7 @@ class _Scan:
             value, labels = before
 
     def _before(self, op: object, labels: Labels) -> tuple[SSAValue, Labels] | None:
-        """Return what a transpose, or a reshape that only adds or drops dimensions of 1, is of."""
+        """Return the operand of a transpose, or of a reshape that adds or drops dimensions of 1."""
         if isinstance(op, coda.TransposeOp):
             places = sorted(range(len(labels)), key=op.permutation.__getitem__)
             return op.x, tuple(labels[place] for place in places)

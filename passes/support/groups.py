@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.ports import port_kind
 
@@ -22,16 +23,6 @@ MAX_ROW = 8192
 
 GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
 """What needs all columns of a group; a softmax gives each of them an element."""
-
-
-def splits_columns(op: object) -> bool:
-    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
-    if not isinstance(op, coda.ReshapeOp):
-        return False
-    before, after = shape_of(op.x), shape_of(op.result)
-    if len(before) < 2 or len(after) != len(before) + 1 or DYNAMIC_INDEX in after[-2:]:
-        return False
-    return after[:-2] == before[:-1] and before[-1] == after[-2] * after[-1]
 
 
 def joins_columns(op: object) -> bool:

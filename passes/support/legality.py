@@ -323,7 +323,8 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Group code is one epilogue where no sum leaves it, and all that it needs is there before."""
+    """Group code is one epilogue where no sum leaves it but one that it stores, and all that it
+    needs is there before."""
     for value in code.values_of_groups:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]

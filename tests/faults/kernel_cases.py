@@ -268,6 +268,20 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<84x24xf32>)
 """
 """Groups of 12 columns take 16 lanes, of which a tile has two groups; the last tile has one."""
 
+PLACES = """
+func.func @f(%x: tensor<?x24xf32>, %w: tensor<72x24xf32>, %v: tensor<36x24xf32>)
+    -> tensor<?x9x12xf32> {
+  %q = coda.linear %x, %w : (tensor<?x24xf32>, tensor<72x24xf32>) -> tensor<?x72xf32>
+  %r = coda.linear %x, %v : (tensor<?x24xf32>, tensor<36x24xf32>) -> tensor<?x36xf32>
+  %a = coda.reshape %q : (tensor<?x72xf32>) -> tensor<?x9x8xf32>
+  %b = coda.reshape %r : (tensor<?x36xf32>) -> tensor<?x9x4xf32>
+  %c = coda.concat %a, %b {dim = 2 : i64}
+    : (tensor<?x9x8xf32>, tensor<?x9x4xf32>) -> tensor<?x9x12xf32>
+  func.return %c : tensor<?x9x12xf32>
+}
+"""
+"""Heads whose columns two GEMMs store, in runs of 8 and of 4."""
+
 BYTES = """
 func.func @f(%a: tensor<?x37xui8>, %b: tensor<?x37xi8>) -> (tensor<?x37xf32>, tensor<?x37xf32>) {
   %c = coda.constant {value = 100 : i64} : tensor<ui8>
@@ -429,6 +443,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         ),
         "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
         "groups": KernelCase(GROUPS, "", {"?": 35}),
+        "places": KernelCase(PLACES, FUSED, {"?": 35}),
         "bytes": KernelCase(BYTES, FUSED, rows),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),
         "loss": KernelCase(LOSS, FUSED, rows),

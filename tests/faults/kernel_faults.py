@@ -143,6 +143,21 @@ KERNEL_FAULTS = (
         Text("self.columns.padded_group", "self.columns.padded_group // 2"),
     ),
     KernelFault(
+        "kernel: parts of a concatenation over each other",
+        f"{T}result_places:place_of_column",
+        Text("{column} % {width} + {offset}", "{column} % {width}"),
+    ),
+    KernelFault(
+        "kernel: runs of columns of a part without the others between them",
+        f"{T}result_places:place_of_column",
+        Text("* {period}", "* {width}"),
+    ),
+    KernelFault(
+        "kernel: rows of a part without the other parts",
+        "coda_ir.dialects.gemm.places:PlaceAttr.pitch",
+        Text("self.period.data", "self.width.data"),
+    ),
+    KernelFault(
         "kernel: elements of groups stored in each other's place",
         f"{T}result_places:Groups.numbers",
         Text("{tile} * {count}", "{tile}"),

@@ -279,6 +279,11 @@ PASS_FAULTS = (
         ),
     ),
     Fault(
+        "softmax: divided by the largest power",
+        f"{P}fusion.fuse_groups:_Fusion._softmax",
+        Text("Combiner.ADD", "Combiner.MAX"),
+    ),
+    Fault(
         "head norm: weight dropped",
         f"{P}fusion.fuse_qk_norm:_rewrite",
         Nth("drop", "scaled", 1),

@@ -107,14 +107,17 @@ def _two_operands(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 
 def divisor(b: TextBuilder, n: int, element: str) -> str:
-    """A tile of integers without 0."""
+    """A tile of integers without 0, or one of them."""
+    if b.choices.chance(30):
+        return b.choices.pick(("3", "7"))
     drawn = b.parameter(*b.rows, n, element=element)
     return f"({drawn} * 2 - {b.choices.pick((3, 7))})"
 
 
 def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int]:
     if BINARY[operator].JUMPS:
-        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), exact(b, n)))), n
+        y = b.choices.pick((exact(b, n), "0.75", "-2"))
+        return _beside(b, x, _as_tile(b, _joined(operator, exact(b, n), y))), n
     return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
 
 
@@ -199,10 +202,16 @@ def _index(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
         ids = b.parameter(*b.rows, element=b.choices.pick(("i64", "i32")))
         table = b.parameter(b.choices.pick((4, 7)), n, weight=True)
         ids = b.choices.pick((ids, f"{ids} - 2" if b.rows else ids))
-        return _beside(b, x, f"index({table}, {ids})"), n
+        rows = b.choices.pick((f"index({table}, {ids})", f"{table}[{ids}]"))
+        return _beside(b, x, rows), n
     count = b.choices.pick(b.columns)
     ids = b.parameter(count, element="i64")
-    return f"index({x}, {ids}, dim={b.choices.pick((-1, len(b.rows)))})", count
+    texts = (
+        f"index({x}, {ids}, dim=-1)",
+        f"index({x}, {ids}, dim={len(b.rows)})",
+        f"{x}[..., {ids}]",
+    )
+    return b.choices.pick(texts), count
 
 
 def _embedding(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
@@ -300,6 +309,16 @@ def _positions_convolved(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"conv1d({x}, {b.parameter(*w, weight=True)}{bias}{options}) * 0.25", n
 
 
+def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A selective scan over positions, where there is one dimension of them."""
+    if len(b.rows) != 2:
+        return f"silu({x})", n
+    states = b.choices.pick((1, 4))
+    dt, a = b.parameter(*b.rows, n), b.parameter(n, states)
+    reads = [b.parameter(*b.rows, states) for _ in range(2)]
+    return f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)})", n
+
+
 def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4 or len(b.rows) not in (1, 2):
         return f"softmax({x})", n
@@ -386,6 +405,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (1, _norm_of_groups),
     (2, _reduced),
     (3, _positions_convolved),
+    (1, _scan),
     (1, _attention),
     (1, _loss),
     (1, _packed),

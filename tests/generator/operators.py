@@ -295,6 +295,24 @@ def add_group_norm(b: FunctionBuilder) -> None:
         b.tiles.append(group_norm(b, x, b.style.head))
 
 
+def add_norm_of_channels(b: FunctionBuilder) -> None:
+    """A norm of groups of columns over the positions of each sample, or of each row alone."""
+    x = b.pick_tile()
+    rank, n = len(shape_of(x)), b.columns_of(x)
+    groups = [count for count in (1, 2, 4, n // 2) if 0 < count < n and n % count == 0]
+    if rank < 2 or not groups:
+        return
+    order = (0, rank - 1, *range(1, rank - 1))
+    params = () if b.choices.chance(30) else (b.row(n, x), b.row(n, x))
+    view = x if rank == 2 else b.add(coda.TransposeOp(x, order))
+    # Groups of few alike elements are divided by what eps leaves.
+    norm = coda.GroupNormOp(view, *params, groups=b.choices.pick(groups), eps=0.1)
+    if rank == 2:
+        b.tile(norm)
+    else:
+        b.tile(coda.TransposeOp(b.add(norm), sorted(range(rank), key=order.__getitem__)))
+
+
 def add_gate(b: FunctionBuilder) -> None:
     x = b.pick_tile()
     if b.columns_of(x) % 2 == 0:
@@ -449,6 +467,7 @@ STEPS: Sequence[tuple[int, Step]] = (
     (8, add_unary),
     (4, add_norm),
     (2, add_group_norm),
+    (2, add_norm_of_channels),
     (2, add_rotation),
     (3, add_gate),
     (1, add_softmax),

@@ -8,9 +8,13 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from support.kernel_steps import kernel_steps
 from torch import Tensor, nn
 
 import coda_ir
+from coda_ir.context import make_context
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
 
 class Case(NamedTuple):
@@ -115,6 +119,14 @@ def test_what_the_kernels_are():
     ]
 
 
+def test_the_backward_is_kernels_too():
+    module = parse_text(program(CASES["groups of 4"], "bf16"), "norm.coda")
+    DifferentiatePass().apply(make_context(), module)
+    steps = kernel_steps(module)
+    assert steps["f_forward"].split() == ["fused", "finalize", "map", "map", "fused"]
+    assert set(steps["f_backward"].split()) == {"fused", "finalize", "map"}
+
+
 class Model(nn.Module):
     """A norm of what a linear map gives, as models spell it."""
 
@@ -152,7 +164,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name: str, dtype: torch.dtype):
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     model = MODELS[name]().to(dtype)
     x = torch.randn(2, 12, 32).to(dtype)
     compiled = coda_ir.export(model, (x,)).compile(device="cpu")

@@ -331,6 +331,14 @@ CASES: dict[str, Case] = {
         )
         for reduction in coda.LOSS_REDUCTIONS
     },
+    "selective_scan": Case(
+        {
+            **dict.fromkeys(("u", "dt"), ("B", "T", 8)),
+            "a": (8, 3),
+            **dict.fromkeys("bc", ("B", "T", 3)),
+        },
+        of(coda.SelectiveScanOp),
+    ),
     "embedding": Case(
         {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}
     ),

@@ -7,12 +7,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from coda_ir.context import make_context
-from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.functions import functions_of
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
-from coda_ir.storage import is_view
+from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
 
 NOT_RUN = (ConstantOp, PackWeightOp, ReturnOp)
 """What runs nothing in a call: vectors that are computed from weights are kept between calls."""
@@ -27,7 +27,14 @@ def kernel_steps(module: ModuleOp) -> dict[str, str]:
 
 def _steps(ops: Iterable[Operation]) -> list[str]:
     running = [op for op in ops if not isinstance(op, NOT_RUN) and not is_view(op)]
-    return [op.callee.data if isinstance(op, CallOp) else op.name.split(".")[1] for op in running]
+    return [step for op in running for step in _steps_of(op)]
+
+
+def _steps_of(op: Operation) -> list[str]:
+    if isinstance(op, ConcatOp) and is_filled_in_place(op):
+        others = [part for part in op.parts if storage_root(part) is not op.result]
+        return ["copy" if filling(part) is None else "fill" for part in others]
+    return [op.callee.data if isinstance(op, CallOp) else op.name.split(".")[1]]
 
 
 ATTENTION_BLOCK = "fused attention fused finalize fused fused"
@@ -70,9 +77,7 @@ BLOCK_STEPS: dict[str, str] = {
         "reduce"
     ),
     "moe.gpt_oss_expert": "fused fused",
-    "mla.mla_attention": (
-        "fused finalize concat fused concat aten.constant_pad_nd.default attention"
-    ),
+    "mla.mla_attention": "fused finalize fused copy fill attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",

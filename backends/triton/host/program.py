@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -25,7 +26,7 @@ from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, positions_i
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, placement
+from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -181,14 +182,8 @@ class HostProgram:
 
     def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
         """Give a result the value of a PyTorch expression."""
-        name = self.names.fresh(result.name_hint, hint)
-        self.lines.append(f"{name} = {expression}")
-        self._variables[result] = name
-        self.buffers.keep(result, [name])
-        if is_dense:
-            self._dense[result] = name
-        self.extents.bind_shape(result, name)
-        return name
+        self.assign_all([result], expression, hint=hint, is_dense=is_dense)
+        return self._variables[result]
 
     def assign_all(
         self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
@@ -232,9 +227,9 @@ class HostProgram:
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
         """A tensor for a result: a new one, the buffer of a value that is dead, or a part."""
-        placed = placement(result)
-        if placed is not None:
-            return self._allocate_part(result, *placed)
+        joined = placement(result)
+        if joined is not None:
+            return self._allocate_part(result, joined)
         name = self.names.fresh(result.name_hint, hint)
         self._variables[result] = self._dense[result] = name
         self.extents.check_known(result)
@@ -247,12 +242,19 @@ class HostProgram:
         self.buffers.take(result, name)
         return name
 
-    def _allocate_part(self, result: SSAValue, joined: ConcatOp, start: int) -> str:
-        """The rows, from `start` on, of a concatenation that `result` is a part of."""
+    def _allocate_part(self, result: SSAValue, joined: ConcatOp) -> str:
+        """The rows of a concatenation that `result` is, or all of it where `result` has a place
+        among its columns, which only the kernel knows.
+        """
         if joined.result not in self._variables:
             self.allocate(joined.result, "joined")
-        stop = start + shape_of(result)[0]
-        rows = f"{self._variables[joined.result]}[{start}:{stop}]"
+        whole = self._variables[joined.result]
+        if place_of(result) is not None:
+            return whole
+        start = sum(
+            shape_of(part)[0] for part in takewhile(lambda x: x is not result, joined.parts)
+        )
+        rows = f"{whole}[{start}:{start + shape_of(result)[0]}]"
         return self.assign(result, rows, is_dense=True, hint="part")
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
@@ -390,8 +392,12 @@ def _positions_tensor(op: PositionsOp, extent: str) -> str:
 
 def filled_tensor(op: ConstantOp, shape: str) -> str:
     """A tensor of a constant, for what does not have it in its kernel."""
-    type = element_type_of(op.result)
-    literal = repr(float(op.number) if is_float(type) else int(op.number))
-    if literal in ("inf", "-inf", "nan"):
-        literal = f'float("{literal}")'
-    return f"torch.full({shape}, {literal}, dtype={torch_type(type)}, device=device)"
+    dtype = torch_type(element_type_of(op.result))
+    return f"torch.full({shape}, {literal(op)}, dtype={dtype}, device=device)"
+
+
+def literal(op: ConstantOp) -> str:
+    """The number of a constant in Python."""
+    is_real = is_float(element_type_of(op.result))
+    text = repr(float(op.number) if is_real else int(op.number))
+    return f'float("{text}")' if text in ("inf", "-inf", "nan") else text

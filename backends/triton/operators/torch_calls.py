@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
-from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.program import HostProgram, literal
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import (
     attention_arguments,
@@ -26,10 +26,17 @@ from coda_ir.dialects.coda import (
     SliceOp,
     TransposeOp,
 )
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp, in_place
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.remarks import format_location
-from coda_ir.storage import is_filled_in_place, is_shifted_where_read
+from coda_ir.storage import (
+    filling,
+    is_filled_in_place,
+    is_shifted_where_read,
+    place_of,
+    storage_root,
+)
 
 
 def _attention(host: HostProgram, op: Operation) -> None:
@@ -55,6 +62,8 @@ def _embedding(host: HostProgram, op: Operation) -> None:
 
 def _call_torch(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CallOp)
+    if len(op.outputs) == 1 and filling(op.outputs[0]) is not None:
+        return
     attention = OneQueryAttention.of(op, host.extents.shapes)
     if attention is not None:
         _attend_one_query(host, op, attention)
@@ -103,14 +112,31 @@ def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAtten
 def _concat(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ConcatOp)
     if is_filled_in_place(op):
+        _copy_others(host, op)
         return
     parts = ", ".join(map(host.variable, op.parts))
     call = f"torch.cat([{parts}], {op.dim.value.data})"
     host.assign(op.result, call, is_dense=False, hint="joined")
 
 
+def _copy_others(host: HostProgram, op: ConcatOp) -> None:
+    """Copy the parts that no kernel has stored where they belong."""
+    dim, start = op.dim.value.data, 0
+    for part in op.parts:
+        extent, number = shape_of(part)[dim], filling(part)
+        if storage_root(part) is not op.result:
+            columns = f"{host.variable(op.result)}.narrow({dim}, {start}, {extent})"
+            copied = (
+                f"copy_({host.variable(part)})" if number is None else f"fill_({literal(number)})"
+            )
+            host.lines.append(f"{columns}.{copied}")
+        start += extent
+
+
 def _reshape(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, ReshapeOp)
+    if place_of(op.x) is not None:
+        return
     dims = host.dims(op.result)
     unknown = [dim for dim in dims if host.extents.unbound(dim)]
     if len(unknown) > 1:

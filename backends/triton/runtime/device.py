@@ -152,6 +152,39 @@ def floor_quotient(a, b):
 
 
 @triton.jit
+def floor_division(a, b):
+    """floor(a / b) and the rest of a, exactly where the quotient is below 2^20."""
+    quotient = tl.floor(a / b)
+    sign = tl.where(b > 0.0, 1.0, tl.where(b < 0.0, -1.0, 0.0))
+    # The rounded quotient may be off by one to either side.
+    rest = multiply_add(-quotient, b, a)
+    below = multiply_add(1.0 - quotient, b, a)
+    above = multiply_add(-1.0 - quotient, b, a)
+    is_high, is_low = rest * sign < 0.0, above * sign >= 0.0
+    rest = tl.where(is_high, below, tl.where(is_low, above, rest))
+    quotient += tl.where(is_high, -1.0, tl.where(is_low, 1.0, 0.0))
+    is_infinite, is_below = tl.abs(b) == float("inf"), a * sign < 0.0
+    rest = tl.where(is_infinite, tl.where(is_below, b, a), rest)
+    quotient = tl.where(is_infinite, tl.where(is_below, -1.0, 0.0), quotient)
+    # NaN where a is infinite.
+    return tl.where(b == 0.0, a / b, quotient + (a - a)), rest + (a - a)
+
+
+@triton.jit
+def floor_divide(a, b):
+    """The largest whole number that is not above a / b."""
+    quotient, _ = floor_division(a, b)
+    return quotient
+
+
+@triton.jit
+def remainder(a, b):
+    """a - floor(a / b) * b, which has the sign of b."""
+    _, rest = floor_division(a, b)
+    return rest
+
+
+@triton.jit
 def multiply_add(a, b, c):
     """a * b + c, rounded once; the interpreter rounds the product as well, so it goes through
     float64."""

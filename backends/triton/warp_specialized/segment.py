@@ -12,6 +12,7 @@ from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import call, definition, indented
 from coda_ir.backends.triton.ports import ColumnIndex, partial_extents, rounded
+from coda_ir.backends.triton.result_places import place_of_column
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
@@ -26,6 +27,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScheduleAttr,
 )
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
@@ -38,7 +40,7 @@ from coda_ir.dialects.gemm.slots import (
     stored_slot,
 )
 from coda_ir.dialects.gemm.tiling import is_heavy
-from coda_ir.storage import overwritten
+from coda_ir.storage import overwritten, place_of
 
 _OF_A_TILE = ("rows", "row", "tile", "tile_n", "M")
 """What loads of a part may depend on, beside parameters of the kernel."""
@@ -258,6 +260,13 @@ class GroupSegmentEmitter(SegmentEmitter):
 
         return first
 
+    def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
+        """Where the first of consecutive columns of a part is stored, in the row of its tensor."""
+        first, place = self._first_column(columns), port.place
+        if not isinstance(place, PlaceAttr):
+            return first
+        return lambda part: place_of_column(place, f"({first(part)})")
+
     def _place_in_group(self, start: str, *, is_second: bool) -> str:
         """The column of pair `start`: of its first or second half."""
         group = self.segment.group_size
@@ -318,7 +327,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
         rows = shape_of(value)[0] if is_matrix else ROW_COUNT
-        extents = (rows, shape_of(value)[-1])
+        place, columns = place_of(value), shape_of(value)[-1]
+        extents = (rows, columns if place is None else place.pitch(columns))
         return self.descriptors.matrix(value, extents, slot[:2], default)
 
     def _store_tile(
@@ -341,7 +351,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         stored = output if existing is None else existing
         descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
-        column = self._first_column(columns)
+        column = self._first_place(columns, port)
         box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:

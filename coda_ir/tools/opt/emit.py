@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 IR = ("block", "gemm", "scheduled")
 MACHINE = ("ttir", "ttgir", "llvm", "ptx", "sass", "amdgcn")
 RESOURCES = ("resources", "resources-json")
-PICTURES = ("dot", "svg")
+DRAWINGS = ("dot", "svg")
+PICTURES = (*DRAWINGS, "html")
 LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
 VIEWS = ("ir", "fusion")
 ARCHITECTURES = (
@@ -48,7 +49,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
         "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), what its kernels use of a "
-        "GPU (resources, resources-json), or a picture (dot, svg)",
+        "GPU (resources, resources-json), a picture (dot, svg), or a page to explore (html)",
     )
     group.add_argument(
         "--arch",
@@ -102,7 +103,7 @@ def _check_applies(options: argparse.Namespace) -> None:
             f"argument --kernel: {level} is of the whole program",
             f"use it with one of {', '.join((*MACHINE, *RESOURCES))}",
         )
-    if options.view is not None and level not in PICTURES:
+    if options.view is not None and level not in DRAWINGS:
         raise UsageError(f"argument --view: {level} is no picture", "use it with dot or svg")
     if arch is not None and level in (*PICTURES, "block", "gemm"):
         raise UsageError(f"argument --arch: {level} is the same for every architecture")
@@ -144,6 +145,10 @@ def write(session: Session, module: ModuleOp) -> str | None:
             return emit_module(module, options.entry)
         case "dot" | "svg":
             return _picture(options, module)
+        case "html":
+            from coda_ir.backends.explorer import explore_module
+
+            return explore_module(module, options.entry, session.sources)
         case _:
             return _compiled(session, module)
 

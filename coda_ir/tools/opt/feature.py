@@ -16,6 +16,7 @@ from xdsl.utils.target import Target
 from coda_ir.pipeline import PassInstrumentation, PassRegistry, Pipeline
 from coda_ir.pipeline.timing import Timer
 from coda_ir.remarks import Remark
+from coda_ir.sources import Sources
 from coda_ir.tools.opt.errors import FAILURE
 
 TargetRegistry: TypeAlias = Mapping[str, Callable[[], type[Target]]]
@@ -58,6 +59,16 @@ class Session:
     exit_code: int = 0
     reproduced: BaseException | None = None
     """The defect for which a reproducer was written."""
+
+    @property
+    def text(self) -> str:
+        """The text of the piece; the readers have reported bytes that are not UTF-8."""
+        return self.chunk.data.decode("utf-8", "replace")
+
+    @property
+    def sources(self) -> Sources:
+        """The texts of source files, for excerpts in messages."""
+        return Sources({self.chunk.name: self.text})
 
     def fail(self, message: str, code: int = FAILURE) -> None:
         """Report on stderr that a check has failed, and go on."""

@@ -119,7 +119,7 @@ def _report(session: Session) -> None:
     selection = RemarkSelection.from_options(options)
     remarks = [remark for remark in session.remarks if selection.wants(remark)]
     format = options.remarks_format or ("yaml" if options.remarks_output else "text")
-    text = to_yaml(remarks) if format == "yaml" else to_text(remarks, _sources(session))
+    text = to_yaml(remarks) if format == "yaml" else to_text(remarks, session.sources)
     if options.remarks_output:
         # The pieces of a split input follow each other in one file.
         mode = "a" if session.chunk.index else "w"
@@ -129,10 +129,6 @@ def _report(session: Session) -> None:
         sys.stderr.write(text)
     if options.remarks_summary:
         sys.stderr.write(summary(remarks))
-
-
-def _sources(session: Session) -> Sources:
-    return Sources({session.chunk.name: session.chunk.data.decode("utf-8", "replace")})
 
 
 def to_text(remarks: Sequence[Remark], sources: Sources) -> str:

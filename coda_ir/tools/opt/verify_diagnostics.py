@@ -16,7 +16,6 @@ from coda_ir.diagnostics import (
 )
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.remarks import Remark
-from coda_ir.sources import Sources
 from coda_ir.tools.opt.errors import FAILURE, USER_ERRORS, exit_code
 from coda_ir.tools.opt.expected_diagnostics import (
     ExpectationError,
@@ -61,13 +60,13 @@ def checked_diagnostics(session: Session) -> Generator[None]:
     found = [*emitted, *map(Remark.to_diagnostic, _selected_remarks(session)), *errors]
     mismatches = check_diagnostics(
         found,
-        _text(session),
+        session.text,
         session.chunk.name,
         mode=session.options.verify_diagnostics,
         counted=_counted(session),
     )
     if mismatches:
-        session.fail(render_diagnostics(mismatches, _sources(session)))
+        session.fail(render_diagnostics(mismatches, session.sources))
 
 
 @contextmanager
@@ -78,16 +77,7 @@ def _printed_warnings(session: Session) -> Generator[None]:
             yield
         finally:
             if emitted:
-                print(render_diagnostics(emitted, _sources(session)), file=sys.stderr)
-
-
-def _text(session: Session) -> str:
-    # A text that is not UTF-8 has been reported as such.
-    return session.chunk.data.decode("utf-8", "replace")
-
-
-def _sources(session: Session) -> Sources:
-    return Sources({session.chunk.name: _text(session)})
+                print(render_diagnostics(emitted, session.sources), file=sys.stderr)
 
 
 def check_diagnostics(

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of, stores_floats
-from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.dialects.torch import CallOp, LinearScanOp, VjpOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
 from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
 from coda_ir.passes.gradient.derivatives.elementwise import ELEMENTWISE_RULES
@@ -69,7 +69,8 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     ),
     coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
-    coda.SelectiveScanOp: "its gradients need the states of all rows again",
+    coda.SelectiveScanGradOp: _SECOND,
+    LinearScanOp: "it has to be a part of a selective scan, which has one",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""

@@ -107,6 +107,14 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
     return ("q", op.q), ("k", op.k), ("v", op.v)
 
 
+def _selective_scan(op: coda.SelectiveScanOp, adjoint: Adjoint) -> None:
+    gradient = coda.SelectiveScanGradOp(op, adjoint.dy)
+    names = zip(["u", "dt", "a", "b", "c"], op.operands, strict=True)
+    adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in names))
+    for operand, result in zip(op.operands, gradient.results, strict=True):
+        adjoint.give(operand, result)
+
+
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
     """(softmax − onehot) · dloss, with the logsumexp of the forward where a GEMM can give it.
 
@@ -167,6 +175,7 @@ BLOCK_RULES: dict[type, Rule] = {
     coda.GluOp: _glu,
     coda.RopeOp: _rope,
     coda.AttentionOp: _attention,
+    coda.SelectiveScanOp: _selective_scan,
     coda.CrossEntropyOp: _cross_entropy,
     coda.EmbeddingOp: _embedding,
     coda.EmbeddingGradOp: _embedding_grad,

@@ -167,6 +167,22 @@ def test_binary_special_values(name: str) -> None:
     torch.testing.assert_close(actual, BINARY[name](a, b), equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_numbers_as_operands(name: str) -> None:
+    type = "tensor<3x130xf32>"
+    run = load_program(f"""
+        func.func @f(%x : {type}) -> ({type}, {type}) {{
+          %c = coda.constant {{value = 2.5 : f64}} : tensor<f32>
+          %a = coda.{name} %x, %c : ({type}, tensor<f32>) -> {type}
+          %b = coda.{name} %c, %x : (tensor<f32>, {type}) -> {type}
+          func.return %a, %b : {type}, {type}
+        }}""")
+    x, number = 4 * torch.randn(3, 130), torch.tensor(2.5)
+    eager = BINARY[name]
+    for actual, exact in zip(run(x), (eager(x, number), eager(number, x)), strict=True):
+        torch.testing.assert_close(actual, exact)
+
+
 def near_multiples() -> tuple[torch.Tensor, torch.Tensor]:
     """Dividends beside multiples of divisors, with quotients below 2^20 of both signs."""
     b = torch.randn(20, 500).abs() + 0.01

@@ -1,22 +1,31 @@
 """Selective scans: chunks of time, states in float32."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
+from support.programs import type_of
 from support.standard_blocks import scanned
 
 from coda_ir.api import parse
-from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.scan_text import CHUNK
+from coda_ir.backends.triton.selective_scan_grad_kernel import (
+    block_states_kernel,
+    chunk_adjoints_kernel,
+    scan_gradients_kernel,
+)
 from coda_ir.backends.triton.selective_scan_kernel import (
-    CHUNK,
     carry_kernel,
     chunk_states_kernel,
     scan_kernel,
 )
-from coda_ir.dialects.coda import SelectiveScanOp
+from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp
 
 OPERATOR = "coda.selective_scan"
+GRADIENTS = "coda.selective_scan_grad"
 
 Operands = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -100,6 +109,61 @@ def test_sizes_that_are_not_known() -> None:
     assert_as_accurate(actual, scanned(*(x.float() for x in operands)).bfloat16(), exact)
 
 
+def check_gradients(operands: Operands) -> list[torch.Tensor]:
+    """Compare sums of what has one sign: others would cancel."""
+    u, dt, a, b, c = operands
+    operands = u.abs(), dt, a, b.abs(), c.abs()
+    d_y = torch.rand(u.shape, generator=torch.Generator().manual_seed(1)).to(u.dtype)
+    types = ", ".join(map(type_of, operands))
+    actual = run_operator(GRADIENTS, d_y, *operands, result=types)
+
+    def expected(dtype: torch.dtype) -> Sequence[torch.Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in operands]
+        return torch.autograd.grad(scanned(*leaves), leaves, d_y.to(dtype))
+
+    wide, exact = expected(torch.float32), expected(torch.float64)
+    for found, close, true in zip(actual, wide, exact, strict=True):
+        assert_as_accurate(found, close.to(found.dtype), true)
+    return actual
+
+
+@pytest.mark.parametrize("length", [1, 6, CHUNK + 1, 2 * CHUNK + 3])
+def test_gradients_of_lengths(length: int) -> None:
+    check_gradients(operands_of(1, length, 8, 4))
+
+
+@pytest.mark.parametrize(("channels", "states"), [(33, 16), (70, 5)])
+def test_gradients_of_sizes_that_are_no_blocks(channels: int, states: int) -> None:
+    check_gradients(operands_of(2, 6, channels, states, torch.bfloat16))
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
+def test_gradients_of_nothing(shape: tuple[int, int]) -> None:
+    operands = operands_of(*shape, 8, 4)
+    types = ", ".join(map(type_of, operands))
+    actual = run_operator(GRADIENTS, operands[0], *operands, result=types)
+    assert [x.shape for x in actual] == [x.shape for x in operands]
+    assert not actual[2].any()
+
+
+def compiled_kernels(arch: str, level: MachineLevel) -> list[CompiledKernel]:
+    return compile_kernels([*kernels(), *gradient_kernels()], arch, level)
+
+
+def gradient_kernels() -> list[EmittedKernel]:
+    """The kernels of the gradients of a scan of Mamba's width."""
+    u, bc = (torch.empty(1, 4096, size, dtype=torch.bfloat16) for size in (5120, 16))
+    operands = [u, u, torch.empty(5120, 16), bc, bc]
+    text = operator_program(GRADIENTS, [u, *operands], ", ".join(map(type_of, operands)))
+    (op,) = (op for op in parse(text).walk() if isinstance(op, SelectiveScanGradOp))
+    return [
+        block_states_kernel(op, "block_states", {}),
+        chunk_adjoints_kernel(op, "chunk_adjoints", {}),
+        carry_kernel(op, "carry_adjoints", is_reversed=True),
+        scan_gradients_kernel(op, "scan_gradients", {}),
+    ]
+
+
 def kernels() -> list[EmittedKernel]:
     """The kernels of a scan of Mamba's width."""
     u, bc = (torch.empty(1, 4096, size, dtype=torch.bfloat16) for size in (5120, 16))
@@ -114,8 +178,9 @@ def kernels() -> list[EmittedKernel]:
 
 
 def test_kernels_compile_for_hopper() -> None:
-    states, carry, scan = compile_kernels(kernels(), "sm_90", "ptx")
-    for kernel in (states, carry, scan):
+    compiled = compiled_kernels("sm_90", "ptx")
+    scan = compiled[2]
+    for kernel in compiled:
         assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
     # Sums over the states stay within a thread, which loads rows of b and c 16 bytes at a time.
     assert "shfl.sync.bfly" not in scan.text
@@ -124,5 +189,5 @@ def test_kernels_compile_for_hopper() -> None:
 
 
 def test_kernels_compile_for_cdna() -> None:
-    for kernel in compile_kernels(kernels(), "gfx942", "amdgcn"):
+    for kernel in compiled_kernels("gfx942", "amdgcn"):
         assert kernel.resources.fits and not kernel.resources.spills, kernel.resources

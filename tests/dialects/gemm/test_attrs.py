@@ -70,12 +70,16 @@ def test_a_combiner_is_for_partials_only(kind: ResultKind):
         VerifyException,
         match=f"result port {kind.value}: a combiner is expected for partials and only for them",
     ):
-        ResultPortAttr(ResultKindAttr(kind), CombinerAttr(Combiner.ADD), NoneAttr(), NoneAttr())
+        ResultPortAttr(
+            ResultKindAttr(kind), CombinerAttr(Combiner.ADD), NoneAttr(), NoneAttr(), NoneAttr()
+        )
 
 
 def test_a_partial_needs_a_combiner():
     with pytest.raises(VerifyException, match="result port partial_row: a combiner is expected"):
-        ResultPortAttr(ResultKindAttr(ResultKind.PARTIAL_ROW), NoneAttr(), NoneAttr(), NoneAttr())
+        ResultPortAttr(
+            ResultKindAttr(ResultKind.PARTIAL_ROW), NoneAttr(), NoneAttr(), NoneAttr(), NoneAttr()
+        )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_a_partial_needs_a_combiner():
 def test_a_port_is_named_by_select_and_accumulate_only(kind: ResultKind, index: IntAttr | NoneAttr):
     expected = "the number of a port is expected for select and accumulate and only for them"
     with pytest.raises(VerifyException, match=expected):
-        ResultPortAttr(ResultKindAttr(kind), NoneAttr(), index, NoneAttr())
+        ResultPortAttr(ResultKindAttr(kind), NoneAttr(), index, NoneAttr(), NoneAttr())
 
 
 def test_pairings():

@@ -53,13 +53,10 @@ EXPRESSIONS: dict[str, Meaning] = {
     "x % 2": lambda x, y, w, m: x % 2,
     "m & m": lambda x, y, w, m: m & m,
     "not m": lambda x, y, w, m: ~m,
-    "x // 2": lambda x, y, w, m: x // 2,
-    "x // y": lambda x, y, w, m: x // y,
-    "1 // x": lambda x, y, w, m: 1 // x,
 }
 
 ADVICE = re.compile(
-    r"(?:write |functions are called by name: |/ divides without rounding; // is )"
+    r"(?:write |functions are called by name: )"
     r"(.*?)(?:, with the types of the operands)?"
 )
 

@@ -18,7 +18,7 @@ ROWS, COLUMNS = 6, 16
 
 
 class Values(NamedTuple):
-    """What a model computes of: inputs, a square weight, a row, and three taps of each column."""
+    """Inputs of a model, a square weight, a row, and three taps of each column."""
 
     x: Tensor
     y: Tensor
@@ -132,6 +132,7 @@ NOT_RAISED: Mapping[type, str] = {
     coda.GluOp: "the halves are slices, of which passes make pairs of columns",
     coda.NormStatsOp: "passes split norms",
     coda.OneHotOp: "PyTorch exports a comparison with positions",
+    coda.SelectiveScanOp: "models spell it as a loop, which the golden of raise-selective-scan has",
     coda.PadOp: "PyTorch's call does the same: no kernel takes either",
 }
 

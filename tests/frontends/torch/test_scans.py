@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import compiled
+from support.standard_blocks import scanned
+from support.torch_compile import compiled, gradients
 from torch import Tensor, nn
 
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.types import tensors_in
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -34,9 +36,8 @@ class Scanning(nn.Module):
 
     def __init__(self, combine: Combine = linear, read: str = "product"):
         super().__init__()
-        torch.manual_seed(0)
         self.project = nn.Linear(16, 24 + 24 + 4 + 4)
-        self.rates = nn.Parameter(torch.randn(24, 4))
+        self.rates = nn.Parameter(torch.randn(24, 4, generator=torch.Generator().manual_seed(0)))
         self.out = nn.Linear(24, 16)
         self.combine, self.read = combine, read
 
@@ -62,8 +63,7 @@ def check(model: Scanning, *lengths: int) -> None:
             got, eager = run(x), model(x)
             exact = model.double()(x.double())
             model.float()
-        results = [each if isinstance(each, tuple) else (each,) for each in (got, eager, exact)]
-        for a, b, c in zip(*results, strict=True):
+        for a, b, c in zip(*map(tensors_in, (got, eager, exact)), strict=True):
             assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
@@ -72,6 +72,28 @@ def test_raised(caplog: pytest.LogCaptureFixture) -> None:
     check(Scanning(), 20, 9, 13)
     assert RAISED in caplog.text
     assert LEFT not in caplog.text
+
+
+class Looped(Scanning):
+    """The same, one position after the other: PyTorch's derivative of its scan gives `rates` 0."""
+
+    def forward(self, x: Tensor) -> Any:
+        u, dt, b, c = self.project(x).split([24, 24, 4, 4], -1)
+        return self.out(scanned(u, F.softplus(dt), -torch.exp(self.rates), b, c))
+
+
+def test_gradients_are_derived(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    model, loop = Scanning(), Looped()
+    loop.load_state_dict(model.state_dict())
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    found = gradients(compiled(model, target="triton"), model, x)
+    assert RAISED in caplog.text
+    eager = gradients(loop, loop, x)
+    exact = gradients(loop, loop.double(), x.detach().double().requires_grad_())
+    for a, b, c in zip(found, eager, exact, strict=True):
+        assert a is not None and b is not None and c is not None
+        assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
 @pytest.mark.parametrize(

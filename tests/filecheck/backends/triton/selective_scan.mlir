@@ -21,7 +21,7 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:     chunk = place % (tl.cdiv(T, 128) - 1)
 // CHECK-NEXT:     row = sample * T + chunk * 128
 // CHECK-NEXT:     end = tl.minimum(row + 128, (sample + 1) * T)
-// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0) * 1.4426950408889634
+// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0)
 // CHECK-NEXT:     h = tl.zeros((8, 32), tl.float32)
 // CHECK-NEXT:     time = tl.zeros((1, 32), tl.float32)
 // CHECK-NEXT:     while row < end:
@@ -37,10 +37,10 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:         u_3 = tl.load(u_ptr + (row + 3) * 64 + channel, mask=inside & ((row + 3) < end), other=0.0).to(tl.float32)
 // CHECK-NEXT:         dt_3 = tl.load(dt_ptr + (row + 3) * 64 + channel, mask=inside & ((row + 3) < end), other=0.0)
 // CHECK-NEXT:         b_3 = tl.load(b_ptr + (row + 3) * 32 + state, mask=holds & ((row + 3) < end), other=0.0).to(tl.float32)
-// CHECK-NEXT:         h = tl.exp2(dt_0 * a) * h + dt_0 * u_0 * b_0
-// CHECK-NEXT:         h = tl.exp2(dt_1 * a) * h + dt_1 * u_1 * b_1
-// CHECK-NEXT:         h = tl.exp2(dt_2 * a) * h + dt_2 * u_2 * b_2
-// CHECK-NEXT:         h = tl.exp2(dt_3 * a) * h + dt_3 * u_3 * b_3
+// CHECK-NEXT:         h = tl.exp2(dt_0 * 1.4426950408889634 * a) * h + dt_0 * u_0 * b_0
+// CHECK-NEXT:         h = tl.exp2(dt_1 * 1.4426950408889634 * a) * h + dt_1 * u_1 * b_1
+// CHECK-NEXT:         h = tl.exp2(dt_2 * 1.4426950408889634 * a) * h + dt_2 * u_2 * b_2
+// CHECK-NEXT:         h = tl.exp2(dt_3 * 1.4426950408889634 * a) * h + dt_3 * u_3 * b_3
 // CHECK-NEXT:         time += dt_0 + dt_1 + dt_2 + dt_3
 // CHECK-NEXT:         row += 4
 // CHECK-NEXT:     tl.store(states_ptr + (place * 6 + state) * 64 + channel, h, mask=inside & holds)
@@ -57,12 +57,12 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:     state = tl.arange(0, 8)[:, None]
 // CHECK-NEXT:     holds = state < 6
 // CHECK-NEXT:     place = sample * (tl.cdiv(T, 128) - 1)
-// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0) * 1.4426950408889634
+// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0)
 // CHECK-NEXT:     h = tl.zeros((8, 32), tl.float32)
 // CHECK-NEXT:     while place < (sample + 1) * (tl.cdiv(T, 128) - 1):
 // CHECK-NEXT:         time = tl.load(times_ptr + place * 64 + channel, mask=inside, other=0.0)
 // CHECK-NEXT:         added = tl.load(states_ptr + (place * 6 + state) * 64 + channel, mask=inside & holds, other=0.0)
-// CHECK-NEXT:         h = tl.exp2(time * a) * h + added
+// CHECK-NEXT:         h = tl.exp2(time * 1.4426950408889634 * a) * h + added
 // CHECK-NEXT:         tl.store(states_ptr + (place * 6 + state) * 64 + channel, h, mask=inside & holds)
 // CHECK-NEXT:         place += 1
 // CHECK-EMPTY:
@@ -80,7 +80,7 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:     chunk = place % tl.cdiv(T, 128)
 // CHECK-NEXT:     row = sample * T + chunk * 128
 // CHECK-NEXT:     end = tl.minimum(row + 128, (sample + 1) * T)
-// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0) * 1.4426950408889634
+// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0)
 // CHECK-NEXT:     # A sample has states of all of its chunks but the last.
 // CHECK-NEXT:     h = tl.load(states_ptr + ((place - sample - 1) * 6 + state) * 64 + channel, mask=inside & holds & (chunk > 0), other=0.0)
 // CHECK-NEXT:     while row < end:
@@ -100,30 +100,30 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:         dt_3 = tl.load(dt_ptr + (row + 3) * 64 + channel, mask=inside & ((row + 3) < end), other=0.0)
 // CHECK-NEXT:         b_3 = tl.load(b_ptr + (row + 3) * 32 + state, mask=holds & ((row + 3) < end), other=0.0).to(tl.float32)
 // CHECK-NEXT:         c_3 = tl.load(c_ptr + (row + 3) * 32 + state, mask=holds & ((row + 3) < end), other=0.0).to(tl.float32)
-// CHECK-NEXT:         h = tl.exp2(dt_0 * a) * h + dt_0 * u_0 * b_0
+// CHECK-NEXT:         h = tl.exp2(dt_0 * 1.4426950408889634 * a) * h + dt_0 * u_0 * b_0
 // CHECK-NEXT:         y_0 = tl.sum(c_0 * h, 0, keep_dims=True)
 // CHECK-NEXT:         value_0 = to_bf16(y_0)
 // CHECK-NEXT:         tl.store(y_ptr + row * 64 + channel, value_0, mask=inside & (row < end))
-// CHECK-NEXT:         h = tl.exp2(dt_1 * a) * h + dt_1 * u_1 * b_1
+// CHECK-NEXT:         h = tl.exp2(dt_1 * 1.4426950408889634 * a) * h + dt_1 * u_1 * b_1
 // CHECK-NEXT:         y_1 = tl.sum(c_1 * h, 0, keep_dims=True)
 // CHECK-NEXT:         value_1 = to_bf16(y_1)
 // CHECK-NEXT:         tl.store(y_ptr + (row + 1) * 64 + channel, value_1, mask=inside & ((row + 1) < end))
-// CHECK-NEXT:         h = tl.exp2(dt_2 * a) * h + dt_2 * u_2 * b_2
+// CHECK-NEXT:         h = tl.exp2(dt_2 * 1.4426950408889634 * a) * h + dt_2 * u_2 * b_2
 // CHECK-NEXT:         y_2 = tl.sum(c_2 * h, 0, keep_dims=True)
 // CHECK-NEXT:         value_2 = to_bf16(y_2)
 // CHECK-NEXT:         tl.store(y_ptr + (row + 2) * 64 + channel, value_2, mask=inside & ((row + 2) < end))
-// CHECK-NEXT:         h = tl.exp2(dt_3 * a) * h + dt_3 * u_3 * b_3
+// CHECK-NEXT:         h = tl.exp2(dt_3 * 1.4426950408889634 * a) * h + dt_3 * u_3 * b_3
 // CHECK-NEXT:         y_3 = tl.sum(c_3 * h, 0, keep_dims=True)
 // CHECK-NEXT:         value_3 = to_bf16(y_3)
 // CHECK-NEXT:         tl.store(y_ptr + (row + 3) * 64 + channel, value_3, mask=inside & ((row + 3) < end))
 // CHECK-NEXT:         row += 4
 
 // CHECK:          chunks = (T + 127) // 128
-// CHECK-NEXT:     earlier_chunks = B * max(0, chunks - 1)
-// CHECK-NEXT:     states = torch.empty((earlier_chunks * 64 * 6,), dtype=torch.float32, device=device)
-// CHECK-NEXT:     times = torch.empty((earlier_chunks * 64,), dtype=torch.float32, device=device)
-// CHECK-NEXT:     if earlier_chunks:
-// CHECK-NEXT:         chunk_states[(earlier_chunks * 2,)](
+// CHECK-NEXT:     carried_chunks = B * max(0, chunks - 1)
+// CHECK-NEXT:     states = torch.empty((carried_chunks * 64 * 6,), dtype=torch.float32, device=device)
+// CHECK-NEXT:     times = torch.empty((carried_chunks * 64,), dtype=torch.float32, device=device)
+// CHECK-NEXT:     if carried_chunks:
+// CHECK-NEXT:         chunk_states[(carried_chunks * 2,)](
 // CHECK-NEXT:             u,
 // CHECK-NEXT:             dt,
 // CHECK-NEXT:             a,

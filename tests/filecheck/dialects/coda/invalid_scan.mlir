@@ -109,3 +109,43 @@ func.func @f(%u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>
   %y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x?x8xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%dy: tensor<2x?x8xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x512xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{operand a has 512 states, expected 1 to 256}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x512xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<2x?x4xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{operand d_y has shape 2x?x4, expected 2x?x8}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x4xbf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<2x?x8xf32>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{operand d_y has element type f32, expected bf16}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xf32>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<2x?x8xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{result 0 has shape 2x?x4, expected 2x?x8}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x4xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<2x?x8xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{result 2 has element type bf16, expected f32}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xbf16>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+  func.return
+}

@@ -4,9 +4,11 @@
 
 func.func @f(%u: tensor<?x?x64xbf16>, %dt: tensor<?x?x64xf32>, %a: tensor<64x16xf32>, %b: tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16> {
   %y = coda.selective_scan %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>
+  %g:5 = coda.selective_scan_grad %y, %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>)
   func.return %y : tensor<?x?x64xbf16>
 }
 
 // CHECK:      func.func @f(%u: tensor<?x?x64xbf16>, %dt: tensor<?x?x64xf32>, %a: tensor<64x16xf32>, %b: tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16> {
 // CHECK-NEXT:   %y = coda.selective_scan %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>
+// CHECK-NEXT:   %g, %g_1, %g_2, %g_3, %g_4 = coda.selective_scan_grad %y, %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>)
 // CHECK-NEXT:   func.return %y : tensor<?x?x64xbf16>

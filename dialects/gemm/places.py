@@ -1,0 +1,117 @@
+"""Places of results in a concatenation, in whose memory kernels store them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeGuard
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp
+from coda_ir.dialects.coda.shapes import shape_of
+
+
+@irdl_attr_definition
+class PlaceAttr(ParametrizedAttribute):
+    """Runs of `width` neighbouring columns lie `period` elements apart, the first one at `offset`.
+
+    `#gemm.place<128, 64, 192>`: behind each 128 columns of another tensor, 64 of this one.
+    """
+
+    name = "gemm.place"
+    offset: IntAttr
+    width: IntAttr
+    period: IntAttr
+
+    @staticmethod
+    def of(offset: int, width: int, period: int) -> PlaceAttr:
+        return PlaceAttr(IntAttr(offset), IntAttr(width), IntAttr(period))
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The offset, the width and the period."""
+        return self.offset.data, self.width.data, self.period.data
+
+    def pitch(self, columns: int) -> int:
+        """The elements between the starts of rows that have `columns` of this tensor."""
+        return columns // self.width.data * self.period.data
+
+    def verify(self) -> None:
+        offset, width, period = self.numbers
+        if width < 1 or offset < 0 or offset + width > period:
+            raise VerifyException(
+                f"place<{offset}, {width}, {period}>: expected {width} or more columns behind the "
+                f"first {offset} of {period}"
+            )
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.numbers, printer.print_int)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            numbers = [parser.parse_integer(allow_boolean=False, allow_negative=False)]
+            for _ in range(2):
+                parser.parse_punctuation(",")
+                numbers.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
+        return [IntAttr(number) for number in numbers]
+
+
+class Part(NamedTuple):
+    """Columns of a concatenation."""
+
+    joined: ConcatOp
+    place: PlaceAttr
+
+
+def part_of(value: SSAValue) -> Part | None:
+    """The columns of a concatenation that `value` is, or its columns in groups are, if it has no
+    other use.
+    """
+    use = value.get_unique_use()
+    if use is not None and splits_columns(use.operation):
+        value = use.operation.results[0]
+        use = value.get_unique_use()
+    if use is None or not isinstance(use.operation, ConcatOp):
+        return None
+    joined, (*rows, width) = use.operation, shape_of(value)
+    extents = [shape_of(part)[-1] for part in joined.parts]
+    if joined.dim.value.data != len(rows) or not rows or DYNAMIC_INDEX in extents:
+        return None
+    place = PlaceAttr.of(sum(extents[: use.index]), width, sum(extents))
+    return Part(joined, place)
+
+
+def columns_of(part: SSAValue) -> SSAValue:
+    """The tensor (... x N) whose columns `part` shows in groups, or `part` itself."""
+    return part.owner.x if splits_columns(part.owner) else part
+
+
+def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
+    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    if not isinstance(op, ReshapeOp):
+        return False
+    before, after = shape_of(op.x), shape_of(op.result)
+    if len(before) < 2 or len(after) != len(before) + 1 or DYNAMIC_INDEX in after[-2:]:
+        return False
+    return after[:-2] == before[:-1] and before[-1] == after[-2] * after[-1]
+
+
+def verify_place(what: str, place: PlaceAttr, output: SSAValue) -> None:
+    """Raise unless `output` becomes the columns of a concatenation that `place` states."""
+    found = part_of(output)
+    if found is None:
+        raise VerifyException(
+            f"{what} has a place, expected coda.concat of its columns as its only use"
+        )
+    if found.place != place:
+        raise VerifyException(
+            f"{what} is at {list(place.numbers)}, expected {list(found.place.numbers)} as in its "
+            "coda.concat"
+        )

@@ -1,0 +1,163 @@
+"""Pass `place-parts`: kernels store their results where a concatenation has them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Attribute, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.gemm import Result
+from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.editing import EpilogueEditor, Site
+from coda_ir.passes.support.fillers import filler
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.storage import ALIGNMENT, repeated_number
+from coda_ir.symbolic_shapes import Dims
+
+MOST_COPIES = 1
+"""Parts that are copied beside others: each takes a call, PyTorch's concatenation one for all."""
+
+
+@dataclass(frozen=True)
+class PlacePartsPass(FunctionPass):
+    """What a kernel computes of a concatenation of columns is not copied to its place.
+
+        %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
+        %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
+        %a = coda.reshape %q : (... x H x 128)    (the same)
+        %b = coda.reshape %r : (... x H x 64)
+        %c = coda.concat %a, %b {dim = 3}
+
+    A result with a place is stored in the memory of the concatenation, in runs of columns: here of
+    each head. The columns beside them that no kernel computes are copied there; those that pad a
+    tensor with a number are filled. Legal iff the concatenation is the only use of the result, the
+    numbers of columns are known, and every run starts at a multiple of 16 bytes.
+    """
+
+    name: ClassVar[str] = "place-parts"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, CallOp):
+                _join_padding(op, rewriter)
+        for op in rewriter.ops:
+            if isinstance(op, coda.ConcatOp) and _joins_columns(op):
+                _place_parts(op, rewriter)
+
+
+def _joins_columns(op: coda.ConcatOp) -> bool:
+    return 0 < op.dim.value.data == len(shape_of(op.result)) - 1
+
+
+def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
+    refusals = [_why_not_stored(part) for part in op.parts]
+    copied = [
+        refusal
+        for part, refusal in zip(op.parts, refusals, strict=True)
+        if refusal is not None and repeated_number(part) is None
+    ]
+    if None not in refusals:
+        return
+    for refusal in copied:
+        rewriter.missed(op, refusal)
+    if len(copied) > MOST_COPIES:
+        return
+    rewriter.passed(op, f"{refusals.count(None)} of its parts are stored in their place")
+    for number, refusal in enumerate(refusals):
+        if refusal is None:
+            # Other parts may be results of the same kernel, which an edit replaces.
+            _place(columns_of(op.parts[number]), rewriter)
+
+
+def _why_not_stored(part: SSAValue) -> Refusal | None:
+    """Return why no kernel can store `part` of a concatenation in its place."""
+    value = columns_of(part)
+    if Site.of(value) is None:
+        return Refusal(
+            "each part is the tile of a kernel of the same function",
+            f"{name_of(part)} is copied: no kernel computes its elements one by one",
+        )
+    found = part_of(value)
+    if found is None:
+        return Refusal(
+            "the concatenation is the only use of a part, and the numbers of columns are known",
+            f"{name_of(value)} is copied: it is used elsewhere too",
+        )
+    return None if _is_aligned(value, found.place) else _why_unaligned(value, found.place)
+
+
+def _is_aligned(value: SSAValue, place: PlaceAttr) -> bool:
+    starts = (place.offset.data, place.period.data)
+    return all(start * element_bytes(value.type) % ALIGNMENT == 0 for start in starts)
+
+
+def _why_unaligned(value: SSAValue, place: PlaceAttr) -> Refusal:
+    bytes = element_bytes(value.type)
+    return Refusal(
+        f"runs of columns start at multiples of {ALIGNMENT} bytes",
+        f"{name_of(value)} is copied: its columns would start {place.offset.data * bytes} bytes "
+        f"after multiples of {place.period.data * bytes}",
+    )
+
+
+def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
+    site, found = Site.of(value), part_of(value)
+    assert site is not None and found is not None, "legality was checked before"
+    editor = EpilogueEditor(site.op, rewriter.order)
+    results = editor.segments[site.segment].results
+    port, type = results[site.result]
+    results[site.result] = Result(port.at(found.place), type)
+    editor.commit()
+
+
+def _join_padding(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Make the columns that pad the tile of a kernel with a number parts of a concatenation."""
+    padding = _padding(op)
+    if padding is None or not _can_be_padded(op.inputs[0], *padding[:2]):
+        return
+    before, after, number = padding
+    x, (result,) = op.inputs[0], op.outputs
+    *rows, _ = rewriter.shapes.dims(x)
+    if not rewriter.shapes.are_declared(rows):
+        return
+    insert = OpInserter(rewriter, op, op.location)
+    first, last = (_filled(number, element_type_of(x), (*rows, n), insert) for n in (before, after))
+    joined = coda.ConcatOp([*first, x, *last], len(rows))
+    result.replace_all_uses_with(insert.insert(joined, result.name_hint))
+    rewriter.order.erase(op)
+
+
+def _can_be_padded(x: SSAValue, before: int, after: int) -> bool:
+    """Return whether a kernel can store `x`, which has no other use, between what pads it."""
+    value, width = columns_of(x), shape_of(x)[-1]
+    place = PlaceAttr.of(before, width, before + width + after)
+    is_only_use = x.has_one_use() and value.has_one_use()
+    return Site.of(value) is not None and is_only_use and _is_aligned(value, place)
+
+
+def _filled(number: float, element: Attribute, dims: Dims, insert: OpInserter) -> list[SSAValue]:
+    """A tensor of these dimensions with a number in all places, if it has some."""
+    if not dims[-1]:
+        return []
+    return [insert.insert(op) for op in filler(number, element, dims)][1:]
+
+
+def _padding(op: CallOp) -> tuple[int, int, float] | None:
+    """The columns that a call adds before and behind those of its operand, and their number."""
+    if op.callee.data != "aten.constant_pad_nd.default" or len(op.inputs) != 1:
+        return None
+    try:
+        counts, *number = [ast.literal_eval(node) for node in op.template.call.args[1:]]
+    except ValueError:
+        return None
+    if len(counts) != 2 or min(counts) < 0 or DYNAMIC_INDEX in shape_of(op.inputs[0])[-1:]:
+        return None
+    return (*counts, float(number[0]) if number else 0.0)

@@ -1,0 +1,226 @@
+"""Kernels store their results where a concatenation has them: numbers, main loops, schedules."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.emitted import load_module
+from support.gluon_simulator import Settings
+from support.gluon_simulator import load_module as load_simulated
+from support.kernel_harness import gemms_of
+from torch import Tensor
+
+import coda_ir
+from coda_ir.api import parse
+from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.context import make_context
+from coda_ir.cost_model.rows import RowCounts
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm.tiling import column_ranges
+from coda_ir.float64 import relative_error
+from coda_ir.lowering import Lowering
+from coda_ir.passes.layout.place_parts import PlacePartsPass
+from coda_ir.passes.layout.unfusing import unfuse, why_not_unfused
+from coda_ir.tuning import Problem
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+JOINED = """
+func.func @f(%x : tensor<?x72xbf16>, %w : tensor<256x72xbf16>, %v : tensor<128x72xbf16>)
+    -> tensor<?x4x96xbf16> {
+  %q, %r = gemm.fused %x : tensor<?x72xbf16> schedule<SCHEDULE>
+      columns(%w : tensor<256x72xbf16>) -> (tile : tensor<?x256xbf16>) {
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }
+      columns(%v : tensor<128x72xbf16>) pair<halves, 32> -> (tile : tensor<?x128xbf16>) {
+      ^epilogue(%a : f32, %b : f32):
+        %s = arith.subf %a, %b : f32
+        %t = arith.addf %a, %b : f32
+        gemm.yield %s, %t : f32, f32
+      }
+  %qs = coda.reshape %q : (tensor<?x256xbf16>) -> tensor<?x4x64xbf16>
+  %rs = coda.reshape %r : (tensor<?x128xbf16>) -> tensor<?x4x32xbf16>
+  %c = coda.concat %qs, %rs {dim = 2 : i64}
+    : (tensor<?x4x64xbf16>, tensor<?x4x32xbf16>) -> tensor<?x4x96xbf16>
+  func.return %c : tensor<?x4x96xbf16>
+}
+"""
+
+LOOPS = {
+    "pointer": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2',
+    "split": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2, split_k = 3',
+    "warp-specialized": 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2',
+    "narrow": 'warp_specialized, "128x64x64", warps = 8, stages = 3, group_m = 2',
+    "ping-pong": 'ping_pong, "128x128x64", warps = 8, stages = 4, group_m = 2',
+}
+
+
+def draw(*shape: int, scale: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator) * scale
+
+
+def placed(schedule: str) -> Any:
+    module = parse(JOINED.replace("SCHEDULE", schedule))
+    PlacePartsPass().apply(make_context(), module)
+    module.verify()
+    return module
+
+
+@pytest.mark.parametrize("rows", [1, 150])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_every_main_loop(loop: str, rows: int):
+    """Two ranges of a GEMM, one in pairs, whose last tiles are not full."""
+    check(emit_module(placed(LOOPS[loop])), rows)
+
+
+def check(source: str, rows: int) -> None:
+    """The program joins both products, without a copy."""
+    assert "torch.cat" not in source and ".copy_(" not in source
+    x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(128, 72)))
+    is_simulated = "gluon" in source
+    module: Any = load_simulated(source, Settings(0, 1)) if is_simulated else load_module(source)
+    found = module.run(x, w, v)
+    q = F.linear(x.double(), w.double()).reshape(rows, 4, 64)
+    a, b = F.linear(x.double(), v.double()).reshape(rows, 4, 2, 16).unbind(2)
+    exact = torch.cat([q, a - b, a + b], -1)
+    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-3)
+
+
+@pytest.mark.parametrize("loop", ["warp-specialized", "ping-pong"])
+def test_compiled_ahead_of_time(loop: str):
+    (op,) = gemms_of(placed(LOOPS[loop]))
+    (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx")
+    assert "cp.async.bulk.tensor" in str(compiled.text)
+
+
+def test_a_box_has_one_place():
+    """Parts are as narrow as the runs of columns; where none is, the main loop is refused."""
+    (op,) = gemms_of(placed(LOOPS["warp-specialized"]))
+    schedule = op.schedule
+    assert schedule is not None
+    plain, pairs = (column_ranges(segment, schedule)[0] for segment in op.segments())
+    assert (plain.lanes, pairs.lanes) == (64, 16)
+    changes = ("128x72", "256x72"), ("?x128", "?x256"), ("halves, 32", "halves, 8")
+    changes += ("4x64x", "32x8x"), ("4x32x", "32x8x"), ("4x96x", "32x16x")
+    text = JOINED.replace("SCHEDULE", LOOPS["pointer"])
+    for old, new in changes:
+        text = text.replace(old, new)
+    module = parse(text)
+    assert column_ranges(gemms_of(module)[0].segments()[0], schedule)
+    PlacePartsPass().apply(make_context(), module)
+    (op,) = gemms_of(module)
+    assert op.segments()[0].results[0].port.is_placed
+    with pytest.raises(ValueError, match="a box has 16 columns, expected a divisor of 8"):
+        column_ranges(op.segments()[0], schedule)
+
+
+PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "heads": (
+        """q = rope(linear(x, wq), cos, sin, head_dim=8)
+        c = concat(reshape(linear(x, w), [B, T, 3, 16]), reshape(q, [B, T, 3, 8]))
+        return reshape(c, [B, T, 72])""",
+        (),
+    ),
+    "rows": ("return concat(silu(linear(x, w)), linear(x, wq), linear(x, w) * 2)", ()),
+    "gate": ("return concat(silu(linear(x, w)) * linear(x, w), linear(x, wq))", ()),
+    "pointwise": ("return concat(exp(x) - 1, linear(x, w))", ()),
+    "argument": ("return concat(x, linear(x, w))", ("copy",)),
+    "padded": (
+        "return pad(reshape(linear(x, w), [B, T, 3, 16]), 8, 16, value=-2)",
+        ("fill", "fill"),
+    ),
+    "twice": (
+        """c = concat(linear(x, wq), linear(x, wq) + 1)
+        return concat(linear(c, w), c)""",
+        ("copy",),
+    ),
+}
+"""What is joined, and what is done beside the kernels."""
+
+
+def text_of(name: str, dtype: str) -> str:
+    return f"""fn f(
+        x: {dtype}[B, T, 48],
+        w: {dtype}[48, 48],
+        wq: {dtype}[24, 48],
+        cos: f32[T, 4],
+        sin: f32[T, 4],
+    ) {{
+        {PROGRAMS[name][0]}
+    }}"""
+
+
+def inputs(b: int, t: int, dtype: torch.dtype) -> list[Tensor]:
+    angles = draw(t, 4)
+    tensors = [draw(b, t, 48), draw(48, 48, scale=0.15), draw(24, 48, scale=0.15)]
+    return [*(x.to(dtype) for x in tensors), angles.cos(), angles.sin()]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, dtype: str):
+    """Close to float64 in any size, and nothing is concatenated."""
+    text = text_of(name, dtype)
+    function = coda_ir.compile(text, device="cpu")
+    steps = PROGRAMS[name][1]
+    source = function.source
+    assert "torch.cat" not in source
+    assert source.count(".copy_(") == steps.count("copy")
+    assert source.count(".fill_(") == steps.count("fill")
+    for sizes in [(2, 5), (1, 1), (3, 17)]:
+        given = inputs(*sizes, torch.bfloat16 if dtype == "bf16" else torch.float32)
+        found = function(*given)
+        assert found.is_contiguous()
+        assert relative_error(found, function.reference(given)) < (
+            1e-2 if dtype == "bf16" else 1e-6
+        )
+
+
+@pytest.mark.parametrize("name", ["heads", "gate"])
+def test_gradients(name: str):
+    text = text_of(name, "f32")
+    gradients: list[tuple[Tensor, ...]] = []
+    for target in ("triton", "reference"):
+        function: Any = coda_ir.compile(text, device="cpu", training=True, target=target)
+        given = inputs(2, 5, torch.float32)
+        wrt = [x.requires_grad_() for x in given[:3]]
+        y = function(*given)
+        gradients.append(torch.autograd.grad(y, wrt, draw(*y.shape)))
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def gemm_of(text: str) -> FusedOp:
+    module = Lowering(coda_ir.parse(text)).module("gemm")
+    return next(op for op in module.walk() if isinstance(op, FusedOp))
+
+
+def test_what_is_tuned_has_the_places():
+    """The GEMM by itself stores parts of tensors, too, beside zeros."""
+    found = Problem.of(gemm_of(text_of("heads", "bf16")), RowCounts({"B": 2, "T": 8}))
+    assert found is not None
+    found.module.verify()
+    assert found.text.count(" at<") == 2
+    schedule = 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2'
+    (op,) = gemms_of(placed(schedule))
+    assert isinstance(op.schedule, ScheduleAttr)
+    assert ".fill_(0.0)" in found.emit(op.schedule).source
+
+
+def test_library_calls_store_no_parts():
+    module = placed(LOOPS["pointer"])
+    (op,) = gemms_of(module)
+    schedule, op.schedule = op.schedule, None
+    refusal = why_not_unfused(op, "library")
+    assert refusal is not None and "part of another tensor" in refusal.found
+    assert why_not_unfused(op, "kernels") is None
+    unfuse(op, "kernels")
+    module.verify()
+    gemms_of(module)[0].schedule = schedule
+    assert str(module).count(" at<") == 2
+    check(emit_module(module), 19)

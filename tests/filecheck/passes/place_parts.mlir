@@ -1,0 +1,110 @@
+// RUN: coda-opt %s -p place-parts --split-input-file | filecheck %s
+
+// The columns of each head come from two weights of a GEMM: neither is copied.
+
+func.func @heads(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>, %v: tensor<16x64xbf16>) -> tensor<?x?x2x24xbf16> {
+  %q, %r = gemm.fused %x : tensor<?x?x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+    columns(%v : tensor<16x64xbf16>) pair<halves, 8>
+      -> (tile : tensor<?x?x16xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %b, %a : f32, f32
+    }
+  %q_heads = coda.reshape %q : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
+  %r_heads = coda.reshape %r : (tensor<?x?x16xbf16>) -> tensor<?x?x2x8xbf16>
+  %joined = coda.concat %q_heads, %r_heads {dim = 3 : i64} : (tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x24xbf16>
+  func.return %joined : tensor<?x?x2x24xbf16>
+}
+
+// CHECK:      func.func @heads(
+// CHECK-NEXT:   %q, %r = gemm.fused %x : tensor<?x?x64xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x64xbf16>)
+// CHECK-NEXT:       -> (tile at<0, 16, 24> : tensor<?x?x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%v : tensor<16x64xbf16>) pair<halves, 8>
+// CHECK-NEXT:       -> (tile at<16, 8, 24> : tensor<?x?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       gemm.yield %b, %a : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %q_heads = coda.reshape %q : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
+// CHECK-NEXT:   %r_heads = coda.reshape %r : (tensor<?x?x16xbf16>) -> tensor<?x?x2x8xbf16>
+// CHECK-NEXT:   %joined = coda.concat %q_heads, %r_heads {dim = 3 : i64} : (tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x24xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x?x2x24xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A pointwise kernel stores its columns behind those of a GEMM; an argument is copied beside them.
+
+func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xbf16>) -> tensor<?x80xbf16> {
+  %h = gemm.fused %x : tensor<?x64xbf16>
+    columns(%w : tensor<128x64xbf16>) pair<halves>
+      -> (half : tensor<?x64xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.mulf %a, %b : f32
+      gemm.yield %c : f32
+    }
+  %z = gemm.map tile(%y : tensor<?x8xbf16>) -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%a: f32):
+      %e = math.exp %a : f32
+      gemm.yield %e : f32
+    }
+  %joined = coda.concat %h, %y, %z {dim = 1 : i64} : (tensor<?x64xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x80xbf16>
+  func.return %joined : tensor<?x80xbf16>
+}
+
+// CHECK:      func.func @rows(
+// CHECK-NEXT:   %h = gemm.fused %x : tensor<?x64xbf16>
+// CHECK-NEXT:     columns(%w : tensor<128x64xbf16>) pair<halves>
+// CHECK-NEXT:       -> (half at<0, 64, 80> : tensor<?x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       %c = arith.mulf %a, %b : f32
+// CHECK-NEXT:       gemm.yield %c : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z = gemm.map tile(%y : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile at<72, 8, 80> : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %e = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %e : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %h, %y, %z {dim = 1 : i64} : (tensor<?x64xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x80xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x80xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// What pads the heads of a GEMM is filled beside them.
+
+func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>) -> tensor<?x?x2x32xbf16> {
+  %v = gemm.fused %x : tensor<?x?x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %v : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
+  %padded = torch.call "aten.constant_pad_nd.default"(%heads) {arguments = "{0}, [8, 8], -1.5"} : (tensor<?x?x2x16xbf16>) -> tensor<?x?x2x32xbf16>
+  func.return %padded : tensor<?x?x2x32xbf16>
+}
+
+// CHECK:      func.func @padded(
+// CHECK-NEXT:   %v = gemm.fused %x : tensor<?x?x64xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x64xbf16>)
+// CHECK-NEXT:       -> (tile at<8, 16, 32> : tensor<?x?x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %heads = coda.reshape %v : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
+// CHECK-NEXT:   %0 = coda.constant {value = -1.500000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %1 = torch.call "aten.expand.default"(%0) {coda.dims = ["B", "T", 2 : i64, 8 : i64], arguments = "{0}, [B, T, 2, 8]", view} : (tensor<bf16>) -> tensor<?x?x2x8xbf16>
+// CHECK-NEXT:   %2 = coda.constant {value = -1.500000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %3 = torch.call "aten.expand.default"(%2) {coda.dims = ["B", "T", 2 : i64, 8 : i64], arguments = "{0}, [B, T, 2, 8]", view} : (tensor<bf16>) -> tensor<?x?x2x8xbf16>
+// CHECK-NEXT:   %padded = coda.concat %1, %heads, %3 {dim = 3 : i64} : (tensor<?x?x2x8xbf16>, tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x32xbf16>
+// CHECK-NEXT:   func.return %padded : tensor<?x?x2x32xbf16>
+// CHECK-NEXT: }

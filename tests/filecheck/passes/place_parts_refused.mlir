@@ -1,0 +1,150 @@
+// RUN: coda-opt %s -p place-parts --split-input-file | filecheck %s
+// RUN: coda-opt %s -p place-parts --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Another operator reads the result, too.
+
+func.func @used(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>) -> (tensor<?x128xbf16>, tensor<?x64xbf16>) {
+  %a, %b = gemm.map tile(%x : tensor<?x64xbf16>) -> (tile : tensor<?x64xbf16>, tile : tensor<?x64xbf16>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e, %x_1 : f32, f32
+    }
+  %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x64xbf16>, tensor<?x64xbf16>) -> tensor<?x128xbf16>
+  func.return %joined, %a : tensor<?x128xbf16>, tensor<?x64xbf16>
+}
+
+// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is used elsewhere too; failed condition: the concatenation is the only use of a part, and the numbers of columns are known
+// CHECK:      func.func @used(
+// CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<?x64xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x64xbf16>, tile at<64, 64, 128> : tensor<?x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:       gemm.yield %e, %x_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x64xbf16>, tensor<?x64xbf16>) -> tensor<?x128xbf16>
+// CHECK-NEXT:   func.return %joined, %a : tensor<?x128xbf16>, tensor<?x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// The second part starts 6 bytes behind a multiple of 16.
+
+func.func @unaligned(%x: tensor<?x3xbf16>, %y: tensor<?x13xbf16>) -> tensor<?x16xbf16> {
+  %a = gemm.map tile(%x : tensor<?x3xbf16>) -> (tile : tensor<?x3xbf16>) {
+    ^bb0(%x_1: f32):
+      gemm.yield %x_1 : f32
+    }
+  %b = gemm.map tile(%y : tensor<?x13xbf16>) -> (tile : tensor<?x13xbf16>) {
+    ^bb0(%y_1: f32):
+      gemm.yield %y_1 : f32
+    }
+  %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x3xbf16>, tensor<?x13xbf16>) -> tensor<?x16xbf16>
+  func.return %joined : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: coda.concat: %b is copied: its columns would start 6 bytes after multiples of 32; failed condition: runs of columns start at multiples of 16 bytes
+// CHECK:      func.func @unaligned(
+// CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x3xbf16>)
+// CHECK-NEXT:       -> (tile at<0, 3, 16> : tensor<?x3xbf16>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       gemm.yield %x_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.map tile(%y : tensor<?x13xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x13xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x3xbf16>, tensor<?x13xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Two parts are arguments: one call copies all three.
+
+func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x24xf32> {
+  %a = gemm.map tile(%x : tensor<?x8xf32>) -> (tile : tensor<?x8xf32>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e : f32
+    }
+  %joined = coda.concat %x, %a, %y {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
+  func.return %joined : tensor<?x24xf32>
+}
+
+// REMARK: remark[missed] place-parts: coda.concat: %x is copied: no kernel computes its elements one by one; failed condition: each part is the tile of a kernel of the same function
+// CHECK:      func.func @arguments(
+// CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:       gemm.yield %e : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %joined = coda.concat %x, %a, %y {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x24xf32>
+// CHECK-NEXT:   func.return %joined : tensor<?x24xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Rows one below the other, and columns of a number that is not known.
+
+func.func @others(%x: tensor<4x8xf32>, %y: tensor<4x?xf32>) -> (tensor<8x8xf32>, tensor<4x?xf32>) {
+  %a, %b = gemm.map tile(%x : tensor<4x8xf32>) -> (tile : tensor<4x8xf32>, tile : tensor<4x8xf32>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e, %x_1 : f32, f32
+    }
+  %c = gemm.map tile(%y : tensor<4x?xf32>) -> (tile : tensor<4x?xf32>) {
+    ^bb0(%y_1: f32):
+      gemm.yield %y_1 : f32
+    }
+  %rows = coda.concat %a, %a {dim = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %columns = coda.concat %b, %c {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x?xf32>) -> tensor<4x?xf32>
+  func.return %rows, %columns : tensor<8x8xf32>, tensor<4x?xf32>
+}
+
+// CHECK:      func.func @others(
+// CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<4x8xf32>, tile : tensor<4x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:       gemm.yield %e, %x_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %c = gemm.map tile(%y : tensor<4x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<4x?xf32>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rows = coda.concat %a, %a {dim = 0 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT:   %columns = coda.concat %b, %c {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x?xf32>) -> tensor<4x?xf32>
+// CHECK-NEXT:   func.return %rows, %columns : tensor<8x8xf32>, tensor<4x?xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Nothing computes what is padded; rows are padded; columns are cut off.
+
+func.func @padding(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>) {
+  %p = torch.call "aten.constant_pad_nd.default"(%x) {arguments = "{0}, [0, 8], 0.0"} : (tensor<4x8xf32>) -> tensor<4x16xf32>
+  %a, %b = gemm.map tile(%x : tensor<4x8xf32>) -> (tile : tensor<4x8xf32>, tile : tensor<4x8xf32>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e, %x_1 : f32, f32
+    }
+  %q = torch.call "aten.constant_pad_nd.default"(%a) {arguments = "{0}, [0, 0, 1, 1], 0.0"} : (tensor<4x8xf32>) -> tensor<6x8xf32>
+  %r = torch.call "aten.constant_pad_nd.default"(%b) {arguments = "{0}, [0, -2], 0.0"} : (tensor<4x8xf32>) -> tensor<4x6xf32>
+  func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>
+}
+
+// CHECK:      func.func @padding(
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<4x8xf32>, tile : tensor<4x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %e = math.exp %x_1 : f32
+// CHECK-NEXT:       gemm.yield %e, %x_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %q = torch.call "aten.constant_pad_nd.default"(%a) {arguments = "{0}, [0, 0, 1, 1], 0.0"} : (tensor<4x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %r = torch.call "aten.constant_pad_nd.default"(%b) {arguments = "{0}, [0, -2], 0.0"} : (tensor<4x8xf32>) -> tensor<4x6xf32>
+// CHECK-NEXT:   func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>
+// CHECK-NEXT: }
