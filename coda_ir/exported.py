@@ -20,6 +20,7 @@ from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.options import ProgramOptions
+from coda_ir.pages import page_of
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.untraced import untraced
@@ -98,9 +99,7 @@ class ExportedModel:
         others were not fused, beside the model's source and the IR. It needs no network. Raises
         CodaError if it cannot be written.
         """
-        from coda_ir.backends.explorer import explore_module
-
-        _write(Path(path), explore_module(self.module).encode())
+        _write(Path(path), page_of(self.module).encode())
 
     def save(
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None

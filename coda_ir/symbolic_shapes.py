@@ -50,7 +50,7 @@ def known_dims(
     """The declared dimensions of a tensor, else its shape, with None for what is not known."""
     shape, declared = type.get_shape(), declared_dims(attributes)
     if declared is not None and len(declared) == len(shape):
-        return declared
+        return tuple(None if dim == UNKNOWN else dim for dim in declared)
     return tuple(None if extent == DYNAMIC_INDEX else extent for extent in shape)
 
 

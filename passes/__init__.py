@@ -34,6 +34,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "convert-float64-to-torch": "ConvertFloat64ToTorchPass",
         "drop-barriers": "DropBarriersPass",
         "drop-detach": "DropDetachPass",
+        "drop-hidden-queries": "DropHiddenQueriesPass",
         "drop-no-ops": "DropNoOpsPass",
         "drop-unused-results": "DropUnusedResultsPass",
         "pad-rows": "PadRowsPass",

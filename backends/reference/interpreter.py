@@ -46,6 +46,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.torch import CallOp as TorchCallOp
 from coda_ir.dialects.torch import VjpOp
 from coda_ir.functions import find_entry
+from coda_ir.shape_rules import UNKNOWN
 from coda_ir.signatures import stated_dtype
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
@@ -187,7 +188,8 @@ def _check_tensor(what: str, parameter: SSAValue, tensor: torch.Tensor) -> None:
 
 def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) -> None:
     for dim, extent in zip(dims, shape, strict=True):
-        if isinstance(dim, str) and symbols.setdefault(dim, extent) != extent:
+        is_named = isinstance(dim, str) and dim != UNKNOWN
+        if is_named and symbols.setdefault(dim, extent) != extent:
             raise CodaError(
                 f"{what}: {dim} is {extent} here and {symbols[dim]} in an argument before",
                 "pass tensors that agree in every symbolic dimension",

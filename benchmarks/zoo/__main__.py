@@ -30,7 +30,7 @@ from coda_ir.frontends.torch import export
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
 from zoo.ends import Ends, measure_ends, print_ends
-from zoo.explained import is_explained
+from zoo.explained import is_explained, is_not_captured
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
 from zoo.records import Records
@@ -49,12 +49,20 @@ def main() -> int:
     chosen = _installed(chosen)
     _load(sorted({entry.library for entry in chosen}))
     console = Console(width=None if sys.stdout.isatty() else 220)
-    if options.ends:
-        return _run_ends(chosen, options, console)
-    results = (_run_gradients if options.gradients else _run_forward)(chosen, options, console)
-    unexplained = [name for name, ok, note in results if not ok and not is_explained(name, note)]
+    run = _run_ends if options.ends else _run_gradients if options.gradients else _run_forward
+    failed = [(name, note) for name, ok, note in run(chosen, options, console) if not ok]
+    unexplained = [name for name, note in failed if not is_explained(name, note)]
+    explained = [(name, note) for name, note in failed if name not in unexplained]
+    _print_refused("by torch.export", [f for f in explained if is_not_captured(f[1])])
+    _print_refused("by coda_ir", [f for f in explained if not is_not_captured(f[1])])
     print(f"{len(unexplained)} unexplained", *unexplained)
     return 1 if unexplained else 0
+
+
+def _print_refused(whom: str, refused: Sequence[tuple[str, str]]) -> None:
+    print(f"{len(refused)} refused {whom}")
+    for name, note in refused:
+        print(f"    {name}: {note}")
 
 
 def _chosen(options: argparse.Namespace) -> list[Architecture]:
@@ -110,13 +118,15 @@ def _run_gradients(
     return [(result.name, result.ok, result.note) for result in results]
 
 
-def _run_ends(chosen: Sequence[Architecture], options: argparse.Namespace, console: Console) -> int:
+def _run_ends(
+    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
+) -> list[tuple[str, bool, str]]:
     task = Task(
         partial(measure_ends, layers=options.layers or 1), lambda e, t: Ends(e.name, note=t)
     )
     results = list(run_all(chosen, task, jobs=options.jobs, timeout=options.timeout))
     print_ends(console, results)
-    return 0 if all(result.ok for result in results) else 1
+    return [(result.name, result.ok, result.note) for result in results]
 
 
 def _facts(chosen: Sequence[Architecture], settings: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import Lowering
 from coda_ir.devices import architecture_name, default_device, require_triton_for
+from coda_ir.diagnostics import CodaError
 from coda_ir.options import CompileOptions
 
 
@@ -56,9 +57,9 @@ def run_emitted(
 
 
 def describe(error: Exception) -> str:
-    """An error in one line."""
+    """An error in one line: what this package says of it, or what caused it."""
     causes: list[BaseException] = [error]
-    while (cause := causes[-1].__cause__) is not None:
+    while not isinstance(causes[-1], CodaError) and (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
     text: Any = " ".join(str(causes[-1]).split())[:300]
     return f"{type(causes[-1]).__name__}: {text}"

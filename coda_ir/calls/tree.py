@@ -22,6 +22,12 @@ FORMAT = 1
 """Version of the text of a CallTree."""
 
 
+def as_pairs(value: Any) -> Any:
+    """`value`, or the pairs of real numbers of a complex tensor, which functions take."""
+    is_complex = isinstance(value, torch.Tensor) and value.is_complex()
+    return torch.view_as_real(value.resolve_conj()) if is_complex else value
+
+
 class CallError(CodaError):
     """A call that differs in structure from the one that the model was exported with."""
 
@@ -74,7 +80,7 @@ class CallTree:
         tensors: list[Any] = []
         for index, (leaf, value) in enumerate(zip(self.inputs, leaves, strict=True)):
             if leaf.name is not None:
-                tensors.append(value)
+                tensors.append(as_pairs(value))
             elif isinstance(value, torch.Tensor) or value != leaf.constant:
                 raise CallError(
                     f"{name_of_leaf(self.in_spec, index, self.parameters)} is {_kind(value)}, but "

@@ -38,7 +38,10 @@ class OptionError(CodaError):
     """A mode, an option or a value of one that the backend does not know."""
 
 
-_WAYS = ("fallback", "compare", "target", "remarks", "errors")
+EXPLORE_VARIABLE = "CODA_EXPLORE"
+"""Environment variable with the folder of the option `explore`."""
+
+_WAYS = ("fallback", "compare", "target", "remarks", "explore", "errors")
 """Options that choose how a graph runs and what is logged. The others change programs."""
 
 
@@ -88,6 +91,8 @@ class Options:
     """
     remarks: str | None = None
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
+    explore: str | None = None
+    """A folder for a page about each graph (`explore_module`); by default $CODA_EXPLORE."""
     errors: Errors = "fallback"
     """What an error inside of the compiler does to a graph; `raise` is for tests."""
 
@@ -121,6 +126,7 @@ class Options:
         if self.numerics is not None:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
+        _check_type("explore", self.explore or "", str, "a text with the name of a folder")
 
     def _check_graphs(self) -> None:
         if self.fold_weights and self.cuda_graphs:
@@ -150,6 +156,11 @@ class Options:
         """True where something is asked for that only programs of this compiler have."""
         ways = {name: getattr(self, name) for name in _WAYS}
         return self != replace(Options(), **ways)
+
+    @property
+    def pages(self) -> str | None:
+        """The folder for pages about graphs, if there is one."""
+        return self.explore or os.environ.get(EXPLORE_VARIABLE) or None
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:

@@ -48,6 +48,7 @@ from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import ProgramOptions, Target, Tune
+from coda_ir.pages import add_page
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -168,7 +169,7 @@ class GraphCompiler:
             compiled: CompiledFunction = compile(imported.module, **choices)
             self._expect_faster(compiled, graph)
             compiled.prepare(captured.size_hints)
-            self._report(graph, compiled, [*remarks, *compiled.remarks])
+            self._report(graph, imported, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
             return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
@@ -176,7 +177,7 @@ class GraphCompiler:
         """The raised module of a graph, and what became of the operators that it spells out."""
         with collect_remarks() as remarks:
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
-            TorchToCodaPass(self.is_differentiated).apply(make_context(), imported.module)
+            TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()
         check_scans(imported.module)
         return imported, remarks
@@ -235,12 +236,15 @@ class GraphCompiler:
     def _report(
         self,
         graph: GraphModule,
+        imported: ImportedGraph,
         program: CompiledFunction | TrainableFunction,
         remarks: Sequence[Remark],
     ) -> None:
         shown = self.options.shown_remarks
         log_verdict(described_graph(graph), program.operators, shown=shown)
         log_remarks(remarks, shown)
+        if self.options.pages is not None:
+            add_page(self.options.pages, imported.module)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
         """A function that puts CUDA graphs around a program; None where there are none."""
@@ -307,7 +311,7 @@ class TrainingCompiler(GraphCompiler):
             trained.pair(wrt, captured.size_hints)
             self._expect_faster(trained, graph)
             trained.prepare(wrt, captured.size_hints)
-            self._report(graph, trained, [*remarks, *trained.remarks])
+            self._report(graph, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
 

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from coda_ir.api import CompiledFunction
+from coda_ir.calls.tree import as_pairs
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
@@ -78,6 +79,8 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
             arguments.append(lambda inputs, at=position: token.expand(inputs[at]))
         elif isinstance(value, torch.Tensor) and value.device != graph.device:
             arguments.append(lambda inputs, at=position: inputs[at].to(graph.device))
+        elif isinstance(value, torch.Tensor) and value.is_complex():
+            arguments.append(lambda inputs, at=position: as_pairs(inputs[at]))
         else:
             arguments.append(lambda inputs, at=position: inputs[at])
     return arguments

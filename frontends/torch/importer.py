@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -24,12 +24,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from coda_ir.calls.tree import as_pairs
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
 from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
+from coda_ir.frontends.torch.complex_numbers import without_complex_numbers
 from coda_ir.frontends.torch.types import (
     dims_of,
     element_type,
@@ -106,7 +108,7 @@ class GraphImporter:
     """Walks a graph in order; operators without a counterpart become `torch.call`."""
 
     def __init__(self, source: GraphSource, handlers: Mapping[str, Handler], name: str):
-        self.source = source
+        self.source = _with_pairs(source)
         self.handlers = handlers
         self.values: dict[Node, Value] = {}
         self._weights: dict[tuple[Any, ...], SSAValue] = {}
@@ -116,7 +118,7 @@ class GraphImporter:
         self._node: Node | None = None
         self._symbols: set[str] = set()
         self._extents: dict[str, tuple[SSAValue, int]] = {}
-        self._active = {each.node for each in source.inputs if each.is_differentiated}
+        self._active = {each.node for each in self.source.inputs if each.is_differentiated}
         self.imported = ImportedGraph(ModuleOp([]))
         self._name = name
 
@@ -130,7 +132,7 @@ class GraphImporter:
         for node in self.source.graph.nodes:
             self._node = node
             # What a graph reads beside tensors are graphs, for operators that call them.
-            if node.op == "call_function":
+            if node.op == "call_function" and node not in self.values:
                 self._import_call_at(node)
         self._return()
         return self.imported
@@ -327,6 +329,19 @@ class GraphImporter:
             return UnknownLoc()
         file, line, column = found
         return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
+
+
+def _with_pairs(source: GraphSource) -> GraphSource:
+    """The graph with complex inputs as pairs of real numbers."""
+    pairs = without_complex_numbers(source.graph, [each.node for each in source.inputs])
+    inputs = [
+        replace(each, node=pairs[each.node], weight=as_pairs(each.weight))
+        if each.node in pairs
+        else each
+        for each in source.inputs
+    ]
+    leaves: Any = source.graph.output_node().args[0]
+    return GraphSource(source.graph, inputs, list(leaves))
 
 
 def _not_on_tensors(node: Node) -> CodaError:

@@ -37,7 +37,13 @@ from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
-from coda_ir.frontends.torch.types import element_type, tensor_type
+from coda_ir.frontends.torch.types import (
+    UNNAMED,
+    dims_attribute,
+    dims_of,
+    element_type,
+    tensor_type,
+)
 
 END = 2**63 - 1
 """What a slice without an end stops at."""
@@ -190,6 +196,20 @@ def reshape(graph: GraphImporter, node: Node) -> Value | None:
     return _reshaped(graph, graph.tensor(arguments(node)[0]), node)
 
 
+def view(graph: GraphImporter, node: Node) -> Value | None:
+    """A reshape with the numbers that the model states, where PyTorch has quotients of symbols."""
+    sizes = argument(node, 1, "size")
+    dims = dims_of(node.meta["val"])
+    if UNNAMED not in dims or len(sizes) != len(dims):
+        return reshape(graph, node)
+    pairs = zip(sizes, dims, strict=True)
+    known = [s if d == UNNAMED and isinstance(s, int) and s > 0 else d for s, d in pairs]
+    shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in known]
+    reshaped = graph.insert(coda.ReshapeOp(graph.tensor(arguments(node)[0]), shape))
+    reshaped.attributes["coda.dims"] = dims_attribute(tuple(known))
+    return reshaped.result
+
+
 def _reshaped(graph: GraphImporter, x: SSAValue, node: Node) -> Value | None:
     shape = tensor_type(node.meta["val"]).get_shape()
     if shape == shape_of(x) and shape.count(DYNAMIC_INDEX) <= 1:
@@ -335,9 +355,9 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.rms_norm.default": rms_norm,
     "aten.embedding.default": embedding,
     "aten.cross_entropy_loss.default": cross_entropy,
-    "aten.view.default": reshape,
-    "aten._unsafe_view.default": reshape,
-    "aten.reshape.default": reshape,
+    "aten.view.default": view,
+    "aten._unsafe_view.default": view,
+    "aten.reshape.default": view,
     "aten.unsqueeze.default": reshape,
     "aten.squeeze.dim": reshape,
     "aten.squeeze.dims": reshape,

@@ -1,6 +1,6 @@
 """The block level: cleaning up, and rewrites of shapes that need no GEMM.
 
-`canonicalize` and the `drop-*` passes remove what has no effect. `share-key-heads`,
-`split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of linear maps, around
-and between the passes of `algebra`.
+`canonicalize` and the `drop-*` passes remove what has no effect, or none without a gradient.
+`share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of
+linear maps, around and between the passes of `algebra`.
 """

@@ -20,6 +20,7 @@ from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
+from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
@@ -44,6 +45,7 @@ FUSION: tuple[ModulePass, ...] = (
     SplitGroupNormPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
+    DropHiddenQueriesPass(),
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     # Algebra on the block level.

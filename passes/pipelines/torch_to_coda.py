@@ -62,15 +62,9 @@ class TorchToCodaPass(ModulePass):
 
     name: ClassVar[str] = "torch-to-coda"
 
-    differentiated: bool = False
-    """True if the module will be differentiated; see `RaiseAttentionPass`."""
-
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order."""
-        if not self.differentiated:
-            return STEPS
-        attention = RaiseAttentionPass(differentiated=True)
-        return tuple(attention if isinstance(p, RaiseAttentionPass) else p for p in STEPS)
+        return STEPS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         PassPipeline(self.steps()).apply(ctx, op)

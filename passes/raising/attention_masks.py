@@ -16,16 +16,13 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.mask_operand import MaskParts, Part, unknown_mask
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask, literal
-from coda_ir.passes.support.matching import defined_by, number_of, unconverted
+from coda_ir.passes.support.matching import FAR, defined_by, number_of, unconverted
 from coda_ir.symbolic_shapes import Dim
 
 WHERE, EXPAND = "aten.where.self", "aten.expand.default"
 
 HIDDEN = -65504.0
 """What is added to a score, or this or less in its place, leaves nothing of it in the softmax."""
-
-FAR = -1e30
-"""What is this or less stays the same where a score is added to it, but for rounding."""
 
 CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""
@@ -59,8 +56,6 @@ class AttentionMask:
     known: IndexValues
     is_causal: bool = False
     """True if query i sees the keys up to i, whatever else is done."""
-    is_differentiated: bool = False
-    """True if the program will be differentiated."""
     steps: list[_Step] = field(default_factory=list[_Step])
 
     def see(self, truth: SSAValue) -> None:
@@ -98,12 +93,11 @@ class AttentionMask:
 
         All is in the rest where positions hide otherwise than `coda.attention` has it.
         """
-        options = {"is_differentiated": self.is_differentiated}
-        split = _Resolution(self.known, self.is_causal, **options)
+        split = _Resolution(self.known, self.is_causal)
         refusal = split.take(self.steps) or split.hiding(queries, keys)
         if isinstance(refusal, Hiding):
             return refusal, split.parts
-        whole = _Resolution(self.known, self.is_causal, is_split=False, **options)
+        whole = _Resolution(self.known, self.is_causal, is_split=False)
         refusal = whole.take(self.steps) or whole.hiding(queries, keys)
         return (refusal, whole.parts) if isinstance(refusal, Hiding) else refusal
 
@@ -112,41 +106,40 @@ class _Resolution:
     """Tells what positions hide from the rest.
 
     A number that hides leaves its share to a row in which all others hide too. Positions alone
-    leave each query at least one key, so that they may hide entirely, unless what is added may
+    leave each query at least one key, so that they may hide entirely, unless something else may
     hide that key.
     """
 
-    def __init__(
-        self,
-        known: IndexValues,
-        is_causal: bool,
-        *,
-        is_split: bool = True,
-        is_differentiated: bool = False,
-    ):
-        self._known, self._is_differentiated = known, is_differentiated
-        self._is_split = is_split
+    def __init__(self, known: IndexValues, is_causal: bool, *, is_split: bool = True):
+        self._known, self._is_split = known, is_split
+        self._is_certain = True
         self._positions = CAUSAL if is_causal else Mask(frozenset())
         self.parts = MaskParts()
 
     def take(self, steps: Sequence[_Step]) -> Refusal | None:
+        self._is_certain = all(self._is_known(s.part) for s in steps if s.kind != "add")
         biases = [step.part for step in steps if step.kind == "add"]
         may_hide = any(_may_hide(term) for bias in biases for term in self._left(bias))
         for index, (kind, part) in enumerate((step.kind, step.part) for step in steps):
-            if kind == "see":
-                self._see(part)
-            elif kind == "add":
+            if kind == "add":
                 self._add(part, is_whole=may_hide)
-            elif not may_hide and self._is_known(part):
+            elif kind == "see" and self.parts.filled:
+                return unknown_mask("it hides scores by a number that others are hidden from")
+            elif kind == "see" or (self._is_certain and not may_hide):
                 self._see(part)
-            elif may_hide and any(inner.kind == "add" for inner in steps[index:]):
-                return unknown_mask("it hides scores that others have been added to, by numbers")
-            elif part.hidden is None or (scalar_of(part.hidden) or 0) * part.factor > FAR:
-                return unknown_mask("what it puts in the place of scores is within their reach")
-            elif self._is_differentiated:
-                return unknown_mask("scores in whose place it puts a number have no gradient")
-            else:
-                self.parts.added.append(part)
+            elif may_hide:
+                return unknown_mask("it hides scores by a number, and by what is added to them")
+            elif refusal := self._fill(part, steps[index:]):
+                return refusal
+        return None
+
+    def _fill(self, part: Part, inner: Sequence[_Step]) -> Refusal | None:
+        numbers = {_number_in(other) for other in (part, *self.parts.filled)}
+        if max(numbers) > FAR and any(step.kind == "add" for step in inner):
+            return unknown_mask("what it puts in the place of scores is within reach of its bias")
+        if len(numbers) > 1:
+            return unknown_mask("it puts several numbers in the place of scores")
+        self.parts.filled.append(part)
         return None
 
     def _see(self, part: Part) -> None:
@@ -182,7 +175,8 @@ class _Resolution:
         number = scalar_of(hidden)
         if scalar_of(seen) != 0 or number is None or number * factor > HIDDEN:
             return None
-        hides = number == -float("inf") or self._is_known(Part(truth))
+        is_known = self._is_certain and self._is_known(Part(truth))
+        hides = number == -float("inf") or is_known
         return truth if hides else None
 
     def _by_position(self, leaf: Part) -> Mask | None:
@@ -253,6 +247,12 @@ def scalar_of(value: SSAValue) -> float | None:
     position = {"aten.scalar_tensor.default": 0, "aten.full.default": 1}.get(call.callee.data)
     number = None if position is None else literal(call.template.call.args[position])
     return None if number is None else float(number)
+
+
+def _number_in(part: Part) -> float:
+    """The number that takes the place of scores."""
+    number = None if part.hidden is None else scalar_of(part.hidden)
+    return 0.0 if number is None else number * part.factor
 
 
 def _choice(value: SSAValue) -> CallOp | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -27,7 +27,8 @@ _EXACT = 2**24
 def raised_positions(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """`coda.positions` for a vector of whole numbers, and a conversion to floats.
 
-    None where the numbers are not whole, or where no dimension of another value has the extent.
+    None where the numbers are not whole, or integers of another type than positions, and where no
+    dimension of another value has the extent.
     """
     call, result = ElementwiseCall.of(op, arguments=()), op.outputs[0]
     first_and_step = _first_and_step(op)
@@ -36,10 +37,10 @@ def raised_positions(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] 
         return None
     start, step = first_and_step
     element = element_type_of(result)
-    if not is_float(element):
+    if element in (i32, i64):
         return [coda.PositionsOp(extent, start=start, step=step, element_type=element)]
     largest = abs(start) + abs(step) * (extent if isinstance(extent, int) else 1)
-    if largest > _EXACT:
+    if not is_float(element) or largest > _EXACT:
         return None
     numbers = coda.PositionsOp(extent, start=start, step=step, element_type=i32)
     return [numbers, coda.CastOp(numbers, element)]

@@ -13,11 +13,12 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.matching import as_narrow_as
+from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.shape_rules import broadcast_dims
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
 
+NOT = ("aten.bitwise_not.default", "aten.logical_not.default")
 UNKNOWN_CONDITION = "the mask is known, or has the shape of the scores"
 
 
@@ -30,8 +31,8 @@ class Part:
     """A tensor that broadcasts to the scores, (B x heads x T x S) or flat, (B·heads x T x S).
 
     Floats are added to the scores. Truth values are true where keys are seen, or hidden if
-    `is_negated`; with `hidden`, this number is added to the scores of hidden keys. What is added
-    is multiplied by `factor`.
+    `is_negated`; with `hidden`, this number takes the place of the scores of hidden keys. Numbers
+    are multiplied by `factor`.
     """
 
     value: SSAValue
@@ -46,20 +47,21 @@ class MaskParts:
     """What makes up the mask operand."""
 
     seen: list[Part] = field(default_factory=list[Part])
+    filled: list[Part] = field(default_factory=list[Part])
+    """Truth values that all hide by the same number."""
     added: list[Part] = field(default_factory=list[Part])
-    """Floats, and truth values with what hides."""
+    """Floats."""
 
     def misfit(self, shapes: SymbolicShapes, scores: Dims) -> Refusal | None:
         """Why the parts are no mask of scores with these dims."""
-        biases = [part for part in self.added if part.hidden is None]
-        truths = [*self.seen, *(part for part in self.added if part.hidden is not None)]
-        for part in (*truths, *biases):
+        truths = [*self.seen, *self.filled]
+        for part in (*truths, *self.added):
             if not _broadcasts(_unflat_dims(part, shapes, scores), scores):
                 return unknown_mask("its mask does not broadcast to its scores")
         for part in truths:
             if element_type_of(part.value) != i1:
                 return _other_elements(part)
-        for part in biases:
+        for part in self.added:
             if not is_float(element_type_of(part.value)):
                 return _other_elements(part)
         return None
@@ -68,7 +70,7 @@ class MaskParts:
         """The mask of scores with these dims for queries with elements of type `element`."""
         builder = _Builder(insert, insert.rewriter.shapes, scores)
         truths = map(builder.truth, self.seen)
-        biases = [builder.bias(part) for part in self._narrowed(element)]
+        biases = [*map(builder.bias, self._narrowed(element)), *builder.numbers(self.filled)]
         truth = reduce(builder.both, truths) if self.seen else None
         if not biases:
             return truth
@@ -78,12 +80,21 @@ class MaskParts:
         bias = reduce(builder.sum, biases)
         return bias if truth is None else builder.hide(truth, bias)
 
+    def has_scores(self, insert: OpInserter, scores: Dims) -> SSAValue | None:
+        """True for queries (B x T x heads x 1) with a score in whose place there is no number; None
+        where there are no such numbers.
+        """
+        if not self.filled:
+            return None
+        builder = _Builder(insert, insert.rewriter.shapes, scores)
+        return builder.any_key(reduce(builder.both, map(builder.truth, (*self.filled, *self.seen))))
+
     def _narrowed(self, element: Attribute) -> list[Part]:
         """The parts that are added. A single tensor is taken before it was widened from `element`:
         PyTorch's fused kernels accept masks of the type of the queries only.
         """
         match self.added:
-            case [Part(value=value, hidden=None, factor=1.0) as part]:
+            case [Part(value=value, factor=1.0) as part] if not self.filled:
                 return [replace(part, value=as_narrow_as(value, element))]
             case parts:
                 return parts
@@ -110,17 +121,37 @@ class _Builder:
         return self._insert(coda.ReshapeOp(part.value, _shape(dims)), dims)
 
     def truth(self, part: Part) -> SSAValue:
+        inner = defined_by(part.value, CallOp)
+        if part.is_negated and inner is not None and inner.callee.data in NOT:
+            return self.laid_out(replace(part, value=inner.inputs[0]))
         value = self.laid_out(part)
-        return self._call("aten.bitwise_not.default", [value], "{0}") if part.is_negated else value
+        return self._call(NOT[0], [value], "{0}") if part.is_negated else value
 
     def bias(self, part: Part) -> SSAValue:
-        value = self.laid_out(part)
-        if part.hidden is None:
-            return self.times(value, part.factor)
-        zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(part.hidden)))
-        choice = [part.hidden, zero] if part.is_negated else [zero, part.hidden]
-        filled = self._call("aten.where.self", [value, *choice], "{0}, {1}, {2}", part.hidden)
-        return self.times(filled, part.factor)
+        return self.times(self.laid_out(part), part.factor)
+
+    def numbers(self, filled: Sequence[Part]) -> list[SSAValue]:
+        """Terms in place of the scores that `filled` hides, and 0 elsewhere; none without parts."""
+        if not filled or (hidden := filled[0].hidden) is None:
+            return []
+        zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(hidden)))
+        if len(filled) == 1:
+            truth, is_negated = self.laid_out(filled[0]), filled[0].is_negated
+        else:
+            truth, is_negated = reduce(self.both, map(self.truth, filled)), False
+        choice = [hidden, zero] if is_negated else [zero, hidden]
+        chosen = self._call("aten.where.self", [truth, *choice], "{0}, {1}, {2}", hidden)
+        return [self.times(chosen, filled[0].factor)]
+
+    def any_key(self, truth: SSAValue) -> SSAValue:
+        """The queries (B x T x heads x 1) for which `truth` is true for a key."""
+        dims = (*self.shapes.dims(truth)[:-1], 1)
+        type = TensorType(i1, _shape(dims))
+        found = self._insert(CallOp("aten.any.dim", [truth], "{0}, -1, True", [type]), dims)
+        dims = (1,) * (4 - len(dims)) + dims
+        whole = self._insert(coda.ReshapeOp(found, _shape(dims)), dims)
+        order = (0, 2, 1, 3)
+        return self._insert(coda.TransposeOp(whole, order), tuple(dims[axis] for axis in order))
 
     def times(self, value: SSAValue, factor: float) -> SSAValue:
         if factor == 1:

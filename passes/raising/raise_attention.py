@@ -50,19 +50,17 @@ class RaiseAttentionPass(FunctionPass):
 
     Legal where there is no dropout. What positions alone hide becomes `causal` and `window`; all
     else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
-    others hide by a number or by minus infinity matters, and is kept. Where the program is to be
-    `differentiated`, no number takes the place of scores then: scores to which it is added have a
-    gradient, those that it replaces have none.
+    others hide by a number or by minus infinity matters, and is kept. Scores in whose place there
+    is a number have no gradient, while those that it is added to have one: a query that has no
+    others is zero, which leaves its scores the number (`drop-hidden-queries`).
     """
 
     name: ClassVar[str] = "raise-attention"
 
-    differentiated: bool = False
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
         for op in rewriter.ops:
-            mask = AttentionMask(known, is_differentiated=self.differentiated)
+            mask = AttentionMask(known)
             if isinstance(op, CallOp) and op.callee.data == ATTENTION:
                 found = _called(op, mask, rewriter)
             else:
@@ -181,6 +179,8 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
     insert = OpInserter(rewriter, op, op.location)
     q_columns, k_columns, v_columns = (heads.own_columns(insert) for heads in (q, k, v))
     element = element_type_of(q_columns)
+    if (has_scores := parts.has_scores(insert, scores)) is not None:
+        q_columns = _zero_unless(has_scores, q_columns, q, insert)
     attention = coda.AttentionOp(
         q_columns,
         k_columns,
@@ -197,6 +197,18 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
     _replace_heads(op, q.together().of(value, insert), insert)
     rewriter.order.erase(op)
     return None
+
+
+def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserter) -> SSAValue:
+    """The columns of queries, zero where `truth` (B x T x heads x 1) is false."""
+    shape, dims = shape_of(columns), insert.rewriter.shapes.dims(truth)
+    if len(q.rows) == 1:
+        truth = insert.insert(coda.ReshapeOp(truth, shape_of(truth)[1:]))
+        truth.owner.attributes["coda.dims"] = dims_attribute(dims[1:])
+    heads = insert.insert(coda.ReshapeOp(columns, (*shape[:-1], q.count, q.width)))
+    zero = insert.insert(coda.ConstantOp(0.0, element_type_of(columns)))
+    chosen = insert.insert(coda.WhereOp(truth, heads, zero))
+    return insert.insert(coda.ReshapeOp(chosen, shape), columns.name_hint)
 
 
 def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) -> SSAValue:

@@ -14,7 +14,6 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.attention_masks import (
     EXPAND,
-    FAR,
     WHERE,
     AttentionMask,
     scalar_of,
@@ -22,6 +21,7 @@ from coda_ir.passes.raising.attention_masks import (
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import (
+    FAR,
     as_narrow_as,
     defined_by,
     number_of,

@@ -15,6 +15,9 @@ from coda_ir.dialects.gemm.scalar_code import is_widening_cast
 
 OpT = TypeVar("OpT", bound=Operation)
 
+FAR = -1e30
+"""What is this or less stays the same where a score is added to it, but for rounding."""
+
 Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
 
 

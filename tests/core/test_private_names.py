@@ -38,6 +38,9 @@ REASONS = {
     "coda_ir/mlir/parser.py: _*": (
         "xDSL's parser has no bounds of its own; pyproject.toml admits one version of xDSL"
     ),
+    "frontends/torch/complex_numbers.py: torch.ops.aten._to_copy*": (
+        "the conversion of graphs that PyTorch captures"
+    ),
     "coda_ir/training/gradient_accumulation.py: torch._C*": (
         "what a backward pass is for; where it is not known, PyTorch adds the gradients"
     ),

@@ -42,6 +42,12 @@ def compiled(
     return torch_compile(model, backend="coda", dynamic=dynamic, fullgraph=fullgraph, options=given)
 
 
+def spectrum(x: torch.Tensor) -> torch.Tensor:
+    """The real part of a Fourier transform, whose complex numbers no operator of the IR gives."""
+    transforms: Any = torch.fft
+    return transforms.fft(x).real
+
+
 def trace_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace graphs that call programs as Inductor does, but run their operators one by one.
 

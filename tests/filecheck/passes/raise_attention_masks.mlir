@@ -195,9 +195,15 @@ func.func @filled(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 
 // CHECK-LABEL: func.func @filled(
 // CHECK-NEXT:    %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
-// CHECK-NEXT:    %0 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:    %mask_1 = torch.call "aten.where.self"(%mask, %0, %least) {coda.dims = [2 : i64, 1 : i64, 1 : i64, 5 : i64], arguments = "{0}, {1}, {2}"} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
-// CHECK-NEXT:    %a = coda.attention %q, %k, %v mask(%mask_1 : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %mask_1 = torch.call "aten.any.dim"(%mask) {coda.dims = [2 : i64, 1 : i64, 1 : i64, 1 : i64], arguments = "{0}, -1, True"} : (tensor<2x1x1x5xi1>) -> tensor<2x1x1x1xi1>
+// CHECK-NEXT:    %mask_2 = coda.reshape %mask_1 {coda.dims = [2 : i64, 1 : i64, 1 : i64, 1 : i64]} : (tensor<2x1x1x1xi1>) -> tensor<2x1x1x1xi1>
+// CHECK-NEXT:    %0 = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+// CHECK-NEXT:    %1 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:    %2 = coda.where %mask_2, %0, %1 : (tensor<2x1x1x1xi1>, tensor<2x5x2x4xf32>, tensor<f32>) -> tensor<2x5x2x4xf32>
+// CHECK-NEXT:    %q_1 = coda.reshape %2 : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+// CHECK-NEXT:    %3 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:    %mask_3 = torch.call "aten.where.self"(%mask, %3, %least) {coda.dims = [2 : i64, 1 : i64, 1 : i64, 5 : i64], arguments = "{0}, {1}, {2}"} : (tensor<2x1x1x5xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x5xf32>
+// CHECK-NEXT:    %a = coda.attention %q_1, %k, %v mask(%mask_3 : tensor<2x1x1x5xf32>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:    func.return %a : tensor<2x5x8xf32>
 
 // -----
@@ -559,3 +565,31 @@ func.func @widened(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tensor<2x
 // CHECK-LABEL: func.func @widened(
 // CHECK-NOT:     coda.cast
 // CHECK:         %a = coda.attention %q, %k, %v mask(%mask : tensor<2x1x5x5xbf16>) {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64} : (tensor<2x5x8xbf16>, tensor<2x5x8xbf16>, tensor<2x5x8xbf16>) -> tensor<2x5x8xbf16>
+
+// -----
+
+// Padding and positions that the same number hides: a row of padding alone attends to all keys.
+
+func.func @filled_twice(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8xf32>, %mask: tensor<2x1x1x5xi1>) -> tensor<2x5x8xf32> {
+  %qs = coda.reshape %q : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %ks = coda.reshape %k : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %vs = coda.reshape %v : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %kt = coda.transpose %kh {perm = [0 : i64, 1 : i64, 3 : i64, 2 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x2x4x5xf32>
+  %s = torch.call "aten.matmul.default"(%qh, %kt) {arguments = "{0}, {1}"} : (tensor<2x2x5x4xf32>, tensor<2x2x4x5xf32>) -> tensor<2x2x5x5xf32>
+  %places = torch.call "aten.arange.start_step"() {arguments = "0, 5, 1, device=device"} : () -> tensor<5xi64>
+  %column = coda.reshape %places : (tensor<5xi64>) -> tensor<5x1xi64>
+  %future = torch.call "aten.gt.Tensor"(%places, %column) {arguments = "{0}, {1}"} : (tensor<5xi64>, tensor<5x1xi64>) -> tensor<5x5xi1>
+  %least = torch.call "aten.scalar_tensor.default"() {arguments = "-3.4028234663852886e+38, dtype=torch.float32"} : () -> tensor<f32>
+  %z = torch.call "aten.where.self"(%future, %least, %s) {arguments = "{0}, {1}, {2}"} : (tensor<5x5xi1>, tensor<f32>, tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %x = torch.call "aten.where.self"(%mask, %z, %least) {arguments = "{0}, {1}, {2}"} : (tensor<2x1x1x5xi1>, tensor<2x2x5x5xf32>, tensor<f32>) -> tensor<2x2x5x5xf32>
+  %w = coda.softmax %x : (tensor<2x2x5x5xf32>) -> tensor<2x2x5x5xf32>
+  %a = torch.call "aten.matmul.default"(%w, %vh) {arguments = "{0}, {1}"} : (tensor<2x2x5x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %y = coda.reshape %at : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  func.return %y : tensor<2x5x8xf32>
+}
+
+// CHECK-LABEL: func.func @filled_twice(

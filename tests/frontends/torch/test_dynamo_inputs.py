@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import Block, compiled, counters, dynamo, graphs, reset
+from support.torch_compile import Block, compiled, counters, dynamo, graphs, reset, spectrum
 from torch import nn
 
 from coda_ir.api import CompiledFunction
@@ -87,16 +87,24 @@ def test_inputs_that_are_changed_in_place():
         assert a[1].data_ptr() == got.data_ptr()
 
 
+def test_positions_of_small_types():
+    """The identity is made of positions in uint8."""
+    first = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return first(x).masked_fill(torch.eye(8, dtype=torch.bool)[: x.shape[0]], -1)
+
+    check(compiled(model, target="triton"), model, torch.randn(3, 8))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
     """What computes with them runs as it is; the linear maps before and after are compiled."""
     first, second = linear(), linear()
 
     def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        angles = torch.arange(4.0).expand(x.shape[0], 4)
         y = F.silu(first(x))
-        z = torch.view_as_complex(y.reshape(-1, 4, 2)) * torch.polar(angles, angles)
-        return second(torch.view_as_real(z).flatten(1)) + y, y
+        return second(spectrum(y)) + y, y
 
     fast = compiled(model, dynamic=dynamic)
     with caplog.at_level(logging.INFO, "coda_ir"):

@@ -53,6 +53,27 @@ def test_frozen_parameters_and_inputs_that_want_gradients():
     assert model.gate.weight.grad is None
 
 
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_extents_that_are_no_symbols(target: str):
+    """Quotients, sums and differences of sizes, two of them in arguments of the backward."""
+    first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def model(x: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, other = first(x), second(z)
+        pooled = y.view(z.shape[0], x.shape[0] // z.shape[0], 2, 4).mean(2)
+        return pooled, torch.cat([y, other]), y[:-1] - y[1:]
+
+    fast = compiled(model, target=target, dynamic=True)
+    for rows in (6, 9):
+        x, z = torch.randn(rows, 8).requires_grad_(), torch.randn(3, 8).requires_grad_()
+        got, wanted = fast(x, z), model(x, z)
+        torch.testing.assert_close(got, wanted)
+        found, expected = (
+            torch.autograd.grad([each.square().sum() for each in y], [x, z]) for y in (got, wanted)
+        )
+        torch.testing.assert_close(found, expected)
+
+
 def test_tied_weights():
     class Tied(nn.Module):
         def __init__(self):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.torch_compile import spectrum
 from torch import nn
 
 import coda_ir
@@ -258,18 +259,7 @@ class Rescaling(nn.Module):
 
 class Complex(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.view_as_real(torch.polar(x, x))
-
-
-class ComplexWeight(nn.Module):
-    angles: torch.Tensor
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("angles", torch.polar(torch.ones(2), torch.ones(2)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.view_as_real(torch.view_as_complex(x.reshape(2, 2)) * self.angles)
+        return spectrum(x)
 
 
 class TwoDevices(nn.Module):
@@ -319,7 +309,6 @@ class ItemSize(nn.Module):
         (Counting(), "changes count in place", "eval mode"),
         (Rescaling(), "test_export.py:[0-9]+: RuntimeError: a leaf Variable", "new value"),
         (Complex(), "py:[0-9]+.*: tensors of type torch.complex64 cannot be rep", "complex"),
-        (ComplexWeight(), "angles: tensors of type torch.complex64 cannot be rep", "complex"),
         (TwoDevices(), "py:[0-9]+: .* at least two devices, cpu and meta", "to one device"),
         (ItemSize(), "py:[0-9]+.*: a size depends on the values of a tensor", "item"),
         (Calling(lambda x: torch.as_tensor(x.numpy())), "test_export.py.*numpy", "operators of"),

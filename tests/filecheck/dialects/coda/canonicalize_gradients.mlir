@@ -31,6 +31,20 @@ func.func @stays(%x: tensor<?x8xbf16>, %c: tensor<?x1xbf16>) -> (tensor<8xbf16>,
   func.return %total, %float, %y, %more : tensor<8xbf16>, tensor<?x8xf32>, tensor<?x8xbf16>, tensor<?x9xbf16>
 }
 
+// A sum of what was widened to float32 reads the narrow elements; of what was narrowed it does not.
+// CHECK-LABEL: func.func @widened
+// CHECK-NEXT: %s = coda.sum_to %x : (tensor<?x?x8xbf16>) -> tensor<?x1x8xf32>
+// CHECK-NEXT: %n = coda.cast %y
+// CHECK-NEXT: %t = coda.sum_to %n
+// CHECK-NEXT: func.return %s, %t
+func.func @widened(%x: tensor<?x?x8xbf16>, %y: tensor<?x?x8xf32>) -> (tensor<?x1x8xf32>, tensor<?x1x8xf32>) {
+  %w = coda.cast %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+  %s = coda.sum_to %w : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+  %n = coda.cast %y : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
+  %t = coda.sum_to %n : (tensor<?x?x8xbf16>) -> tensor<?x1x8xf32>
+  func.return %s, %t : tensor<?x1x8xf32>, tensor<?x1x8xf32>
+}
+
 // A conversion to fewer bits moves before a view, which nothing else reads; others stay.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NEXT: %b = coda.cast %x : (tensor<?x2x4xf32>) -> tensor<?x2x4xbf16>

@@ -1,0 +1,109 @@
+"""Pass `drop-hidden-queries`: queries that see no key stay as they are without a gradient."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.heads import HEADS_FIRST
+from coda_ir.passes.support.matching import FAR, defined_by, number_of
+from coda_ir.symbolic_shapes import Dim, Dims
+
+ANY, LAST = "aten.any.dim", "{0}, -1, True"
+
+NEAR = Refusal(
+    "the number that hides keys stays the same with any score added to it",
+    "queries without keys are set to zero: their scores, added to the number, would change it",
+)
+OTHER = Refusal(
+    "queries are zero where the mask of their attention hides every key by a number",
+    "queries are set to zero by another mask",
+)
+
+
+@dataclass(frozen=True)
+class DropHiddenQueriesPass(FunctionPass):
+    """Leaves queries as they are that `raise-attention` sets to zero where a number hides all keys.
+
+        %any = torch.call "aten.any.dim"(%keep)
+        %mask = coda.where %keep, 0, -1e38
+        %q0 = coda.where %any, %q, 0
+        %y = coda.attention %q0, %k, %v mask(%mask)    ->    %y = coda.attention %q, %k, %v ...
+
+    The zeros keep gradients from the scores of these queries; `differentiate` comes first.
+    Legal where the number is so far below that no score changes it.
+    """
+
+    name: ClassVar[str] = "drop-hidden-queries"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.AttentionOp) and (chosen := _chosen(op)) is not None:
+                found = _queries(op, chosen, rewriter)
+                if isinstance(found, Refusal):
+                    rewriter.missed(op, found)
+                else:
+                    rewriter.passed(op, "reads queries that see no key as they are")
+                    op.operands[0] = found
+
+
+def _chosen(op: coda.AttentionOp) -> coda.WhereOp | None:
+    """The choice between heads of queries and zero that the queries of `op` are."""
+    columns = defined_by(op.q, coda.ReshapeOp)
+    chosen = defined_by(columns.x, coda.WhereOp) if columns else None
+    return chosen if chosen is not None and number_of(chosen.rhs) == 0 else None
+
+
+def _queries(
+    op: coda.AttentionOp, chosen: coda.WhereOp, rewriter: FunctionRewriter
+) -> SSAValue | Refusal:
+    """The queries before some became zero."""
+    heads = defined_by(chosen.lhs, coda.ReshapeOp)
+    seen = _keys_of(chosen.condition, rewriter)
+    hiding = defined_by(op.mask, coda.WhereOp) if op.mask is not None else None
+    if heads is None or seen is None or hiding is None or heads.x.type != op.q.type:
+        return OTHER
+    if shape_of(chosen.lhs)[-2:] != (op.heads, op.head_dim.value.data):
+        return OTHER
+    (keep, is_kept), (condition, is_condition) = _plain(seen), _plain(hiding.condition)
+    numbers = (hiding.rhs, hiding.lhs) if is_kept == is_condition else (hiding.lhs, hiding.rhs)
+    number, other = map(number_of, numbers)
+    if keep is not condition or number is None or other != 0:
+        return OTHER
+    return NEAR if number > FAR else heads.x
+
+
+def _plain(truth: SSAValue) -> tuple[SSAValue, bool]:
+    """`truth` without negations, and whether their number is even."""
+    is_even = True
+    while isinstance(truth.owner, coda.LogicalNotOp):
+        truth, is_even = truth.owner.operand, not is_even
+    return truth, is_even
+
+
+def _keys_of(found: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:
+    """The keys (B x heads x T x S) of which any is true where `found` (B x T x heads x 1) is."""
+    dims, swaps, queries = rewriter.shapes.dims, 0, found
+    while isinstance(op := found.owner, coda.ReshapeOp | coda.TransposeOp):
+        is_swap = isinstance(op, coda.TransposeOp)
+        if op.permutation != HEADS_FIRST if is_swap else _long(dims(op.x)) != _long(dims(found)):
+            return None
+        found, swaps = op.x, swaps + is_swap
+    if not isinstance(op, CallOp) or op.callee.data != ANY or op.arguments.data != LAST:
+        return None
+    heads_first = _four(dims(found))
+    swapped = tuple(heads_first[axis] for axis in HEADS_FIRST)
+    is_swapped = swaps == 1 or (swaps == 0 and 1 in heads_first[1:3])
+    return op.inputs[0] if is_swapped and swapped == _four(dims(queries)) else None
+
+
+def _long(dims: Dims) -> list[Dim]:
+    return [dim for dim in dims if dim != 1]
+
+
+def _four(dims: Dims) -> Dims:
+    return (1,) * (4 - len(dims)) + tuple(dims)

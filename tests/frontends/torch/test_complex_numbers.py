@@ -1,0 +1,148 @@
+"""Complex numbers of a model: pairs of real numbers, of which rotary embedding is found."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled
+from torch import Tensor, nn
+
+import coda_ir
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch import export
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+HEADS, WIDTH, LENGTH = 2, 8, 5
+Table: TypeAlias = Callable[["Attention", Tensor], Tensor]
+
+
+def angles(model: Attention, places: Tensor) -> Tensor:
+    return torch.outer(places.float(), model.frequencies)
+
+
+def polar(model: Attention, places: Tensor) -> Tensor:
+    turn = angles(model, places)
+    return torch.polar(torch.ones_like(turn), turn)
+
+
+def long(model: Attention, places: Tensor) -> Tensor:
+    """Numbers that are not on the unit circle."""
+    return torch.polar(torch.full_like(angles(model, places), 0.5), angles(model, places))
+
+
+TABLES: dict[str, Table] = {
+    "buffer": lambda model, places: model.table[: len(places)],
+    "polar": polar,
+    "long": long,
+    "exp": lambda model, places: torch.exp(1j * angles(model, places)),
+    "complex": lambda model, places: torch.complex(
+        angles(model, places).cos(), angles(model, places).sin()
+    ),
+    "conjugate": lambda model, places: polar(model, places).conj(),
+}
+
+
+class Attention(nn.Module):
+    """Attention of the first Llama, whose queries and keys are complex numbers."""
+
+    table: Tensor
+
+    def __init__(self, make_table: Table):
+        super().__init__()
+        columns = HEADS * WIDTH
+        self.q, self.k, self.v = (nn.Linear(columns, columns, bias=False) for _ in range(3))
+        self.make_table = make_table
+        self.frequencies = nn.Buffer(10000.0 ** (-torch.arange(0, WIDTH, 2) / WIDTH))
+        self.register_buffer("table", polar(self, torch.arange(LENGTH + 2)))
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        table = self.make_table(self, places).view(1, -1, 1, WIDTH // 2)
+        heads = [f(x).unflatten(-1, (HEADS, WIDTH)) for f in (self.q, self.k, self.v)]
+        q, k = (rotated(x, table).transpose(1, 2) for x in heads[:2])
+        y = F.scaled_dot_product_attention(q, k, heads[2].transpose(1, 2), is_causal=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+def rotated(x: Tensor, table: Tensor) -> Tensor:
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * table).flatten(3).type_as(x)
+
+
+def gradients(function: Any, model: nn.Module, x: Tensor, places: Tensor) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    y = function(x, places)
+    dy = torch.linspace(-1, 2, y.numel()).view(y.shape)
+    return [y.detach(), *torch.autograd.grad(y, [x, *model.parameters()], dy)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rotations_are_found(name: str):
+    model, x, places = Attention(TABLES[name]), torch.randn(2, LENGTH, 16), torch.arange(LENGTH)
+    exported = export(model, (x, places))
+    found = Counter(op.name for op in exported.module.walk())
+    assert (found["coda.rope"], found["coda.attention"], found["torch.call"]) == (2, 1, 0)
+    trained = coda_ir.compile(exported.module, training=True, target="reference", device="cpu")
+
+    def function(*args: Tensor) -> Any:
+        return trained(*exported.arguments(*args))
+
+    got = gradients(function, model, x, places)
+    for ours, eager in zip(got, gradients(model, model, x, places), strict=True):
+        assert relative_error(ours, eager) < 2e-6
+
+
+@pytest.mark.parametrize("target", ["reference", "triton"])
+@pytest.mark.parametrize("name", ["buffer", "polar"])
+def test_training(name: str, target: str, caplog: pytest.LogCaptureFixture):
+    """The backward is derived: no graph is left to autograd."""
+    model, places = Attention(TABLES[name]), torch.arange(LENGTH)
+    x = torch.randn(2, LENGTH, 16)
+    with caplog.at_level(logging.INFO, "coda_ir"):
+        got = gradients(compiled(model, target=target), model, x, places)
+    assert not [text for text in caplog.messages if "left to" in text or "runs through" in text]
+    for ours, eager in zip(got, gradients(model, model, x, places), strict=True):
+        assert relative_error(ours, eager) < 2e-6
+
+
+def test_a_complex_argument():
+    def table(model: Attention, places: Tensor) -> Tensor:
+        return places
+
+    model, x = Attention(table), torch.randn(2, LENGTH, 16).bfloat16()
+    for linear in (model.q, model.k, model.v):
+        linear.to(torch.bfloat16)
+    places = polar(Attention(polar), torch.arange(LENGTH))
+    exported = export(model, (x, places))
+    with torch.no_grad():
+        wanted = model(x, places)
+        for turned in (places, places.conj().resolve_conj().conj()):
+            found = exported.compile(target="reference", device="cpu")(x, turned)
+            assert relative_error(found, wanted) < 0.02
+        fast = compiled(model, dynamic=True)
+        assert relative_error(fast(x, places), wanted) < 0.02
+
+
+class Arithmetic(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        z = torch.view_as_complex(x) * 2j + y - 0.5
+        w = torch.stack([z, -z.conj() / 3, z.mul(1 + 2j)], 1).transpose(0, 1)
+        parts = [part.exp() for part in w.to(torch.complex128).unbind(0)]
+        return torch.view_as_real(w), parts[0].real, parts[1].imag, z.sum(-1).imag, (z + z[:1]).real
+
+
+@pytest.mark.parametrize("is_double", [False, True])
+def test_arithmetic(is_double: bool):
+    model, x, y = Arithmetic(), torch.randn(3, 4, 2), torch.randn(4)
+    if is_double:
+        x, y = x.double(), y.double()
+    found = export(model, (x, y)).compile(target="reference", device="cpu")(x, y)
+    for ours, eager in zip(found, model(x, y), strict=True):
+        assert ours.dtype == eager.dtype
+        torch.testing.assert_close(ours, eager)
