@@ -157,7 +157,7 @@ def grouped(op: coda.GroupedLinearMap, operands: Tensors, numerics: Numerics) ->
     if numerics.device is None:
         product = grouped_product_of(x, weight, ends)
     else:
-        product = torch.ops.aten._grouped_mm.default(x, weight, ends)
+        product = F.grouped_mm(x, weight, offs=ends)
     return [product + vectors_of_rows(bias[0], ends, x.shape[0]) if bias else product]
 
 
