@@ -35,6 +35,7 @@ REFUSALS = (
     "their number is not known",
     "an argument with a gradient",
     "float8 is too narrow",
+    "need the states of all rows again",
 )
 """What a program of the block level may be refused for."""
 
