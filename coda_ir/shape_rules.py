@@ -20,6 +20,8 @@ from coda_ir.dialects.coda import (
     EmbeddingGradOp,
     EmbeddingOp,
     GluOp,
+    GroupedLinearMap,
+    GroupedLinearOp,
     LayerNormOp,
     LibraryCallOp,
     LinearOp,
@@ -147,6 +149,11 @@ def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:-1], columns)]
 
 
+def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    x, weight, *_ = operands
+    return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
+
+
 def _glu(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:-1], _quotient((operands[0][-1],), 2))]
 
@@ -267,7 +274,7 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
-        axis = 0 if segment.layout == Layout.NK else -1
+        axis = -2 if segment.layout == Layout.NK else -1
         columns = _sum([of[weight][axis] for weight in segment.weights])
         results += _results(segment, rows, columns, _column_tiles(segment, op, index), row_tile)
     return results
@@ -277,7 +284,7 @@ def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, LibraryOp)
     x, weight = operands[0], operands[len(op.inputs)]
     rows = x[-1:] if op.is_transposed else x[:-1]
-    columns = weight[0 if op.layout.data == Layout.NK else -1]
+    columns = weight[-2 if op.layout.data == Layout.NK else -1]
     return [(columns, *rows) if op.is_stored_transposed else (*rows, columns)]
 
 
@@ -423,6 +430,7 @@ RULES: dict[type, Rule] = {
     LinearScanOp: _like_first,
     LinearOp: _linear,
     MatmulOp: _linear,
+    GroupedLinearMap: _grouped_linear,
     GluOp: _glu,
     ReduceOp: _columns_to_one,
     NormStatsOp: _columns_to_one,

@@ -17,9 +17,11 @@ from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
     Numerics,
+    grouped_product_of,
     product_of,
     rounded_and_rest,
     split_columns,
+    vectors_of_rows,
 )
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -146,6 +148,17 @@ def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 def matmul(op: coda.MatmulOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [product_of(*operands)]
+
+
+def grouped(op: coda.GroupedLinearMap, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, weight, ends, *bias = operands
+    if isinstance(op, coda.GroupedLinearOp):
+        weight = weight.mT
+    if numerics.device is None:
+        product = grouped_product_of(x, weight, ends)
+    else:
+        product = F.grouped_mm(x, weight, offs=ends)
+    return [product + vectors_of_rows(bias[0], ends, x.shape[0]) if bias else product]
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
@@ -300,6 +313,8 @@ BLOCK_HANDLERS: Handlers = {
     coda.PositionsOp: positions,
     coda.LinearOp: linear,
     coda.MatmulOp: matmul,
+    coda.GroupedLinearOp: grouped,
+    coda.GroupedMatmulOp: grouped,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,

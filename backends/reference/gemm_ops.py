@@ -20,6 +20,7 @@ from coda_ir.backends.reference.numerics import (
     product_of,
     rounded_and_rest,
     split_columns,
+    vectors_of_rows,
 )
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
@@ -45,6 +46,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
+from coda_ir.float64 import grouped_mm
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -101,6 +103,8 @@ class Frame(NamedTuple):
     columns: int
     pairs: tuple[torch.Tensor, torch.Tensor] | None
     """The first and the second column of every pair."""
+    ends: torch.Tensor | None = None
+    """The ends of the groups that the rows are in."""
 
     @property
     def m(self) -> int:
@@ -153,9 +157,10 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        accumulator = _multiply(_terms(op, segment, value_of), op.order, numerics)
+        ends = None if op.groups is None else value_of[op.groups]
+        accumulator = _multiply(_terms(op, segment, value_of), op.order, numerics, ends)
         columns = accumulator.shape[-1]
-        frame = Frame(rows, columns, pair_columns(segment.pairing, columns))
+        frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
         tiling = tiling_of(op, segment, frame.domain)
         results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results
@@ -166,7 +171,8 @@ def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
     value_of = dict(zip(op.operands, operands, strict=True))
     extents = value_of[op.x].shape
     rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
-    product = _multiply(_terms(op, op.segment, value_of), None, numerics)
+    ends = None if op.groups is None else value_of[op.groups]
+    product = _multiply(_terms(op, op.segment, value_of), None, numerics, ends)
     if op.is_stored_transposed:
         return [product.T.reshape(product.shape[-1], *rows)]
     return [product.reshape(*rows, product.shape[-1])]
@@ -175,9 +181,13 @@ def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def _terms(
     op: FusedOp | LibraryOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The inputs as M x K and what they are multiplied with as K x N."""
+    """The inputs as M x K and what they are multiplied with as K x N, for each group of rows."""
+    is_grouped = op.groups is not None
     return [
-        (_rows_of(value_of[x], transposed=op.is_transposed), _joined(part, segment, value_of))
+        (
+            _rows_of(value_of[x], transposed=op.is_transposed),
+            _joined(part, segment, value_of, is_grouped=is_grouped),
+        )
         for x, part in zip(op.inputs, segment.terms, strict=True)
     ]
 
@@ -189,36 +199,52 @@ def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
 
 
 def _joined(
-    weights: Sequence[SSAValue], segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
+    weights: Sequence[SSAValue],
+    segment: Segment,
+    value_of: Mapping[SSAValue, torch.Tensor],
+    *,
+    is_grouped: bool,
 ) -> torch.Tensor:
     """All weights side by side: K x N."""
     parts = [value_of[weight] for weight in weights]
     if segment.layout == Layout.NK:
-        return torch.cat([weight.T for weight in parts], -1)
-    return torch.cat([_rows_of(weight, transposed=False) for weight in parts], -1)
+        return torch.cat([weight.mT for weight in parts], -1)
+    if not is_grouped:
+        parts = [_rows_of(weight, transposed=False) for weight in parts]
+    return torch.cat(parts, -1)
 
 
 def _multiply(
     terms: Sequence[tuple[torch.Tensor, torch.Tensor]],
     order: OrderAttr | None,
     numerics: Numerics,
+    ends: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated.
 
-    A step, or else the whole sum, is rounded once.
+    A step, or else the whole sum, is rounded once. `ends` are those of groups of rows, each of
+    which has matrices of its own.
     """
     x, weights = terms[0]
     if order is None or numerics.exact:
-        total, *others = (x.double() @ weights.double() for x, weights in terms)
+        total, *others = (_exact_product(x, weights, ends) for x, weights in terms)
         return sum(others, total).to(x.dtype)
-    total = x.new_zeros(x.shape[0], weights.shape[1])
+    total = x.new_zeros(x.shape[0], weights.shape[-1])
     for x, weights in terms:
         for start in range(0, x.shape[-1], order["depth"]):
             stop = start + order["depth"]
             # A step is summed up exactly, so that the order inside of it does not matter.
-            step = x[:, start:stop].double() @ weights[start:stop].double()
+            step = _exact_product(x[:, start:stop], weights[..., start:stop, :], ends)
             total = (total.double() + step).to(total.dtype)
     return total
+
+
+def _exact_product(
+    x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor | None
+) -> torch.Tensor:
+    """x · W in float64, with the matrix of the group of each row where rows are in groups."""
+    x, weights = x.double(), weights.double()
+    return x @ weights if ends is None else grouped_mm(x, weights, ends)
 
 
 def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -338,6 +364,9 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
             value = value.reshape(1, columns)
         case PortKind.TILE | PortKind.HALF_TILE:
             value = value.reshape(frame.m, columns)
+        case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+            assert frame.ends is not None, "expected groups of rows"
+            value = vectors_of_rows(value, frame.ends, frame.m)
         case PortKind.TILE_T:
             value = value.reshape(columns, frame.m).T
         case PortKind.TABLE | PortKind.HALF_TABLE:

@@ -27,6 +27,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
     ConcatOp,
     ConstantOp,
+    GroupedLinearMap,
     LibraryCallOp,
     LinearOp,
     ReshapeOp,
@@ -295,7 +296,7 @@ class _Run:
 
     def _keeps_types(self, op: Operation) -> bool:
         """Return whether `op` computes with operands of their own types, as a library does."""
-        is_library = self.device is not None and isinstance(op, LinearOp)
+        is_library = self.device is not None and isinstance(op, LinearOp | GroupedLinearMap)
         return is_library or isinstance(op, LAYOUT)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:

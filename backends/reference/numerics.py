@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, Literal, TypeAlias
 
 import torch
+import torch.nn.functional as F
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     Float8E4M3FNType,
@@ -16,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import NumericsMode, exact_number
+from coda_ir.float64 import grouped_mm
 from coda_ir.remarks import format_location, source_position
 from coda_ir.signatures import stated_dtype
 
@@ -119,6 +121,17 @@ def rounded_and_rest(wide: torch.Tensor, numerics: Numerics) -> tuple[torch.Tens
 def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a @ b, whose sums are rounded once."""
     return rounded_once(lambda wide: wide @ b.double(), a)
+
+
+def grouped_product_of(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """The rows of `a`, each times the matrix in `b` of its group, whose sums are rounded once."""
+    return rounded_once(lambda wide: grouped_mm(wide, b.double(), ends), a)
+
+
+def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:
+    """For each of `rows` rows, the one of `vectors` of its group; zeros for rows in no group."""
+    number = torch.arange(rows, dtype=ends.dtype, device=ends.device)
+    return F.pad(vectors, (0, 0, 0, 1))[torch.searchsorted(ends.contiguous(), number, right=True)]
 
 
 def split_columns(x: torch.Tensor, *sizes: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
 from coda_ir.backends.triton.kernel import KernelArgument, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ArgumentList
+from coda_ir.backends.triton.row_groups import RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
@@ -36,6 +37,7 @@ class GemmEmitter:
         self.launch = Launch.of(op)
         domain = None if op.is_transposed else op.x
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
+        self.groups = RowGroups.of(op, self.arguments)
         self.ranges = [
             (segment, columns) for segment in op.segments() for columns in self._ranges(segment)
         ]
@@ -57,6 +59,8 @@ class GemmEmitter:
         bm = self.schedule.block_m.data
         if self.op.is_transposed:
             return constant(-(-self.op.row_shape[0] // bm) * self.tiles_n)
+        if self.groups is not None:
+            return self.groups.host_tiles(bm) * self.tiles_n
         return ROW_COUNT.ceiling(bm) * self.tiles_n
 
     @property
@@ -71,7 +75,10 @@ class GemmEmitter:
 
     def tile_of(self, program: str, block_m: str) -> str:
         """The statement that says which tile has the number `program`."""
-        place = f"tl.cdiv(M, {block_m}), {self.tiles_n}, {self.schedule.group_m.data}"
+        tiles_m = f"tl.cdiv(M, {block_m})"
+        if self.groups is not None:
+            tiles_m = self.groups.device_tiles(block_m)
+        place = f"{tiles_m}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 
     def numbered_ranges(self) -> Iterator[tuple[Segment, ColumnRange, int, int]]:

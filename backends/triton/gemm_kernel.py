@@ -63,7 +63,7 @@ class _GemmEmitter(GemmEmitter):
     @cached_property
     def main_loop(self) -> TmaMainLoop | PointerMainLoop:
         loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
-        return loop(self.op, self.schedule, self.arguments, self.helpers)
+        return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups)
 
     @cached_property
     def split(self) -> SplitK | None:
@@ -109,10 +109,18 @@ class _GemmEmitter(GemmEmitter):
             f"BLOCK_K: tl.constexpr = {bk}",
             *([] if self.split is None else self.split.prologue()),
             self.tile_of("tl.program_id(0)" if self.split is None else "tile", "BLOCK_M"),
+            *self._rows(bm),
+            *self.main_loop.prologue(),
+        ]
+
+    def _rows(self, bm: int) -> list[str]:
+        """Statements that define the rows of a tile."""
+        if self.groups is not None:
+            return self.groups.rows(self.helpers)
+        return [
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",
             *self._clamped_rows(bm),
-            *self.main_loop.prologue(),
         ]
 
     def _clamped_rows(self, bm: int) -> list[str]:

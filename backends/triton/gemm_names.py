@@ -32,6 +32,8 @@ def gemm_kernel_name(op: FusedOp) -> str:
     """A name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
     parts = dict.fromkeys(part for segment in op.segments() for part in segment_features(segment))
     name = "gemm_transposed" if op.is_transposed else "gemm"
+    if op.groups is not None:
+        name += "_grouped"
     if len(op.inputs) > 1:
         name += "_terms"
     for part in parts:
@@ -157,7 +159,7 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
             return "row_scale" if "arith.mulf" in met_by else None
         case PortKind.TILE | PortKind.HALF_TILE:
             return "residual" if added else "gate" if "arith.mulf" in met_by else "tile"
-        case PortKind.ROW | PortKind.HALF_ROW:
+        case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return "bias" if added else "scale"
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return "finalize"

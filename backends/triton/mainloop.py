@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import ClassVar
 
 from xdsl.ir import SSAValue
@@ -12,6 +13,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.row_groups import RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
@@ -78,6 +80,7 @@ class MainLoop(ABC):
     schedule: ScheduleAttr
     arguments: ArgumentList
     helpers: set[str]
+    groups: RowGroups | None = None
     depths: list[str] = field(default_factory=list[str])
     """K of each input: a number, or the name of a parameter."""
 
@@ -165,13 +168,15 @@ class PointerMainLoop(MainLoop):
             is_wide = tile.segment.columns * int(depth) >= 2**31
             step = f"{'.to(tl.int64)' if is_wide else ''} * {depth}"
         columns = zip(weights, tile.weight_columns(), strict=True)
-        return [
-            self.rows[term],
-            _tuple(
-                f"{self.arguments.operand(w, 'w')} + {column}[None, :]{step}"
-                for w, column in columns
-            ),
-        ]
+        places = [f"{self._weight(w)} + {column}[None, :]{step}" for w, column in columns]
+        return [self.rows[term], _tuple(places)]
+
+    def _weight(self, weight: SSAValue) -> str:
+        """Where the first element of a weight is: of that of the group of the rows."""
+        pointer = self.arguments.operand(weight, "w")
+        if self.groups is None:
+            return pointer
+        return f"{pointer} + row_group.to(tl.int64) * {prod(shape_of(weight)[1:])}"
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         """K, and the distances of two elements of a row of x and of a weight's column."""
@@ -198,13 +203,17 @@ class TmaMainLoop(MainLoop):
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
-        view = box.view
+        outer, *inner = box.view
+        view = (outer * (1 if self.groups is None else self.groups.count), *inner)
         a = self._input(term)
         descriptors = [
             self._descriptor(weight, term, view, box.block, "w", is_last=has_rows)
             for weight in weights
         ]
-        return [*a, _tuple(descriptors), _tuple(corners(tile, box))]
+        starts = corners(tile, box)
+        if self.groups is not None:
+            starts = [f"(row_group * {outer} + {corner[1:]}" for corner in starts]
+        return [*a, _tuple(descriptors), _tuple(starts)]
 
     def _input(self, term: int) -> list[str]:
         x, bm = self.op.inputs[term], self.schedule.block_m.data
@@ -212,7 +221,7 @@ class TmaMainLoop(MainLoop):
         is_last = not self.op.is_transposed
         return [
             self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
-            "tile_m * BLOCK_M",
+            "tile_m * BLOCK_M" if self.groups is None else "first_row",
         ]
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:

@@ -319,6 +319,8 @@ def _place_in(
                 _, _, stride, offset = arguments.moved[port.value]
                 return f"{columns.name} * {stride} + {offset}", columns.lanes
             return columns.name, columns.lanes
+        case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+            return f"row_group * {columns.extent} + {columns.name}", columns.lanes
         case PortKind.COL:
             return rows.name, "[:, None]"
         case PortKind.SCALAR:
@@ -471,7 +473,7 @@ Extent = tuple[bool, bool]
 
 def port_extent(port: Port) -> Extent:
     match port.kind:
-        case PortKind.ROW | PortKind.HALF_ROW:
+        case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True
         case PortKind.COL | PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return True, False

@@ -39,7 +39,10 @@ _PRODUCTS = {
 }  # fmt: skip
 """Calls that are products of activations or convolutions, unless they multiply single elements."""
 
-_GEMMS = (coda.LinearOp, coda.MatmulOp, coda.AttentionOp, gemm.FusedOp, gemm.LibraryOp)
+_GEMMS = (
+    *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.AttentionOp),
+    *(gemm.FusedOp, gemm.LibraryOp),
+)
 _VIEWS = (
     *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp),
     *(coda.BroadcastOp, coda.DetachOp, coda.BarrierOp),

@@ -27,7 +27,7 @@ LAYOUT_CALLS = {
     "slice_scatter", "select_scatter", "repeat_interleave", "lift_fresh_copy",
 }  # fmt: skip
 LAYOUT = (coda.TransposeOp, coda.SliceOp, coda.ConcatOp, coda.ReshapeOp)
-GEMMS = (coda.LinearOp, coda.MatmulOp)
+GEMMS = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
 INSIDE = (gemm.FusedOp, gemm.FinalizeOp, gemm.PackWeightOp, gemm.ScaleWeightOp)
 EXTENT = 512
 

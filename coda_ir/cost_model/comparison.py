@@ -20,7 +20,7 @@ from coda_ir.cost_model.ranking import described
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import ScanLike
-from coda_ir.dialects.coda.shapes import element_bytes
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
@@ -53,7 +53,10 @@ STATE_BYTES = 4 * 2
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
 SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp)
-LIBRARY = (coda.LinearOp, coda.MatmulOp, coda.WeightGradientOp, gemm.LibraryOp)
+LIBRARY = (
+    *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
+    gemm.LibraryOp,
+)
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class _Cost:
             self.gpu += 2 * m * n * k / rate
         else:
             size = element_bytes(op.operands[0].type)
-            self.gpu += LibraryGemm(m, n, k, size, self.device).us
+            self.gpu += LibraryGemm(m, n, k, size, self.device, _groups(op)).us
 
     def _attention(self, op: Operation) -> float:
         """The time of the products of scores, or of those of their gradients."""
@@ -215,6 +218,14 @@ def _extents(op: Operation, shapes: SymbolicShapes) -> tuple[int, int, int]:
     if isinstance(op, coda.WeightGradientOp):
         return _rows(y, shapes), _columns(y, shapes), _rows(x, shapes)
     return _rows(x, shapes), _columns(y, shapes), _columns(x, shapes)
+
+
+def _groups(op: Operation) -> int:
+    """The number of groups of rows that a product has weights for."""
+    if isinstance(op, coda.GroupedLinearMap):
+        return max(1, shape_of(op.weight)[0])
+    is_grouped = isinstance(op, gemm.LibraryOp) and op.groups is not None
+    return max(1, shape_of(op.operands[1])[0]) if is_grouped else 1
 
 
 def _rows(value: SSAValue, shapes: SymbolicShapes) -> int:

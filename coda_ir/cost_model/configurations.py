@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
@@ -141,7 +140,7 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
     if op.order is not None or not workload.has_known_rows:
         return
     bm, _, bk = found.schedule.tile
-    tiles = ceil(workload.rows / bm) * found.programs
+    tiles = workload.tiles(bm) * found.programs
     for split_k in SPLITS:
         is_useful = tiles * split_k <= MOST_WAVES * device.processors
         if is_useful and workload.depth >= split_k * bk * FEWEST_STEPS:
@@ -170,7 +169,7 @@ def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bo
 
 def _has_few_rows(workload: Workload) -> bool:
     """Return whether time may be the reading of weights."""
-    return workload.has_known_rows and workload.rows <= FEW_ROWS
+    return workload.has_known_rows and workload.rows_of_group <= FEW_ROWS
 
 
 def _tiles(

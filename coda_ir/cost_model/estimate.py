@@ -52,7 +52,7 @@ class Estimate:
     @cached_property
     def tiles(self) -> int:
         bm = self.configuration.schedule.block_m.data
-        return ceil(self.workload.rows / bm) * self.configuration.programs
+        return self.workload.tiles(bm) * self.configuration.programs
 
     @property
     def padding(self) -> float:

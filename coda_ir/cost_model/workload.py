@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 from xdsl.dialects import math
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
@@ -53,6 +53,8 @@ class Workload:
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
+    groups: int = 1
+    """Of rows, each of which has weights of its own; they are taken to have as many rows each."""
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None) -> Workload:
@@ -77,15 +79,30 @@ class Workload:
             of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
             reductions=max(map(_reductions, segments)),
             is_f32=isinstance(element_type_of(op.x), Float32Type),
+            groups=1 if op.groups is None else max(1, shape_of(op.weights[0])[0]),
         )
 
     @property
     def depth(self) -> int:
         return sum(self.depths)
 
+    @property
+    def used_groups(self) -> int:
+        """Groups that have rows."""
+        return max(1, min(self.groups, self.rows))
+
+    @property
+    def rows_of_group(self) -> int:
+        return ceil(self.rows / self.used_groups)
+
+    def tiles(self, block_m: int) -> int:
+        """Tiles of so many rows, none of which has rows of two groups."""
+        return self.used_groups * ceil(self.rows_of_group / block_m)
+
     def bytes(self) -> float:
         """Return what has to come from memory and go there: operands, ports and results once."""
-        operands = (self.rows + self.columns) * self.depth * self.element_bytes
+        columns = self.columns * self.used_groups
+        operands = (self.rows + columns) * self.depth * self.element_bytes
         return operands + self.rows * self.columns * self.epilogue_bytes
 
     def flops(self) -> float:

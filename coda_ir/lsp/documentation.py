@@ -44,6 +44,8 @@ _CLASSES: dict[str, type] = {
     "@": coda.MatmulOp,
     "linear": coda.LinearOp,
     "matmul": coda.MatmulOp,
+    "grouped_linear": coda.GroupedLinearOp,
+    "grouped_matmul": coda.GroupedMatmulOp,
     "rms_norm": coda.RMSNormOp,
     "layer_norm": coda.LayerNormOp,
     "softmax": coda.SoftmaxOp,

@@ -16,6 +16,7 @@ from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs.roles import (
     Decay,
     GemmWeight,
+    GroupEnds,
     Index,
     NormWeight,
     Role,
@@ -154,6 +155,9 @@ class _Draw:
         self, func: FuncOp, parameter: SSAValue, shape: list[int], generator: torch.Generator
     ) -> torch.Tensor:
         roles = list(roles_of(parameter))
+        for role in roles:
+            if isinstance(role, GroupEnds):
+                return self._ends(role, shape, generator)
         if not stated_dtype(parameter.type).is_floating_point:
             return self._integers(roles, shape, generator)
         table = _table_kind(parameter, roles)
@@ -210,10 +214,21 @@ class _Draw:
             drawn.view(-1)[-1] = special[0]
         return drawn
 
+    def _ends(self, role: GroupEnds, shape: list[int], generator: torch.Generator) -> torch.Tensor:
+        """The ends of groups that have all rows; some groups are empty."""
+        rows = self._size(role.rows, 0)
+        ends = torch.randint(rows + 1, shape, generator=generator).sort().values
+        ends[-1:] = rows
+        return ends
+
     def _limit(self, index: Index) -> int:
         """Return how many things there are to select from; 1 where a symbol of a callee says it."""
-        size = SymbolicSize.product([self.shapes.dims(index.value)[index.dim]])
-        return max(1, size.evaluate(self.extents)) if size.symbols <= self.extents.keys() else 1
+        return max(1, self._size(index.value, index.dim))
+
+    def _size(self, value: SSAValue, dim: int) -> int:
+        """An extent of `value`; 0 where a symbol of a callee says it."""
+        size = SymbolicSize.product([self.shapes.dims(value)[dim]])
+        return size.evaluate(self.extents) if size.symbols <= self.extents.keys() else 0
 
 
 def _structured(normal: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,14 @@ class Index:
     lenient: bool = False
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index
+@dataclass(frozen=True)
+class GroupEnds:
+    """The ends of groups that the rows of `rows` are in."""
+
+    rows: SSAValue
+
+
+Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -107,6 +114,10 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 1)
         case coda.MatmulOp() if index == 1:
             return _weight(op.weight, 0)
+        case coda.GroupedLinearMap() if index == 1:
+            return _weight(op.weight, 1 + op.K_AXIS)
+        case coda.GroupedLinearMap() if index == 2:
+            return GroupEnds(op.x)
         case PackWeightOp() | ScaleWeightOp() if index == 0:
             return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
         case coda.LayerNormOp() if op.bias_only is not None:
@@ -125,8 +136,10 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.logits, -1, op.ignore_index.value.data)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
+        case FusedOp() | LibraryOp() if op.operands[index] is op.groups:
+            return GroupEnds(op.x)
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
-            return _weight(op.operands[index], 1 if op.layout.data == Layout.NK else 0)
+            return _weight(op.operands[index], -1 if op.layout.data == Layout.NK else -2)
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():
@@ -145,7 +158,7 @@ def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
     if op.is_transposed or not 0 <= number < len(op.weights):
         return None
     layouts = [part.layout for part in op.segments() for weights in part.terms for _ in weights]
-    return _weight(op.weights[number], 1 if layouts[number] == Layout.NK else 0)
+    return _weight(op.weights[number], -1 if layouts[number] == Layout.NK else -2)
 
 
 def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
@@ -156,7 +169,7 @@ def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
             if port.kind.data != ResultKind.SELECT or not isinstance(port.index, IntAttr):
                 continue
             if segment.ports[port.index.data].value is target and segment.weights:
-                n_dim = 0 if segment.layout == Layout.NK else 1
+                n_dim = -2 if segment.layout == Layout.NK else -1
                 ignored = _ignored_where_checked(target)
                 return Index(segment.weights[0], n_dim, ignored, lenient=ignored is None)
     return None

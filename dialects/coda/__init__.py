@@ -85,7 +85,14 @@ from coda_ir.dialects.coda.library import (
     TopkOp,
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
-from coda_ir.dialects.coda.linear import PATCHES, LinearOp, MatmulOp
+from coda_ir.dialects.coda.linear import (
+    PATCHES,
+    GroupedLinearMap,
+    GroupedLinearOp,
+    GroupedMatmulOp,
+    LinearOp,
+    MatmulOp,
+)
 from coda_ir.dialects.coda.positions import PositionsOp, positions_in
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
@@ -106,6 +113,8 @@ Coda = Dialect(
         PositionsOp,
         LinearOp,
         MatmulOp,
+        GroupedLinearOp,
+        GroupedMatmulOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -175,6 +184,9 @@ __all__ = [
     "GeluOp",
     "GluOp",
     "GroupNormOp",
+    "GroupedLinearMap",
+    "GroupedLinearOp",
+    "GroupedMatmulOp",
     "IndexOp",
     "LayerNormOp",
     "LibraryCallOp",

@@ -1,7 +1,11 @@
 """Linear maps: what becomes GEMMs."""
 
+from abc import ABC
+from typing import ClassVar
+
 from xdsl.dialects.builtin import (
     TensorType,
+    i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -16,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
     dims_agree,
     element_type_of,
     expect_element_type,
@@ -35,17 +40,27 @@ def _verify_linear(
     expect_rank_at_least("operand x", x, 1)
     if len(shape_of(weight)) != 2:
         raise VerifyException(f"operand weight has rank {len(shape_of(weight))}, expected 2")
-    inner, outer = shape_of(weight)[k], shape_of(weight)[1 - k]
+    outer = shape_of(weight)[1 - k]
+    _verify_product(x, weight, k)
+    if bias is not None:
+        expect_shape("operand bias", bias, (outer,))
+        expect_element_type("operand bias", bias, element_type_of(x))
+    expect_shape("result", result, (*shape_of(x)[:-1], outer))
+    _verify_floats(x, result)
+
+
+def _verify_product(x: SSAValue, weight: SSAValue, k: int) -> None:
+    """Check that the weight has the K of x in dimension `k`, and its element type."""
+    inner = shape_of(weight)[k]
     if not dims_agree(shape_of(x)[-1], inner):
         raise VerifyException(
             f"operand weight of shape {format_shape(shape_of(weight))} has K = {inner} in "
             f"dimension {k}, expected {shape_of(x)[-1]}, the last dimension of operand x"
         )
     expect_element_type("operand weight", weight, element_type_of(x))
-    if bias is not None:
-        expect_shape("operand bias", bias, (outer,))
-        expect_element_type("operand bias", bias, element_type_of(x))
-    expect_shape("result", result, (*shape_of(x)[:-1], outer))
+
+
+def _verify_floats(x: SSAValue, result: SSAValue) -> None:
     if not is_float(element_type_of(x)) or not is_float(element_type_of(result)):
         raise VerifyException("linear maps need floating-point operands and results")
 
@@ -117,3 +132,82 @@ class MatmulOp(CodaOp):
 
     def verify_(self) -> None:
         _verify_linear(self.x, self.weight, None, self.result, k=0)
+
+
+class GroupedLinearMap(CodaOp, ABC):
+    """A linear map whose weight depends on the row: there is one for each group of rows.
+
+    The rows of x (M x K) are sorted by group. `offsets` has the end of each group, as
+    `torch.nn.functional.grouped_mm` takes them: integers that never decrease, up to M. Groups may
+    be empty. Of rows behind the last group, which belong to none, results are left open.
+    """
+
+    K_AXIS: ClassVar[int]
+    """The dimension of K in the weight of a group."""
+
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    offsets = operand_def(TensorType)
+    bias = opt_operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        offsets: SSAValue | Operation,
+        bias: SSAValue | Operation | None = None,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x, weight = SSAValue.get(x), SSAValue.get(weight)
+        element_type = result_element_type or element_type_of(x)
+        shape = (shape_of(x)[0], shape_of(weight)[2 - self.K_AXIS])
+        super().__init__(
+            operands=[x, weight, offsets, optional_operand(bias)],
+            result_types=[TensorType(element_type, shape)],
+        )
+
+    def verify_(self) -> None:
+        for what, value, rank in (("x", self.x, 2), ("weight", self.weight, 3)):
+            if len(shape_of(value)) != rank:
+                raise VerifyException(
+                    f"operand {what} has rank {len(shape_of(value))}, expected {rank}"
+                )
+        groups, outer = shape_of(self.weight)[0], shape_of(self.weight)[2 - self.K_AXIS]
+        expect_shape("operand offsets", self.offsets, (groups,))
+        expect_element_type("operand offsets", self.offsets, i32)
+        _verify_product(self.x, self.weight, self.K_AXIS + 1)
+        if self.bias is not None:
+            expect_shape("operand bias", self.bias, (groups, outer))
+            expect_element_type("operand bias", self.bias, element_type_of(self.x))
+        expect_shape("result", self.result, (shape_of(self.x)[0], outer))
+        _verify_floats(self.x, self.result)
+        if not all(computes_in_float32(element_type_of(v)) for v in (self.x, self.result)):
+            raise VerifyException("grouped linear maps accumulate in f32, expected no f64")
+
+
+@irdl_op_definition
+class GroupedLinearOp(GroupedLinearMap):
+    """x · Wᵀ (+ b) with the weight (N x K) and the bias of each row's group: W is E x N x K, b is
+    E x N. The experts of a mixture are such groups (arXiv 2211.15841).
+
+    `%y = coda.grouped_linear %x, %w, %ends : (tensor<?x8xbf16>, tensor<4x16x8xbf16>,
+    tensor<4xi32>) -> tensor<?x16xbf16>`
+    """
+
+    name = "coda.grouped_linear"
+    K_AXIS: ClassVar = 1
+
+
+@irdl_op_definition
+class GroupedMatmulOp(GroupedLinearMap):
+    """x · W (+ b) with the weight (K x N) and the bias of each row's group: W is E x K x N.
+
+    `%y = coda.grouped_matmul %x, %w, %ends : (tensor<?x8xbf16>, tensor<4x8x16xbf16>,
+    tensor<4xi32>) -> tensor<?x16xbf16>`
+    """
+
+    name = "coda.grouped_matmul"
+    K_AXIS: ClassVar = 0

@@ -88,6 +88,21 @@ def parse_sum(parser: Parser) -> list[SSAValue]:
     return values
 
 
+def print_groups(printer: Printer, groups: SSAValue | None) -> None:
+    """` groups(%ends : type)`, or nothing."""
+    if groups is not None:
+        printer.print_string(" groups")
+        print_typed_values(printer, [groups])
+
+
+def parse_groups(parser: Parser) -> list[SSAValue]:
+    """`groups(%ends : type)`, or nothing."""
+    if not parser.parse_optional_keyword("groups"):
+        return []
+    with parser.in_parens():
+        return [parse_typed_value(parser)]
+
+
 def print_ports(printer: Printer, ports: list[Port]) -> None:
     """Print the ports in order, neighbours of one kind in one group."""
     start = 0

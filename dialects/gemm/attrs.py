@@ -26,6 +26,9 @@ class PortKind(StrEnum):
     HALF_TILE = "half_tile"
     HALF_ROW = "half_row"
     HALF_TABLE = "half_table"
+    GROUP_ROW = "group_row"
+    """A row of N elements for each group of rows: E x N, where rows are in E groups."""
+    HALF_GROUP_ROW = "half_group_row"
     TILE_T = "tile_t"
     """A tile stored as N x M: the element (m, n) is at [n, m]."""
     PARTIAL_ADD = "partial_add"
@@ -46,7 +49,7 @@ class PortKind(StrEnum):
     @property
     def is_half(self) -> bool:
         """True if the port is indexed by the pair instead of the column."""
-        return self in (PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE)
+        return self.value.startswith("half_")
 
     @property
     def has_columns(self) -> bool:

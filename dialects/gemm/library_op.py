@@ -8,6 +8,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -21,8 +22,10 @@ from xdsl.traits import Pure
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
+    parse_groups,
     parse_sum,
     parse_terms,
+    print_groups,
     print_sum,
     print_typed_values,
 )
@@ -43,11 +46,14 @@ class LibraryOp(GemmInputs, IRDLOperation):
             -> tensor<?x16xf32>
         %dw = gemm.library transposed %dz : tensor<?x16xbf16> columns(%x : tensor<?x8xbf16>) kn
             -> tensor<16x8xbf16>
+
+    With `groups(%ends)` there is a weight for each group of rows, as in `gemm.fused`.
     """
 
     name = "gemm.library"
     inputs = var_operand_def(TensorType)
     weights = var_operand_def(TensorType)
+    groups = opt_operand_def(TensorType)
     layout = prop_def(LayoutAttr)
     transposed = opt_prop_def(UnitAttr)
     tile_t = opt_prop_def(UnitAttr)
@@ -64,10 +70,11 @@ class LibraryOp(GemmInputs, IRDLOperation):
         layout: Layout = Layout.NK,
         transposed: bool = False,
         tile_t: bool = False,
+        groups: SSAValue | None = None,
     ):
         """`weights` has one weight for each of `inputs`."""
         super().__init__(
-            operands=[inputs, weights],
+            operands=[inputs, weights, [] if groups is None else [groups]],
             properties={
                 "layout": LayoutAttr(layout),
                 "transposed": UnitAttr() if transposed else None,
@@ -100,6 +107,7 @@ class LibraryOp(GemmInputs, IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" transposed " if self.is_transposed else " ")
         print_sum(printer, self.inputs)
+        print_groups(printer, self.groups)
         printer.print_string(" columns")
         for number, weight in enumerate(self.weights):
             printer.print_string(" + " if number else "")
@@ -114,13 +122,14 @@ class LibraryOp(GemmInputs, IRDLOperation):
     def parse(cls, parser: Parser) -> "LibraryOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
+        groups = parse_groups(parser)
         parser.parse_keyword("columns")
         terms = parse_terms(parser, len(inputs))
         layout = Layout.KN if parser.parse_optional_keyword(Layout.KN.value) else Layout.NK
         parser.parse_punctuation("->")
         tile_t = bool(parser.parse_optional_keyword("tile_t"))
         op = cls.build(
-            operands=[inputs, [weight for weights in terms for weight in weights]],
+            operands=[inputs, [weight for weights in terms for weight in weights], groups],
             properties={
                 "layout": LayoutAttr(layout),
                 "transposed": UnitAttr() if transposed else None,

@@ -13,6 +13,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -29,10 +30,12 @@ from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_groups,
     parse_ports,
     parse_segment,
     parse_sum,
     parse_typed_value,
+    print_groups,
     print_new_line,
     print_ports,
     print_segment,
@@ -111,12 +114,17 @@ class FusedOp(GemmInputs, HasSegments):
     K x M, its leading dimensions flatten to K, and so do those of the weights, which are K x N:
     `gemm.fused transposed %dz columns(%x) kn` is dzᵀ · x, the gradient of a weight.
 
+    With `groups(%ends)`, the rows of x (M x K) are sorted by group, `ends` has the end of each of E
+    groups, and each weight is one of N x K (K x N) for each group: E x N x K. Groups may be empty;
+    results of rows behind the last one are left open.
+
     Source: CODA, arXiv 2605.19269.
     """
 
     name = "gemm.fused"
     inputs = var_operand_def(TensorType)
     weights = var_operand_def(TensorType)
+    groups = opt_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
@@ -135,12 +143,14 @@ class FusedOp(GemmInputs, HasSegments):
         order: OrderAttr | None = None,
         *,
         transposed: bool = False,
+        groups: SSAValue | None = None,
     ):
         is_single = isinstance(inputs, SSAValue | Operation)
         super().__init__(
             operands=[
                 [inputs] if is_single else inputs,
                 [w for segment in segments for weights in segment.terms for w in weights],
+                [] if groups is None else [groups],
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
@@ -155,8 +165,14 @@ class FusedOp(GemmInputs, HasSegments):
 
     def with_segments(self, segments: Sequence[Segment]) -> "FusedOp":
         """The operator on the same inputs with other column ranges."""
-        inputs, transposed = self.inputs, self.is_transposed
-        return FusedOp(inputs, segments, self.schedule, self.order, transposed=transposed)
+        return FusedOp(
+            self.inputs,
+            segments,
+            self.schedule,
+            self.order,
+            transposed=self.is_transposed,
+            groups=self.groups,
+        )
 
     def segments(self) -> list[Segment]:
         """The column ranges, for reading."""
@@ -176,6 +192,7 @@ class FusedOp(GemmInputs, HasSegments):
     def print(self, printer: Printer) -> None:
         printer.print_string(" transposed " if self.is_transposed else " ")
         print_sum(printer, self.inputs)
+        print_groups(printer, self.groups)
         with printer.indented():
             if self.schedule is not None:
                 print_new_line(printer)
@@ -194,6 +211,7 @@ class FusedOp(GemmInputs, HasSegments):
     def parse(cls, parser: Parser) -> "FusedOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
+        groups = parse_groups(parser)
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
@@ -202,7 +220,7 @@ class FusedOp(GemmInputs, HasSegments):
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
-            operands=[inputs, parsed.weights, parsed.ports],
+            operands=[inputs, parsed.weights, groups, parsed.ports],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
                 "transposed": UnitAttr() if transposed else None,

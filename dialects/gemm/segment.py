@@ -91,7 +91,7 @@ class Segment:
 
     def weight_columns(self, index: int) -> int:
         """N of one weight, or `DYNAMIC_INDEX`."""
-        return shape_of(self.weights[index])[0 if self.layout == Layout.NK else -1]
+        return shape_of(self.weights[index])[-2 if self.layout == Layout.NK else -1]
 
     @property
     def columns(self) -> int:

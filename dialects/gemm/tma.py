@@ -82,6 +82,8 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     for segment in op.segments():
+        if op.groups is not None and segment.layout == Layout.KN:
+            return "a step past the K of a K x N weight would load that of the next group"
         for columns in column_ranges(segment, schedule, op.order):
             box = weight_box(segment, columns)
             if isinstance(box, str):

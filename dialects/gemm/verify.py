@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64, i32
 from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 def verify_fused(op: FusedOp) -> None:
     _verify_counts(op)
     _verify_inputs(op)
+    _verify_groups(op)
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")
@@ -61,10 +62,28 @@ def verify_fused(op: FusedOp) -> None:
             _verify_weights(op, number, weights, segment)
         _verify_pairing(segment, segment.columns)
         domain = (*op.row_shape, segment.columns)
-        _verify_ports(segment, domain)
+        _verify_ports(segment, domain, op.groups)
+        kinds = {result.port.kind.data for result in segment.results}
+        if op.groups is not None and ResultKind.PARTIAL_COL in kinds:
+            raise VerifyException("a partial_col result, expected none of rows in groups")
         _verify_results(segment, domain)
         verify_region(segment.body, _argument_types(segment), _yield_types(segment))
         verify_columns(segment, segment.columns)
+
+
+def _verify_groups(op: FusedOp | LibraryOp) -> None:
+    """The groups of rows are those of a matrix."""
+    if op.groups is None:
+        return
+    shape = shape_of(op.groups)
+    if len(shape) != 1:
+        raise VerifyException(f"operand groups has rank {len(shape)}, expected 1")
+    expect_element_type("operand groups", op.groups, i32)
+    if op.is_transposed or len(op.row_shape) != 1:
+        raise VerifyException(
+            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of M x K, "
+            "whose rows are in groups"
+        )
 
 
 def _verify_counts(op: FusedOp) -> None:
@@ -119,6 +138,9 @@ def verify_library(op: LibraryOp) -> None:
             f"{len(op.weights)} weights, expected {len(op.inputs)}, one for each input"
         )
     _verify_inputs(op)
+    _verify_groups(op)
+    if op.groups is not None and (len(op.inputs) > 1 or op.is_stored_transposed):
+        raise VerifyException("rows in groups have one input, and a result of M x N")
     segment = op.segment
     for number, weights in enumerate(segment.terms):
         _verify_weights(op, number, weights, segment)
@@ -187,11 +209,16 @@ def _verify_weights(
     depth = shape_of(x)[:-1] if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
         raise VerifyException("layout of the weights is nk, expected kn as x is transposed")
+    groups = () if op.groups is None else shape_of(op.groups)
     term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
-        if len(shape) != len(depth) + 1:
-            raise VerifyException(f"{what} has rank {len(shape)}, expected {len(depth) + 1}")
+        rank = len(groups) + len(depth) + 1
+        if len(shape) != rank:
+            raise VerifyException(f"{what} has rank {len(shape)}, expected {rank}")
+        if not all(map(dims_agree, shape, groups)):
+            raise VerifyException(f"{what} is for {shape[0]} groups, expected {groups[0]}")
+        shape = shape[len(groups) :]
         own, columns = (shape[:-1], shape[-1]) if is_kn else (shape[1:], shape[0])
         if not all(map(dims_agree, own, depth)):
             where = "all but the last dimension" if op.is_transposed else "the last dimension"
@@ -240,7 +267,7 @@ def _halved(n: int) -> int:
     return n if n == DYNAMIC_INDEX else n // 2
 
 
-def _verify_ports(segment: Segment, domain: Sequence[int]) -> None:
+def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | None = None) -> None:
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
     for index, (kind, value) in enumerate(segment.ports):
         what = f"port {index} ({kind.value})"
@@ -255,6 +282,10 @@ def _verify_ports(segment: Segment, domain: Sequence[int]) -> None:
                 expect_shape(what, value, (columns, *rows))
             case PortKind.ROW | PortKind.HALF_ROW:
                 expect_shape(what, value, (columns,))
+            case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+                if groups is None:
+                    raise VerifyException(f"{what} is by group, expected groups of rows")
+                expect_shape(what, value, (*shape_of(groups), columns))
             case PortKind.COL:
                 if not _is_column(shape, rows):
                     raise VerifyException(

@@ -78,6 +78,8 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
     if schedule.accumulators > MOST_ACCUMULATORS:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
+    if op.groups is not None:
+        return "its rows are in groups"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:

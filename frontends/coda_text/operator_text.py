@@ -179,6 +179,10 @@ class OperatorWriter:
         weight = self._tensor(op.weight, PRODUCT + 1)
         return Text(f"{self._tensor(op.x, PRODUCT)} @ {weight}", PRODUCT)
 
+    def grouped(self, op: coda.GroupedLinearMap) -> Text:
+        name = op.name.rpartition(".")[2]
+        return _call(name, *map(self._tensor, op.operands), **_widened(op))
+
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
         name, properties = op.name.rpartition(".")[2], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -280,6 +284,8 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.CastOp: OperatorWriter.cast,
     coda.LinearOp: OperatorWriter.linear,
     coda.MatmulOp: OperatorWriter.matmul,
+    coda.GroupedLinearOp: OperatorWriter.grouped,
+    coda.GroupedMatmulOp: OperatorWriter.grouped,
     coda.RMSNormOp: OperatorWriter.norm,
     coda.LayerNormOp: OperatorWriter.norm,
     coda.SoftmaxOp: OperatorWriter.softmax,

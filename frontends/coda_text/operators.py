@@ -92,6 +92,37 @@ def matmul(call: Invocation) -> TensorValue:
     return call.emit(op, (*x.dims[:-1], columns))
 
 
+def grouped_linear(call: Invocation) -> TensorValue:
+    return _grouped(call, coda.GroupedLinearOp)
+
+
+def grouped_matmul(call: Invocation) -> TensorValue:
+    return _grouped(call, coda.GroupedMatmulOp)
+
+
+def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue:
+    """A linear map with a weight for each group of rows."""
+    x, w = call.float_tensor("x", rank=2), call.tensor("w", 3)
+    call.expect_element("w", w, x.type.element, "x")
+    groups, depth, columns = w.dims[0], w.dims[1 + kind.K_AXIS], w.dims[2 - kind.K_AXIS]
+    layouts = ("groups x K x N", "groups x N x K")
+    _expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
+    ends = call.tensor("offsets")
+    call.expect_dims("offsets", ends, (groups,), "the end of each group")
+    if ends.type.element != "i32":
+        raise Mistake(
+            f"{call.name}: offsets is {ends.type}, expected i32 elements",
+            "convert it: cast(offsets, i32)",
+            argument="offsets",
+        )
+    b = call.optional_tensor("b")
+    if b is not None:
+        call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
+        call.expect_element("b", b, x.type.element, "x")
+    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, result_element_type=_dtype(call))
+    return call.emit(op, (x.dims[0], columns))
+
+
 def _dtype(call: Invocation) -> Attribute | None:
     """The floating-point element type of the result, where it is given."""
     name = call.element_type("dtype")
@@ -316,6 +347,8 @@ ELEMENTWISE: dict[str, Rule] = {
 _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
     "matmul(x, w, *, dtype: type?)": matmul,
+    "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
+    "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,

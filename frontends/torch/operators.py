@@ -37,12 +37,7 @@ from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
-from coda_ir.frontends.torch.types import (
-    UNNAMED,
-    dims_of,
-    element_type,
-    tensor_type,
-)
+from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
 from coda_ir.symbolic_shapes import dims_attribute
 
 END = 2**63 - 1

@@ -37,16 +37,17 @@ class ConvertLinearToGemmPass(FunctionPass):
                                                  yield acc
                                                }
 
-    Columns that are joined for gradients of weights alone are read where they are. Legal iff
-    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
-    rows to sum over.
+    The weights of a `coda.grouped_linear` stay those of groups (`gemm.fused %x groups(%ends)`), and
+    its biases become a port of rows by group. Columns that are joined for gradients of weights
+    alone are read where they are. Legal iff float32, in which GEMMs accumulate, holds every value:
+    not in f64. A weight's gradient needs rows to sum over.
     """
 
     name: ClassVar[str] = "convert-linear-to-gemm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp):
+            if isinstance(op, LINEAR_MAPS):
                 refusal = check_gemm_types(op) or _check_rows(op)
                 if refusal is not None:
                     rewriter.missed(op, refusal)
@@ -54,7 +55,10 @@ class ConvertLinearToGemmPass(FunctionPass):
                     _convert(op, rewriter)
 
 
-LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
+LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp | coda.GroupedLinearMap
+LINEAR_MAPS = (coda.LinearOp, coda.MatmulOp, coda.WeightGradientOp, coda.GroupedLinearMap)
+_STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp)
+"""Linear maps whose weights are N x K."""
 
 
 def _check_rows(op: LinearMap) -> Refusal | None:
@@ -87,15 +91,18 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         ports=[],
         results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
         body=Region(block),
-        layout=Layout.NK if isinstance(op, coda.LinearOp) else Layout.KN,
+        layout=Layout.NK if isinstance(op, _STORED_BY_COLUMN) else Layout.KN,
     )
     builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
     bias, value = None if is_gradient else bias_of(op), accumulator
+    groups = op.offsets if isinstance(op, coda.GroupedLinearMap) else None
     if bias is not None:
-        (argument,) = segment.add_port(PortKind.ROW, bias)
+        kind = PortKind.ROW if groups is None else PortKind.GROUP_ROW
+        (argument,) = segment.add_port(kind, bias)
         value = builder.add(accumulator, argument)
     segment.set_yielded(0, [builder.result(value, element_type_of(op.result))])
-    fused = FusedOp(op.dy if is_gradient else op.x, [segment], transposed=is_gradient)
+    x = op.dy if is_gradient else op.x
+    fused = FusedOp(x, [segment], transposed=is_gradient, groups=groups)
     fused.location = op.location
     fused.outputs[0].name_hint = op.result.name_hint
     op.result.replace_all_uses_with(fused.outputs[0])

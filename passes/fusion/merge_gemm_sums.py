@@ -108,6 +108,7 @@ def _kind(value: SSAValue) -> Hashable:
     return (
         element_type_of(gemm.x),
         gemm.is_transposed,
+        gemm.groups,
         gemm.schedule,
         gemm.order,
         segment.layout,
@@ -141,7 +142,14 @@ def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
     for gemm in others:
         _add_biases(segment, gemm)
     inputs = [x for gemm in gemms for x in gemm.inputs]
-    merged = FusedOp(inputs, [segment], first.schedule, first.order, transposed=first.is_transposed)
+    merged = FusedOp(
+        inputs,
+        [segment],
+        first.schedule,
+        first.order,
+        transposed=first.is_transposed,
+        groups=first.groups,
+    )
     merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
     merged.outputs[0].name_hint = group[0].name_hint
     return merged

@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import (
     Combiner,
     FinalizeOp,
+    FusedOp,
     MapOp,
     NumericsMode,
     ResultPortAttr,
@@ -129,6 +130,12 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
     return Reduction([(combiner, _itself)], close)
 
 
+IN_GROUPS = Refusal(
+    "tiles hold the rows of all groups alike",
+    "the sum runs as a kernel of its own: the rows of the GEMM are in groups",
+)
+
+
 def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     """The gradient of a bias, or of a norm's weight: every column summed over all rows."""
     if site.is_half:
@@ -136,6 +143,8 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
             "each column is one of the tile",
             f"the sum runs as a kernel of its own: {name_of(op.x)} has one value per pair",
         )
+    if isinstance(site.op, FusedOp) and site.op.groups is not None:
+        return IN_GROUPS
     samples = _sample_dims(op)
     if samples is None:
         shape = format_shape(shape_of(op.result))

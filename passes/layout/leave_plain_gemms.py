@@ -12,6 +12,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ResultKind, Segment
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.legality import library_multiplies_groups
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class LeavePlainGemmsPass(FunctionPass):
             yield acc + b
           }
 
-    For programs in a graph, where PyTorch calls its library for it. Legal iff the result and all
+    For programs in a graph, where PyTorch calls its library for it; of rows in groups it becomes a
+    `coda.grouped_linear`, if their rows are of whole 16 bytes. Legal iff the result and all
     operands have one type; a GEMM of several weights stays.
     """
 
@@ -35,7 +37,7 @@ class LeavePlainGemmsPass(FunctionPass):
                 rewriter.passed(op, "has no epilogue: the library computes it")
                 (segment,) = op.segments()
                 bias = segment.ports[0].value if segment.ports else None
-                linear = coda.LinearOp(op.inputs[0], segment.weights[0], bias)
+                linear = _linear(op, segment.weights[0], bias)
                 linear.location = op.location
                 linear.result.name_hint = op.outputs[0].name_hint
                 rewriter.order.insert_before(linear, op)
@@ -43,9 +45,19 @@ class LeavePlainGemmsPass(FunctionPass):
                 rewriter.order.erase(op)
 
 
+def _linear(
+    op: FusedOp, weight: SSAValue, bias: SSAValue | None
+) -> coda.LinearOp | coda.GroupedLinearOp:
+    if op.groups is None:
+        return coda.LinearOp(op.x, weight, bias)
+    return coda.GroupedLinearOp(op.x, weight, op.groups, bias)
+
+
 def is_plain(op: FusedOp) -> bool:
     """Return whether the library computes a GEMM as it is."""
     segments = op.segments()
+    if op.groups is not None and not library_multiplies_groups(op.x, op.outputs[0]):
+        return False
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
         return False
     (segment,) = segments
@@ -54,7 +66,8 @@ def is_plain(op: FusedOp) -> bool:
     results = segment.results
     if len(results) != 1 or results[0].port.kind.data != ResultKind.TILE:
         return False
-    types = {element_type_of(value) for value in (*op.operands, op.outputs[0])}
+    values = (*op.inputs, *op.weights, *op.ports, op.outputs[0])
+    types = {element_type_of(value) for value in values}
     return len(types) == 1 and _adds_a_bias_at_most(segment)
 
 
@@ -65,7 +78,7 @@ def _adds_a_bias_at_most(segment: Segment) -> bool:
     (bias,) = segment.port_args(0) if len(segment.ports) == 1 else (None,)
     return (
         bias is not None
-        and segment.ports[0].kind == PortKind.ROW
+        and segment.ports[0].kind in (PortKind.ROW, PortKind.GROUP_ROW)
         and isinstance(yielded.owner, arith.AddfOp)
         and _are(yielded.owner, accumulator, bias)
     )

@@ -25,8 +25,11 @@ from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp)
 
+LIBRARY = (coda.LinearOp, coda.GroupedLinearOp)
+"""GEMMs that the library computes."""
+
 LEFTOVERS = (
-    coda.LinearOp,
+    *LIBRARY,
     coda.ElementwiseOp,
     coda.CastOp,
     coda.ConcatOp,
@@ -119,7 +122,7 @@ def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal
     levels = _levels(func.body.block)
     plans = _plans(func.body.block, levels)
     after = [op for op, level in levels.items() if level % 2 and level > OUTSIDE]
-    leftovers = [op for op in after if not isinstance(op, (*VIEWS, coda.LinearOp, ReturnOp))]
+    leftovers = [op for op in after if not isinstance(op, (*VIEWS, *LIBRARY, ReturnOp))]
     is_worth_it = always or saved_us(leftovers, rewriter.shapes) > CALL_US * len(plans)
     has_epilogues = any(isinstance(op, FusedOp) and not is_plain(op) for op in levels)
     if not (has_epilogues and is_worth_it):

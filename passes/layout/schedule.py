@@ -241,6 +241,8 @@ def _check_static(op: FusedOp) -> None:
     """Kernels are written for N and K, and M is any number; for M and N where x is transposed."""
     last = "M" if op.is_transposed else "K"
     extents = [(last, shape_of(x)[-1]) for x in op.inputs]
+    if op.groups is not None:
+        extents.append(("the number of groups", shape_of(op.weights[0])[0]))
     for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
         if extent == DYNAMIC_INDEX:
             raise CodaError(

@@ -8,7 +8,7 @@ from xdsl.dialects.arith import ExtFOp, TruncFOp
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.legality import library_multiplies_groups
 
 By: TypeAlias = Literal["kernels", "library"]
 """What computes the products: generated kernels, or the library of PyTorch."""
@@ -75,7 +76,19 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
             return _WEIGHTS
         if by == "library" and is_bare(segment) and segment.results[0].port.is_placed:
             return _PLACE
-    return None
+    return _GROUPS if by == "library" and not _has_library_product(op) else None
+
+
+def _has_library_product(op: FusedOp) -> bool:
+    """Return whether the library has the products: in the type of the rows, where these are in
+    groups."""
+    if op.groups is None:
+        return True
+    kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}
+    types = {_called_type(op, segment, 0).element_type for segment in op.segments()}
+    is_single = len(op.inputs) == 1 and ResultKind.TILE_T not in kinds
+    fits = all(library_multiplies_groups(op.x, output) for output in op.outputs)
+    return is_single and fits and types == {element_type_of(op.x)}
 
 
 _ORDER = Refusal(
@@ -97,6 +110,11 @@ _PLACE = Refusal(
 _WEIGHTS = Refusal(
     "each product has one weight",
     "the epilogue stays in the GEMM: it needs the products of several weights side by side",
+)
+
+_GROUPS = Refusal(
+    "the library gives products in the type of their operands, of rows of whole 16 bytes",
+    "the epilogue stays in the GEMM: the library has no such product of groups of rows",
 )
 
 
@@ -155,7 +173,7 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
 def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
     """One GEMM with the same columns, and a kernel for each epilogue."""
     bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
-    gemm = FusedOp(op.inputs, bare, transposed=op.is_transposed)
+    gemm = FusedOp(op.inputs, bare, transposed=op.is_transposed, groups=op.groups)
     parts = Unfused([gemm])
     for segment, product in zip(segments, gemm.outputs, strict=True):
         if is_bare(segment):
@@ -184,18 +202,23 @@ def _by_library(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
 
 def _call(op: FusedOp, segment: Segment, index: int) -> LibraryOp:
     """The product with weight number `index` of a segment."""
-    type, tile_t = _product_type(op, segment, segment.weight_columns(index)), False
-    if is_bare(segment):
-        ((port, type),) = segment.results
-        tile_t = port.kind.data == ResultKind.TILE_T
+    is_by_column = segment.results[0].port.kind.data == ResultKind.TILE_T
     return LibraryOp(
         op.inputs,
         [weights[index] for weights in segment.terms],
-        type,
+        _called_type(op, segment, index),
         layout=segment.layout,
         transposed=op.is_transposed,
-        tile_t=tile_t,
+        tile_t=is_bare(segment) and is_by_column,
+        groups=op.groups,
     )
+
+
+def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
+    """The type of the product with weight number `index` of a segment."""
+    if is_bare(segment):
+        return segment.results[0].type
+    return _product_type(op, segment, segment.weight_columns(index))
 
 
 def _product_of(op: FusedOp, segment: Segment) -> Segment:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    is_float,
+    shape_of,
+)
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
@@ -41,7 +46,8 @@ class RaiseLinearPass(FunctionPass):
 
     Legal for every transposed matrix. Rows may stay as they are in a GEMM, a norm and in
     elementwise code where the reshape before keeps the columns; a reshape back to the dimensions
-    that were there goes away.
+    that were there goes away. PyTorch's product of groups of rows, `_grouped_mm`, becomes
+    `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
     """
 
     name: ClassVar[str] = "raise-linear"
@@ -50,6 +56,8 @@ class RaiseLinearPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.MatmulOp):
                 _use_weight(op, rewriter)
+            elif isinstance(op, CallOp) and op.callee.data == GROUPED:
+                _raise_grouped(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
         for op in rewriter.ops:
@@ -57,6 +65,35 @@ class RaiseLinearPass(FunctionPass):
                 _undo_reshape(op, rewriter)
             elif isinstance(op, (*BY_ROW, coda.ElementwiseOp, coda.CastOp)):
                 _keep_rows(op, rewriter)
+
+
+GROUPED = "aten._grouped_mm.default"
+
+
+def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Rows in groups times the matrix of each group, whose extents are known."""
+    if op.arguments.data != "{0}, {1}, {2}":
+        return
+    x, weight, offsets = op.inputs
+    ranks = len(shape_of(x)), len(shape_of(weight))
+    if ranks != (2, 3) or DYNAMIC_INDEX in shape_of(weight) or not _are_grouped(op):
+        return
+    transpose = defined_by(weight, coda.TransposeOp)
+    kind = coda.GroupedMatmulOp
+    if transpose is not None and transpose.permutation == (0, 2, 1):
+        kind, weight = coda.GroupedLinearOp, transpose.x
+    rewriter.passed(op, f"raised to {kind.name}")
+    raised = kind(x, weight, offsets)
+    raised.location = op.location
+    rewriter.order.substitute(op, raised)
+
+
+def _are_grouped(op: CallOp) -> bool:
+    """Return whether a product has the types of a linear map, and one result."""
+    x, _, offsets = op.inputs
+    (result,) = op.outputs
+    computes = computes_in_float32(element_type_of(x)) and same_type(result, x)
+    return computes and element_type_of(offsets) == i32
 
 
 def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:

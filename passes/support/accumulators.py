@@ -13,8 +13,8 @@ Correction: TypeAlias = Callable[[Segment, ScalarBuilder], Sequence[SSAValue]]
 
 
 def takes_scaled_rows(gemm: FusedOp) -> bool:
-    """Return whether the rows of the accumulators are those of the input, as they are."""
-    return len(gemm.inputs) == 1 and not gemm.is_transposed
+    """Return whether the rows of the accumulators are those of the input, times one matrix."""
+    return len(gemm.inputs) == 1 and not gemm.is_transposed and gemm.groups is None
 
 
 def takes_row_vectors(segment: Segment) -> bool:

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
+    element_bytes,
     element_type_of,
     format_shape,
     shape_of,
@@ -53,7 +54,8 @@ def is_tilewise(value: SSAValue) -> bool:
     the tile of a GEMM, or pointwise code.
     """
     op = value.owner
-    if isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GluOp) or is_pointwise(op):
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
+    if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         # What is rotated or normalized by head is so in the epilogue of its projection.
@@ -122,7 +124,7 @@ def check_cancellation(
 
 
 def check_gemm_types(
-    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp,
+    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp | coda.GroupedLinearMap,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
     for value in (gemm.x, gemm.result):
@@ -133,6 +135,12 @@ def check_gemm_types(
                 "use f32, or the reference target",
             )
     return None
+
+
+def library_multiplies_groups(x: SSAValue, result: SSAValue) -> bool:
+    """Return whether PyTorch multiplies rows in groups by matrices: rows of whole 16 bytes."""
+    columns = [(shape_of(value)[-1], element_bytes(x.type)) for value in (x, result)]
+    return all(n != DYNAMIC_INDEX and n * size % 16 == 0 for n, size in columns)
 
 
 def static_columns(value: SSAValue) -> int | Refusal:
@@ -227,7 +235,11 @@ def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp
 
 def share_inputs(first: FusedOp, second: FusedOp) -> bool:
     """Return whether two GEMMs multiply the same matrices with their weights."""
-    return list(first.inputs) == list(second.inputs) and first.is_transposed == second.is_transposed
+    return (
+        list(first.inputs) == list(second.inputs)
+        and first.is_transposed == second.is_transposed
+        and first.groups is second.groups
+    )
 
 
 def _can_be_half(segment: Segment) -> bool:
@@ -354,6 +366,9 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return False
     if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
+        return False
+    sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
+    if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
     others = [value for value in code.leaves if not site.holds(value)]
     is_narrow = code.is_split or code.group <= MAX_GROUP

@@ -116,6 +116,8 @@ def _other_role(gemm: FusedOp, index: int) -> str:
         return "an epilogue reads it" if gemm.operands[index] in gemm.ports else "it is a weight"
     if gemm.is_transposed:
         return "a GEMM sums over its rows"
+    if gemm.groups is not None:
+        return "a GEMM has other weights for other rows"
     if len(gemm.inputs) > 1:
         return "a GEMM adds its product to another one"
     return "a GEMM joins several weights in one range of columns"

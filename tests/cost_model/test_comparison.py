@@ -79,6 +79,16 @@ def test_the_library_takes_about_what_it_took(
     assert found.us == pytest.approx(measured_us, rel=0.1)
 
 
+@pytest.mark.parametrize("columns, depth, measured_us", [(1536, 2048, 2608), (2048, 768, 1551)])
+def test_rows_in_groups_take_about_what_they_took(columns: int, depth: int, measured_us: float):
+    """`torch._grouped_mm` on one H100: 32768 tokens, each for 8 of 128 experts."""
+    found = LibraryGemm(262144, columns, depth, 2, SM_90, 128)
+    assert found.us == pytest.approx(measured_us, rel=0.15)
+    assert LibraryGemm(128, columns, depth, 2, SM_90, 128).us > 1000 * 2 * 128 * columns * depth / (
+        1e6 * SM_90.memory_gb_per_s
+    )
+
+
 def test_small_results_of_deep_products_are_shared():
     """One program would take as many steps as there are, the tile of 64 x 64 with the rest idle."""
     deep = LibraryGemm(128, 128, 65536, 2, SM_90)

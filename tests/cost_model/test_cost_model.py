@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import gemm_programs as programs
 
 import coda_ir
 from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Ranked, Space, explanation, rank
@@ -137,6 +138,26 @@ def test_few_rows_are_bound_by_memory_and_use_every_processor():
     assert found.schedule.split_k.data == 1
     floor_us = 4096 * 4096 * 2 / SM_90.memory_gb_per_s / 1000
     assert floor_us < found.us < 1.5 * floor_us
+
+
+def grouped(rows: int) -> Ranked:
+    """The gate and up projections of 128 experts, and their gates."""
+    text = programs.grouped_swiglu("bf16", 2048, 768, 128, "", packed=True)
+    op = next(op for op in coda_ir.parse(text).walk() if isinstance(op, FusedOp))
+    return best(op, Space(("tma",)), rows)
+
+
+def test_tiles_have_rows_of_one_group():
+    few, some, many = (grouped(rows) for rows in (1, 8 * 128, 2048 * 128))
+    assert few.estimate.tiles == few.estimate.configuration.programs
+    assert some.schedule.tile[0] == 16 and many.schedule.tile[0] == 128
+    assert some.estimate.tiles == 128 * some.estimate.configuration.programs
+
+
+def test_the_weights_of_all_groups_that_have_rows_are_read():
+    few, some = (grouped(rows).estimate.workload.bytes() for rows in (1, 8 * 128))
+    weight = 2 * 1536 * 2048
+    assert weight < few < 1.01 * weight and 128 * weight < some < 1.05 * 128 * weight
 
 
 def test_few_tiles_share_their_k():

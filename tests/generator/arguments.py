@@ -8,11 +8,13 @@ from typing import Literal, TypeAlias
 
 import torch
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects.coda import GroupNormOp, LayerNormOp
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs import Values, random_arguments
 from coda_ir.random_inputs.draw import UNNAMED, symbols_of
+from coda_ir.random_inputs.roles import GroupEnds, roles_of
 from generator.layouts import expanded
 
 Sign: TypeAlias = Literal["negative", "positive"]
@@ -65,7 +67,7 @@ def signed(func: FuncOp, tensors: Sequence[torch.Tensor], sign: Sign) -> list[to
 def with_repetitions(
     func: FuncOp, tensors: Sequence[torch.Tensor], seed: int
 ) -> list[torch.Tensor]:
-    """The tensors, some with elements that share memory.
+    """The tensors, some with elements that share memory, but for ends of groups of rows.
 
     Rows of equal elements are left to functions without norms that subtract a mean: these make 0 of
     them, and of rounding errors nothing else.
@@ -73,6 +75,13 @@ def with_repetitions(
     random = Random(seed)
     columns = not any(isinstance(op, LayerNormOp | GroupNormOp) for op in func.walk())
     return [
-        expanded(tensor, random, columns=columns) if random.randrange(100) < EXPANDED else tensor
-        for tensor in tensors
+        expanded(tensor, random, columns=columns)
+        if random.randrange(100) < EXPANDED and not _are_ends(parameter)
+        else tensor
+        for parameter, tensor in zip(func.args, tensors, strict=True)
     ]
+
+
+def _are_ends(parameter: SSAValue) -> bool:
+    """Return whether a parameter has the ends of groups of rows."""
+    return any(isinstance(role, GroupEnds) for role in roles_of(parameter))

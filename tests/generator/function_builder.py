@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     f16,
     f32,
     f64,
+    i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -53,6 +54,8 @@ class Style:
     """Numbers of columns of linear maps; multiples of `head` among them."""
     named: bool = True
     """True if the parameters carry their dims and names, as those of a frontend do."""
+    groups: int = 0
+    """Groups that the rows of a GEMM are in; 0 where they are in none."""
 
 
 @dataclass
@@ -109,14 +112,25 @@ class FunctionBuilder:
         return self.parameter((columns,), element, hint="row", weight=True)
 
     def matrix(self, rows: int, columns: int, like: SSAValue) -> SSAValue:
-        """A weight of rows x columns: mostly a new one, sometimes one that is used already."""
-        wanted = tensor_of((rows, columns), element_type_of(like))
+        """A weight of rows x columns, or one for each group: mostly a new one, sometimes one that
+        is used already."""
+        dims = (*self.groups, rows, columns)
+        wanted = tensor_of(dims, element_type_of(like))
         shared = [weight for weight in self.weights if weight.type == wanted]
         if shared and self.choices.chance(15):
             return self.choices.recent(shared)
-        weight = self.parameter((rows, columns), element_type_of(like), hint="w", weight=True)
+        weight = self.parameter(dims, element_type_of(like), hint="w", weight=True)
         self.weights.append(weight)
         return weight
+
+    @property
+    def groups(self) -> Dims:
+        """The dimension of what is there for each group of rows."""
+        return (self.style.groups,) if self.style.groups else ()
+
+    def ends(self) -> SSAValue:
+        """A parameter of the ends of the groups of rows."""
+        return self.parameter(self.groups, i32, hint="ends")
 
     def integers(self, dims: Dims) -> SSAValue:
         width = self.choices.pick((64, 32))

@@ -45,20 +45,24 @@ HALF_PORTS = (PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE)
 def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
     """A GEMM of x with one to three segments, the results of which are consumed or returned.
 
-    Sometimes further inputs are multiplied and added, and sometimes the inputs are transposed: then
-    the rows of the program are K, and the results, of the columns of x, are returned.
+    Sometimes further inputs are multiplied and added, or rows are in groups, and sometimes the
+    inputs are transposed: then the rows of the program are K, and the results, of the columns of x,
+    are returned.
     """
     transposed = bool(b.style.rows) and b.choices.chance(25)
     inputs = draw_inputs(b, x, transposed=transposed)
-    style = b.style
+    style, ends = b.style, None
     if transposed:
         b.style = replace(style, rows=(b.columns_of(x),))
+    elif len(style.rows) == 1 and b.choices.chance(25):
+        b.style = replace(style, groups=b.choices.integer(1, 4))
+        ends = b.ends()
     segments = [
         draw_segment(b, inputs, style.rows if transposed else None)
         for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))
     ]
     schedule = draw_schedule(b) if b.choices.chance(35) else None
-    op = FusedOp(inputs, segments, schedule, transposed=transposed)
+    op = FusedOp(inputs, segments, schedule, transposed=transposed, groups=ends)
     if schedule is not None and not fits(op, schedule):
         op.schedule = None
     b.add(op, "fused")
@@ -136,7 +140,7 @@ def draw_weight(
         return weight
     k = b.columns_of(x)
     weight = b.matrix(*((columns, k) if layout == Layout.NK else (k, columns)), like=x)
-    if b.choices.chance(6):
+    if not b.style.groups and b.choices.chance(6):
         return b.add(ScaleWeightOp(weight, b.row(k, x), layout), "scaled")
     return weight
 
@@ -171,8 +175,12 @@ def draw_groups(b: FunctionBuilder, segment: Segment, each: int) -> list[int]:
 
 def draw_ports(b: FunctionBuilder, segment: Segment, region: RegionBuilder, columns: int) -> None:
     kinds = GEMM_PORTS if segment.weights else PLAIN_PORTS
+    if b.style.groups:
+        kinds = (*kinds, PortKind.GROUP_ROW)
     if segment.pairing is not None:
         kinds = (*kinds, *HALF_PORTS)
+    if segment.pairing is not None and b.style.groups:
+        kinds = (*kinds, PortKind.HALF_GROUP_ROW)
     for _ in range(b.choices.weighted(((2, 1), (3, 2), (2, 0), (1, 4)))):
         kind = b.choices.pick(kinds)
         region.take(segment.add_port(kind, draw_operand(b, kind, columns)))
@@ -200,6 +208,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             return b.parameter(choices.pick(((), (1,), (1, 1))), element, hint="scalar")
         case PortKind.ROW | PortKind.HALF_ROW:
             return b.row(n)
+        case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+            return b.parameter((*b.groups, n), element, hint="row")
         case PortKind.TABLE | PortKind.HALF_TABLE:
             kept: Dims = rows[choices.integer(0, len(rows)) :]
             divisors = [size for size in (n, n // 2, 2, 1) if size and n % size == 0]
@@ -229,7 +239,9 @@ def draw_results(
 
 
 def draw_result_kind(b: FunctionBuilder, segment: Segment) -> ResultKind:
-    kinds = [(5, ResultKind.TILE), (3, ResultKind.PARTIAL_ROW), (1, ResultKind.PARTIAL_COL)]
+    kinds = [(5, ResultKind.TILE), (3, ResultKind.PARTIAL_ROW)]
+    if not b.style.groups:
+        kinds.append((1, ResultKind.PARTIAL_COL))
     kinds.append((1, ResultKind.ACCUMULATE))
     if segment.weights:
         kinds.append((1, ResultKind.TILE_T))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
@@ -206,6 +207,29 @@ def linear(
     weight = weight or b.matrix(n, k, x)
     bias = b.row(n, x) if b.choices.chance(30) else None
     return b.add(coda.LinearOp(x, weight, bias, result_element_type=result))
+
+
+def add_grouped_linear(b: FunctionBuilder) -> None:
+    """A linear map of rows in groups, or two of them as gate and up projection."""
+    x, style = b.pick_tile(), b.style
+    if len(style.rows) != 1 or element_type_of(x) == FLOATS["f64"]:
+        add_linear(b)
+        return
+    b.style = replace(style, groups=b.choices.integer(1, 4))
+    k, n, ends = b.columns_of(x), b.choices.pick(style.columns), b.ends()
+    products = [grouped_linear(b, x, k, n, ends)]
+    if b.choices.chance(40):
+        gate, up = products[0], grouped_linear(b, x, k, n, ends)
+        products = [b.add(coda.MulOp(b.add(coda.SiluOp(gate)), up))]
+    b.style = style
+    b.tiles += products
+
+
+def grouped_linear(b: FunctionBuilder, x: SSAValue, k: int, n: int, ends: SSAValue) -> SSAValue:
+    bias = b.parameter((*b.groups, n), element_type_of(x)) if b.choices.chance(30) else None
+    if b.choices.chance(30):
+        return b.add(coda.GroupedMatmulOp(x, b.matrix(k, n, x), ends, bias))
+    return b.add(coda.GroupedLinearOp(x, b.matrix(n, k, x), ends, bias))
 
 
 def add_norm(b: FunctionBuilder) -> None:
@@ -458,4 +482,5 @@ STEPS: Sequence[tuple[int, Step]] = (
     (2, add_shift),
     (1, add_scan),
     (1, add_tied_rows),
+    (3, add_grouped_linear),
 )

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     bf16,
     f32,
     f64,
+    i32,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -219,6 +220,17 @@ CASES: dict[str, Case] = {
     "linear of an open extent": Case({"x": ("M", "N"), "w": ("S", "N")}, of(coda.LinearOp)),
     "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
     "weight_gradient": Case({"dy": ("B", "T", 8), "x": ("B", "T", 6)}, of(coda.WeightGradientOp)),
+    "grouped_linear": Case(
+        {"x": ("M", 8), "w": (3, 12, 8), "ends": (3,), "b": (3, 12)},
+        of(coda.GroupedLinearOp),
+        wrt=("x", "w"),
+        types={"ends": i32},
+    ),
+    "grouped_matmul": Case(
+        {"x": ("M", 8), "w": (3, 8, 12), "ends": (3,)},
+        of(coda.GroupedMatmulOp),
+        types={"ends": i32},
+    ),
     "rms_norm": Case(HEADS, lambda v: coda.RMSNormOp(v.x, eps=0.1)),
     "rms_norm with weight": Case(
         {"x": ("B", "T", 8), "w": (8,)}, lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1)

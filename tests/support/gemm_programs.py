@@ -92,6 +92,53 @@ SILU_MUL = """
 """
 
 
+def grouped_swiglu(
+    dtype: str, k: int, n: int, groups: int | str, schedule: str, *, packed: bool = False
+) -> str:
+    """silu(gate) · up of the weights of each row's group: two, or one of 2n columns."""
+    weights = {"w": 2 * n} if packed else {"wg": n, "wu": n}
+    x, y, ends = f"tensor<?x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>", f"tensor<{groups}xi32>"
+    columns = ", ".join(f"%{w} : tensor<{groups}x{c}x{k}x{dtype}>" for w, c in weights.items())
+    return f"""
+func.func @f(%x : {x}, {columns}, %ends : {ends}) -> {y} {{
+  %a = gemm.fused %x : {x} groups(%ends : {ends})
+      {_schedule(schedule)}
+      columns({columns}) pair<halves> -> (half : {y}) {{
+  ^epilogue(%gate : f32, %up : f32):
+{SILU_MUL}
+    gemm.yield %y : f32
+  }}
+  func.return %a : {y}
+}}
+"""
+
+
+def grouped_residual(
+    dtype: str, k: int, n: int, groups: int, schedule: str, layout: str = "nk"
+) -> str:
+    """(acc + bias of the group)·weight of the row + residual, and sums of squares by row."""
+    x, y, ends = f"tensor<?x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>", f"tensor<{groups}xi32>"
+    shape, keyword = (f"{n}x{k}", "") if layout == "nk" else (f"{k}x{n}", "kn")
+    w, b = f"tensor<{groups}x{shape}x{dtype}>", f"tensor<{groups}x{n}x{dtype}>"
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %b : {b}, %r : tensor<?x1xf32>, %x0 : {y}, %ends : {ends})
+    -> ({y}, tensor<?x?xf32>) {{
+  %y, %s = gemm.fused %x : {x} groups(%ends : {ends})
+      {_schedule(schedule)}
+      columns(%w : {w}) {keyword} group_row(%b : {b}) col(%r : tensor<?x1xf32>) tile(%x0 : {y})
+        -> (tile : {y}, partial_row<add> : tensor<?x?xf32>) {{
+  ^epilogue(%acc : f32, %bias : f32, %weight : f32, %res : f32):
+    %0 = arith.addf %acc, %bias : f32
+    %1 = arith.mulf %0, %weight : f32
+    %2 = arith.addf %1, %res : f32
+    %3 = arith.mulf %2, %2 : f32
+    gemm.yield %2, %3 : f32, f32
+  }}
+  func.return %y, %s : {y}, tensor<?x?xf32>
+}}
+"""
+
+
 def swiglu(dtype: str, k: int, n: int, schedule: str, pairing: str = "two weights") -> str:
     """silu(gate) · up over pairs: two weights of n columns, or one of 2n with `pairing`."""
     weights = {"wg": n, "wu": n} if pairing == "two weights" else {"w": 2 * n}

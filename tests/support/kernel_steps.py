@@ -72,6 +72,10 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused map fused",
+    "moe.grouped_experts": (
+        "fused topk sort one_hot map reduce cumsum map map index fused map index fused sort index "
+        "reduce"
+    ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused copy fill attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",

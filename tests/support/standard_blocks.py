@@ -216,6 +216,15 @@ def top_k(v: Values) -> Tensor:
     return torch.zeros_like(scores).scatter(-1, ids, top.softmax(-1))
 
 
+def routed(v: Values) -> Tensor:
+    """Every expert for all tokens, with gates that are 0 where it was not chosen."""
+    gates, total = top_k(v), torch.zeros_like(v["x"])
+    for expert in range(4):
+        part = {name: v[name][expert] for name in ("w_gate", "w_up", "w_down")}
+        total = total + gates[..., expert : expert + 1] * gated(v["x"], part)
+    return total
+
+
 def softmax_top_k(v: Values) -> Tensor:
     shares = F.linear(v["x"], v["w_router"]).softmax(-1)
     top, ids = shares.topk(2, -1)
@@ -473,6 +482,18 @@ BLOCKS: dict[str, Block] = {
         {**X, "gates": "B, T, 4", "w_gate": "128, 64", "w_up": "128, 64", "w_down": "64, 128"},
         mixture,
         "experts=4, hidden=32",
+    ),
+    "moe.grouped_experts": Block(
+        "moe",
+        {
+            **X,
+            "w_router": "4, 64",
+            "w_gate": "4, 96, 64",
+            "w_up": "4, 96, 64",
+            "w_down": "4, 64, 96",
+        },
+        routed,
+        "experts=4, hidden=96, k=2",
     ),
     "moe.gpt_oss_expert": Block(
         "moe",

@@ -13,6 +13,9 @@ from coda_ir.dialects.gemm import Layout, LibraryOp
 def write_library(host: HostProgram, op: Operation) -> None:
     """A call of `library_gemm`, whose result gets the dimensions that the rows have."""
     assert isinstance(op, LibraryOp)
+    if op.groups is not None:
+        _write_grouped(host, op)
+        return
     factors: list[str] = []
     for x, weight in zip(op.inputs, op.weights, strict=True):
         left = _matrix(host, x, transposed=op.is_transposed)
@@ -24,6 +27,15 @@ def write_library(host: HostProgram, op: Operation) -> None:
     dims = host.dims(op.result)
     is_matrix = len(dims) == 2
     call = product if is_matrix else f"torch.reshape({product}, {host.extents.shape(dims)})"
+    host.assign(op.result, call, is_dense=True, hint="product")
+
+
+def _write_grouped(host: HostProgram, op: LibraryOp) -> None:
+    x, weight, ends = map(host.variable, op.operands)
+    if op.layout.data == Layout.NK:
+        weight = f"{weight}.mT"
+    type = torch_type(element_type_of(op.result))
+    call = f"grouped_library_gemm({type}, {x}, {weight}, {ends})"
     host.assign(op.result, call, is_dense=True, hint="product")
 
 

@@ -23,6 +23,22 @@ def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr)
     return first + within % rows, within // rows
 
 
+@triton.jit
+def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK_M: tl.constexpr):
+    """The group of a tile of rows, the first row of the tile, and the end of the group; 0 for tiles
+    behind the last one. A tile has rows of one group, and groups may be empty."""
+    group = tl.arange(0, LANES)
+    start = tl.load(ends + group - 1, mask=(group > 0) & (group < GROUPS), other=0)
+    end = tl.load(ends + group, mask=group < GROUPS, other=0)
+    start, end = tl.maximum(start, 0), tl.minimum(end, M)
+    tiles = tl.maximum(end - start + BLOCK_M - 1, 0) // BLOCK_M
+    behind = tl.cumsum(tiles, 0)
+    first = start + (tile - behind + tiles) * BLOCK_M
+    is_here = (behind - tiles <= tile) & (tile < behind)
+    here = tl.sum(tl.where(is_here, group, 0))
+    return here, tl.sum(tl.where(is_here, first, 0)), tl.sum(tl.where(is_here, end, 0))
+
+
 # What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 

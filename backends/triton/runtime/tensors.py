@@ -52,6 +52,13 @@ def library_gemm(dtype, x, w, *others):
     return total.to(dtype)
 
 
+def grouped_library_gemm(dtype, x, w, ends):
+    """x @ w with a matrix for each group of rows, which end at `ends`."""
+    if not x.is_cuda:
+        x, w = x.float(), w.float()
+    return torch.nn.functional.grouped_mm(x, w, offs=ends).to(dtype)
+
+
 def check_index(name, index, extent, ignored):
     """Raises where an index is no column and not ignored; on a GPU kernels do, without a wait."""
     if index.is_cuda:

@@ -6,6 +6,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
@@ -38,8 +39,25 @@ def _weight_gradient(op: coda.WeightGradientOp, adjoint: Adjoint) -> None:
         adjoint.give(op.x, adjoint.insert(coda.MatmulOp(op.dy, gradient)))
 
 
+def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
+    """y = x·Wᵀ by group: dx = dy·W, and dW = dyᵀ·x over the rows of each group."""
+    is_linear = isinstance(op, coda.GroupedLinearOp)
+    dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
+    if adjoint.wants(op.x):
+        back = coda.GroupedMatmulOp if is_linear else coda.GroupedLinearOp
+        adjoint.give(op.x, adjoint.insert(back(dy, op.weight, op.offsets)))
+    if adjoint.wants(op.weight):
+        left, right = (dy, op.x) if is_linear else (op.x, dy)
+        transposed = adjoint.insert(coda.TransposeOp(left, (1, 0)))
+        inputs, type = (transposed, right, op.offsets), op.weight.type
+        call = CallOp("aten._grouped_mm.default", inputs, "{0}, {1}, {2}", [type])
+        adjoint.give(op.weight, adjoint.insert(call))
+
+
 LINEAR_RULES: dict[type, Rule] = {
     coda.LinearOp: _linear,
     coda.MatmulOp: _matmul,
     coda.WeightGradientOp: _weight_gradient,
+    coda.GroupedLinearOp: _grouped,
+    coda.GroupedMatmulOp: _grouped,
 }

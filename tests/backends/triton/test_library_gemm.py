@@ -58,6 +58,43 @@ def test_products_are_rounded_once(element: str):
         )
 
 
+GROUPED = """
+func.func @products(%x: tensor<?x8x{T}> {{coda.dims = ["M", 8]}}, %w: tensor<3x16x8x{T}>,
+    %e: tensor<3xi32>) -> (tensor<?x16x{T}>, tensor<?x8x{T}>) {{
+  %a = gemm.library %x : tensor<?x8x{T}> groups(%e : tensor<3xi32>) columns(%w : tensor<3x16x8x{T}>)
+    -> tensor<?x16x{T}>
+  %b = gemm.library %a : tensor<?x16x{T}> groups(%e : tensor<3xi32>)
+    columns(%w : tensor<3x16x8x{T}>) kn -> tensor<?x8x{T}>
+  func.return %a, %b : tensor<?x16x{T}>, tensor<?x8x{T}>
+}}
+"""
+
+
+@pytest.mark.parametrize("element", TYPES)
+def test_products_of_rows_in_groups(element: str):
+    function = coda_ir.compile(GROUPED.format(T=element), device="cpu")
+    x, w = torch.randn(9, 8).to(TYPES[element]), torch.randn(3, 16, 8).to(TYPES[element])
+    tensors = [x, w, torch.tensor([4, 4, 9], dtype=torch.int32)]
+    expected = function.reference(tensors, precision="stated")
+    for value, wanted in zip(function(*tensors), expected, strict=True):
+        bound = 1e-6 if value.dtype == torch.float32 else 4e-3
+        assert relative_error(value, wanted.double()) < bound
+    assert "grouped_library_gemm" in function.source
+
+
+EXPERTS = """
+fn experts(x: bf16[M, 16], w: bf16[3, 24, 16], v: bf16[3, 16, 24], b: bf16[3, 24], ends: i32[3]) {
+    return grouped_linear(gelu(grouped_linear(x, w, ends, b)), v, ends)
+}
+"""
+
+
+def test_what_the_library_computes_of_rows_in_groups():
+    """Products that are stored as they are; the others are not rounded before their epilogues."""
+    found = coda_ir.compile(EXPERTS, device="cpu", schedule="target=interpreter gemms=library")
+    assert found.operators["gemm.fused"] == found.operators["gemm.library"] == 1
+
+
 def layer(form: str) -> CompiledFunction:
     return coda_ir.compile(FUSED, device="cpu", schedule=f"target=interpreter gemms={form}")
 

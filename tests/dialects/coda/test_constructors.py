@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,6 +19,7 @@ def tensor(*shape: int, element_type: Attribute = bf16) -> SSAValue:
 
 X, W = tensor(D, 8), tensor(16, 8)
 Q, KV = tensor(D, D, 16), tensor(D, D, 8)
+ENDS = tensor(4, element_type=i32)
 COS = tensor(D, 2, element_type=f32)
 RATES, STATES = tensor(16, 4, element_type=f32), tensor(D, D, 4)
 
@@ -34,6 +35,14 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "linear": (lambda: coda.LinearOp(X, W, tensor(16)), ((D, 16), bf16)),
     "wide linear": (lambda: coda.LinearOp(X, W, result_element_type=f32), ((D, 16), f32)),
     "matmul": (lambda: coda.MatmulOp(X, tensor(8, 16)), ((D, 16), bf16)),
+    "grouped_linear": (
+        lambda: coda.GroupedLinearOp(X, tensor(4, 16, 8), ENDS, tensor(4, 16)),
+        ((D, 16), bf16),
+    ),
+    "wide grouped_matmul": (
+        lambda: coda.GroupedMatmulOp(X, tensor(4, 8, 16), ENDS, result_element_type=f32),
+        ((D, 16), f32),
+    ),
     "rms_norm": (lambda: coda.RMSNormOp(X, tensor(4), eps=1e-6, group=4), ((D, 8), bf16)),
     "layer_norm": (lambda: coda.LayerNormOp(X, [tensor(8)] * 2, eps=1e-6), ((D, 8), bf16)),
     "rms stats": (lambda: coda.NormStatsOp(X, "rms", 1e-6), ((D, 1), f32)),

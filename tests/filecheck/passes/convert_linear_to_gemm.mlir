@@ -81,3 +81,30 @@ func.func @gradient(%dz: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>) -> (tensor
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xbf16>, tensor<8x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows in groups: a weight and a bias for each of them, which is a row of a port.
+
+func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16x8xbf16>, %b: tensor<4x16xbf16>, %e: tensor<4xi32>) -> tensor<?x8xf32> {
+  %y = coda.grouped_linear %x, %w, %e, %b : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>, tensor<4x16xbf16>) -> tensor<?x16xbf16>
+  %z = coda.grouped_matmul %y, %v, %e : (tensor<?x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x8xf32>
+  func.return %z : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16x8xbf16>, %b: tensor<4x16xbf16>, %e: tensor<4xi32>) -> tensor<?x8xf32> {
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>) group_row(%b : tensor<4x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %b_1: f32):
+// CHECK-NEXT:       %0 = arith.addf %acc, %b_1 : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z = gemm.fused %y : tensor<?x16xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%v : tensor<4x16x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %z : tensor<?x8xf32>
+// CHECK-NEXT: }

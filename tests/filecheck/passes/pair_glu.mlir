@@ -235,3 +235,37 @@ func.func @adjacent(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>) -> tensor<?x16x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The halves of a tile, of rows in groups: their weights are not cut.
+
+func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+    columns(%w : tensor<4x32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %g = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %u = coda.slice %z {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %s = coda.silu %g : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %a = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%w : tensor<4x32x8xbf16>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.negf %acc : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = arith.addf %0, %2 : f32
+// CHECK-NEXT:       %4 = arith.divf %acc, %3 : f32
+// CHECK-NEXT:       %5 = arith.mulf %4, %acc_1 : f32
+// CHECK-NEXT:       gemm.yield %5 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
+// CHECK-NEXT: }

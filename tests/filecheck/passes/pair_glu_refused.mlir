@@ -317,3 +317,43 @@ func.func @packed_groups(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x
 // CHECK-NEXT:   %a = coda.glu %z {activation = "silu"} : (tensor<?x16xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %a : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Other columns than the two halves, and the halves of what no GEMM computes.
+
+func.func @not_halves(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %y: tensor<?x32xbf16>) -> (tensor<?x12xbf16>, tensor<?x16xbf16>) {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %g = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 12 : i64} : (tensor<?x32xbf16>) -> tensor<?x12xbf16>
+  %u = coda.slice %z {dim = 1 : i64, start = 16 : i64, stop = 28 : i64} : (tensor<?x32xbf16>) -> tensor<?x12xbf16>
+  %s = coda.silu %g : (tensor<?x12xbf16>) -> tensor<?x12xbf16>
+  %a = coda.mul %s, %u : (tensor<?x12xbf16>, tensor<?x12xbf16>) -> tensor<?x12xbf16>
+  %h = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %v = coda.slice %y {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %t = coda.silu %h : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  %b = coda.mul %t, %v : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a, %b : tensor<?x12xbf16>, tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @not_halves(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %y: tensor<?x32xbf16>) -> (tensor<?x12xbf16>, tensor<?x16xbf16>) {
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %g = coda.slice %z {dim = 1 : i64, start = 0 : i64, stop = 12 : i64} : (tensor<?x32xbf16>) -> tensor<?x12xbf16>
+// CHECK-NEXT:   %u = coda.slice %z {dim = 1 : i64, start = 16 : i64, stop = 28 : i64} : (tensor<?x32xbf16>) -> tensor<?x12xbf16>
+// CHECK-NEXT:   %s = coda.silu %g : (tensor<?x12xbf16>) -> tensor<?x12xbf16>
+// CHECK-NEXT:   %a = coda.mul %s, %u : (tensor<?x12xbf16>, tensor<?x12xbf16>) -> tensor<?x12xbf16>
+// CHECK-NEXT:   %h = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %v = coda.slice %y {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %t = coda.silu %h : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %b = coda.mul %t, %v : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %a, %b : tensor<?x12xbf16>, tensor<?x16xbf16>
+// CHECK-NEXT: }

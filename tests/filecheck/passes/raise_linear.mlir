@@ -53,6 +53,23 @@ func.func @norm(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %g: ten
 
 // -----
 
+// Products of rows in groups, whose matrices PyTorch has transposed, or not.
+
+func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x8xbf16> {
+  %t = coda.transpose %w {perm = [0, 2, 1]} : (tensor<4x16x8xbf16>) -> tensor<4x8x16xbf16>
+  %y = torch.call "aten._grouped_mm.default"(%x, %t, %e) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xbf16>
+  %z = torch.call "aten._grouped_mm.default"(%y, %v, %e) {arguments = "{0}, {1}, {2}"} : (tensor<?x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+  func.return %z : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x8xbf16> {
+// CHECK-NEXT:   %y = coda.grouped_linear %x, %w, %e : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %z = coda.grouped_matmul %y, %v, %e : (tensor<?x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // A weight in front of channels that come before positions.
 
 func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x16x?xf32> {

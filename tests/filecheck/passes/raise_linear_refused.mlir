@@ -42,3 +42,21 @@ func.func @column(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %c: t
 // CHECK-LABEL: func.func @column(
 // CHECK-NEXT:   %f = coda.reshape
 // CHECK-NEXT:   %y = coda.mul %f, %c
+
+// -----
+
+// Groups of the rows that are summed over, matrices of a number that is not known, another type.
+
+func.func @groups(%x: tensor<8x?xbf16>, %y: tensor<?x16xbf16>, %z: tensor<?x8xbf16>, %w: tensor<?x8x16xbf16>, %v: tensor<4x8x16xbf16>, %e: tensor<4xi32>, %f: tensor<?xi32>) -> (tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>) {
+  %a = torch.call "aten._grouped_mm.default"(%x, %y, %e) {arguments = "{0}, {1}, {2}"} : (tensor<8x?xbf16>, tensor<?x16xbf16>, tensor<4xi32>) -> tensor<4x8x16xbf16>
+  %b = torch.call "aten._grouped_mm.default"(%z, %w, %f) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xbf16>, tensor<?x8x16xbf16>, tensor<?xi32>) -> tensor<?x16xbf16>
+  %c = torch.call "aten._grouped_mm.default"(%z, %v, %e) {arguments = "{0}, {1}, {2}, out_dtype=torch.float32"} : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
+  func.return %a, %b, %c : tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>
+}
+
+// CHECK:      func.func @groups(%x: tensor<8x?xbf16>, %y: tensor<?x16xbf16>, %z: tensor<?x8xbf16>, %w: tensor<?x8x16xbf16>, %v: tensor<4x8x16xbf16>, %e: tensor<4xi32>, %f: tensor<?xi32>) -> (tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>) {
+// CHECK-NEXT:   %a = torch.call "aten._grouped_mm.default"(%x, %y, %e) {arguments = "{0}, {1}, {2}"} : (tensor<8x?xbf16>, tensor<?x16xbf16>, tensor<4xi32>) -> tensor<4x8x16xbf16>
+// CHECK-NEXT:   %b = torch.call "aten._grouped_mm.default"(%z, %w, %f) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xbf16>, tensor<?x8x16xbf16>, tensor<?xi32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %c = torch.call "aten._grouped_mm.default"(%z, %v, %e) {arguments = "{0}, {1}, {2}, out_dtype=torch.float32"} : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %a, %b, %c : tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>
+// CHECK-NEXT: }

@@ -254,3 +254,30 @@ func.func @deterministic(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) -> (tensor
 // CHECK-NEXT:   %d = coda.sum_to %z : (tensor<?x?x16xf32>) -> tensor<?x1x16xf32>
 // CHECK-NEXT:   func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows in groups, whose tiles are not known before the kernel runs.
+
+func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<16xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32> groups(%e : tensor<4xi32>)
+    columns(%w : tensor<4x16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = coda.sum_to %z : (tensor<?x16xf32>) -> tensor<16xf32>
+  func.return %z, %s : tensor<?x16xf32>, tensor<16xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: the rows of the GEMM are in groups; failed condition: tiles hold the rows of all groups alike; costs 64*d0 + 64 bytes
+// CHECK:      func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<16xf32>) {
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%w : tensor<4x16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s = coda.sum_to %z : (tensor<?x16xf32>) -> tensor<16xf32>
+// CHECK-NEXT:   func.return %z, %s : tensor<?x16xf32>, tensor<16xf32>
+// CHECK-NEXT: }

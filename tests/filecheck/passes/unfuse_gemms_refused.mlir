@@ -172,3 +172,30 @@ func.func @combined_inside(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tens
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: pointwise kernels have no port partial_add; failed condition: pointwise kernels have the ports of the epilogue; costs 4*d1*d2 + 48*d0 + 256 bytes
+
+// -----
+
+// The library rounds the products of rows in groups, which the epilogue takes as they are.
+
+func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+    columns(%w : tensor<4x16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      %0 = arith.mulf %acc, %acc : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library has no such product of groups of rows; failed condition: the library gives products in the type of their operands, of rows of whole 16 bytes; costs 48*d0 + 1040 bytes
+// CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }

@@ -1,13 +1,11 @@
 // RUN: coda-opt %s --split-input-file --verify-diagnostics
 
-// What is refused of results for groups of columns.
+// What the verifier refuses of rows in groups.
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  // expected-error@below {{result 0 (group) differs from column to column, expected what is the same on 4 columns, as gemm.group_reduce over 4 makes it}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    -> (group<4> : tensor<?x4xf32>) {
-  ^epilogue(%acc: f32):
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi64>) {
+  // expected-error@below {{operand groups has element type i64, expected i32}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi64>) columns(%w : tensor<4x16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
     gemm.yield %acc : f32
   }
   func.return
@@ -15,85 +13,85 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  // expected-error@below {{result 0 (group) differs from group of 2 columns to group of 2 columns, expected what is the same on 4 columns}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    -> (group<4> : tensor<?x4xf32>) {
-  ^epilogue(%acc: f32):
-    %s = gemm.group_reduce add %acc over 2 : f32
-    %t = gemm.group_reduce add %acc over 4 : f32
-    %u = arith.addf %s, %t : f32
-    gemm.yield %u : f32
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4x1xi32>) {
+  // expected-error@below {{operand groups has rank 2, expected 1}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4x1xi32>) columns(%w : tensor<4x16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  // expected-error@below {{result 0 (group) has shape ?x16, expected ?x4}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    -> (group<4> : tensor<?x16xf32>) {
-  ^epilogue(%acc: f32):
-    %s = gemm.group_reduce add %acc over 4 : f32
-    gemm.yield %s : f32
+func.func @f(%x: tensor<2x?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{operand x has shape 2x?x8, expected a matrix of M x K, whose rows are in groups}}
+  %y = gemm.fused %x : tensor<2x?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<4x16x8xbf16>) -> (tile : tensor<2x?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  // expected-error@below {{result 0 (group) has element type bf16, expected f32}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    -> (group<4> : tensor<?x4xbf16>) {
-  ^epilogue(%acc: f32):
-    %s = gemm.group_reduce add %acc over 4 : f32
-    gemm.yield %s : f32
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{weight 0 has rank 2, expected 3}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  // expected-error@below {{result 0 (group) is over 5 columns, expected a divisor of 16}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    -> (group<5> : tensor<?x3xf32>) {
-  ^epilogue(%acc: f32):
-    %s = arith.constant 1.0 : f32
-    gemm.yield %s : f32
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<3x16x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{weight 0 is for 3 groups, expected 4}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<3x16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<18x8xbf16>) {
-  // expected-error@below {{result 0 (group) is over 3 columns, expected whole pairs of them}}
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<18x8xbf16>) pair<adjacent>
-    -> (group<3> : tensor<?x6xf32>) {
-  ^epilogue(%a: f32, %b: f32):
-    %s = arith.constant 1.0 : f32
-    gemm.yield %s : f32
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<4x16xbf16>) {
+  // expected-error@below {{port 0 (group_row) is by group, expected groups of rows}}
+  %y = gemm.fused %x : tensor<?x8xbf16> columns(%w : tensor<16x8xbf16>) group_row(%b : tensor<4x16xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32, %bias: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  %y = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>)
-    // expected-error@below {{group<0>: expected at least 1 column}}
-    -> (group<0> : tensor<?x6xf32>) {
-  ^epilogue(%a: f32):
-    gemm.yield %a : f32
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %b: tensor<4x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{port 0 (group_row) has shape 4x8, expected 4x16}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<4x16x8xbf16>) group_row(%b : tensor<4x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32, %bias: f32):
+    gemm.yield %acc : f32
   }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{a partial_col result, expected none of rows in groups}}
+  %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<4x16x8xbf16>) -> (partial_col<add> : tensor<?x16xf32>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{rows in groups have one input, and a result of M x N}}
+  %y = gemm.library %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<4x16x8xbf16>) -> tile_t tensor<16x?xbf16>
   func.return
 }

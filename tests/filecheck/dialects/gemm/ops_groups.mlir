@@ -2,62 +2,46 @@
 // RUN: coda-opt %s | coda-opt -f mlir | filecheck %s
 // RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
 
-// One element for each group of columns: of a GEMM, of pairs, of a pointwise kernel, of what has no columns.
+// Rows in groups: a weight, and a row of a port, for each of them.
 
-func.func @quantized(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %c: tensor<?x1xf32>) {
-  %q, %scale, %column = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>) col(%c : tensor<?x1xf32>)
-      -> (tile : tensor<?x16xi8>, group<4> : tensor<?x4xf32>, group<8> : tensor<?x2xf32>) {
-    ^bb0(%acc: f32, %column: f32):
-      %largest = gemm.group_reduce max %acc over 8 : f32
-      %scale = arith.mulf %largest, %column : f32
-      %y = arith.divf %acc, %scale : f32
-      %q = arith.fptosi %y : f32 to i32
-      gemm.yield %q, %scale, %column : i32, f32, f32
-    }
+func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x8x16xbf16>, %b: tensor<4x16xbf16>, %h: tensor<4x8xbf16>, %e: tensor<4xi32>) {
+  %y, %s = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+      schedule<pointer, "16x16x16", warps = 4, stages = 3, group_m = 8>
+      columns(%w : tensor<4x16x8xbf16>) group_row(%b : tensor<4x16xbf16>)
+      -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+  ^bb0(%acc: f32, %bias: f32):
+    %sum = arith.addf %acc, %bias : f32
+    gemm.yield %sum, %sum : f32, f32
+  }
+  %a = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+      columns(%v : tensor<4x8x16xbf16>) kn pair<halves> half_group_row(%h : tensor<4x8xbf16>)
+      -> (half : tensor<?x8xbf16>) {
+  ^bb0(%gate: f32, %up: f32, %bias: f32):
+    %product = arith.mulf %gate, %up : f32
+    %sum = arith.addf %product, %bias : f32
+    gemm.yield %sum : f32
+  }
+  %z = gemm.library %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%v : tensor<4x8x16xbf16>) kn -> tensor<?x16xbf16>
   func.return
 }
 
-func.func @pairs(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
-  %y, %scale = gemm.fused %x : tensor<?x8xbf16>
-    columns(%w : tensor<16x8xbf16>) pair<halves>
-      -> (half : tensor<?x8xf8E4M3FN>, group<8> : tensor<?x2xf32>) {
-    ^bb0(%a: f32, %b: f32):
-      %product = arith.mulf %a, %b : f32
-      %scale = gemm.group_reduce add %product over 8 : f32
-      gemm.yield %product, %scale : f32, f32
-    }
-  func.return
-}
-
-func.func @map(%x: tensor<?x16xui8>) {
-  %y, %scale = gemm.map tile(%x : tensor<?x16xui8>)
-      -> (tile : tensor<?x16xi8>, group<16> : tensor<?x1xf32>) {
-    ^bb0(%a: i32):
-      %float = arith.sitofp %a : i32 to f32
-      %scale = gemm.group_reduce add %float over 16 : f32
-      gemm.yield %a, %scale : i32, f32
-    }
-  func.return
-}
-
-// CHECK:      func.func @quantized(
-// CHECK-NEXT:   %q, %scale, %column = gemm.fused %x : tensor<?x8xbf16>
-// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) col(%c : tensor<?x1xf32>)
-// CHECK-NEXT:       -> (tile : tensor<?x16xi8>, group<4> : tensor<?x4xf32>, group<8> : tensor<?x2xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32, %column_1: f32):
-// CHECK-NEXT:       %largest = gemm.group_reduce max %acc over 8 : f32
-// CHECK-NEXT:       %scale_1 = arith.mulf %largest, %column_1 : f32
-// CHECK-NEXT:       %y = arith.divf %acc, %scale_1 : f32
-// CHECK-NEXT:       %q_1 = arith.fptosi %y : f32 to i32
-// CHECK-NEXT:       gemm.yield %q_1, %scale_1, %column_1 : i32, f32, f32
+// CHECK:      func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x8x16xbf16>, %b: tensor<4x16xbf16>, %h: tensor<4x8xbf16>, %e: tensor<4xi32>) {
+// CHECK-NEXT:   %y, %s = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 3, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>) group_row(%b : tensor<4x16xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %bias: f32):
+// CHECK-NEXT:       %sum = arith.addf %acc, %bias : f32
+// CHECK-NEXT:       gemm.yield %sum, %sum : f32, f32
 // CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%v : tensor<4x8x16xbf16>) kn pair<halves> half_group_row(%h : tensor<4x8xbf16>)
+// CHECK-NEXT:       -> (half : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%gate: f32, %up: f32, %bias: f32):
+// CHECK-NEXT:       %product = arith.mulf %gate, %up : f32
+// CHECK-NEXT:       %sum = arith.addf %product, %bias : f32
+// CHECK-NEXT:       gemm.yield %sum : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z = gemm.library %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%v : tensor<4x8x16xbf16>) kn -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-
-// CHECK:      func.func @pairs(
-// CHECK:       -> (half : tensor<?x8xf8E4M3FN>, group<8> : tensor<?x2xf32>) {
-// CHECK:      func.func @map(
-// CHECK-NEXT:   %y, %scale = gemm.map tile(%x : tensor<?x16xui8>)
-// CHECK-NEXT:       -> (tile : tensor<?x16xi8>, group<16> : tensor<?x1xf32>) {
-// CHECK-NEXT:     ^bb0(%a: i32):

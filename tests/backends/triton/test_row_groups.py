@@ -1,0 +1,118 @@
+"""GEMMs whose rows are in groups: emitted kernels against float64, and compiled ahead of time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from support import gemm_programs as programs
+from support.kernel_harness import (
+    check_against_reference,
+    function_of,
+    gemms_of,
+    parse_module,
+    random_arguments,
+    run_kernel,
+)
+
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.context import make_context
+from coda_ir.diagnostics import CodaError
+from coda_ir.passes.layout.schedule import SchedulePass
+
+LOADS = {
+    "even": [16, 32, 48, 64],
+    "ragged": [5, 23, 24, 64],
+    "empty first and last groups": [0, 40, 40, 64],
+    "every row in one group": [0, 0, 64, 64],
+    "every row in the first group": [64, 64, 64, 64],
+    "every row in the last group": [0, 0, 0, 64],
+    "one row": [0, 0, 1, 1],
+    "a tile and a row": [17, 34, 51, 68],
+}
+
+
+def schedule(loop: str = "pointer", tile: str = "16x32x16", split_k: int = 1) -> str:
+    return f'{loop}, "{tile}", warps = 4, stages = 3, group_m = 2, split_k = {split_k}'
+
+
+def check(text: str, ends: Sequence[int], folder: Path) -> None:
+    """The kernel of `text` agrees with float64 for groups that end so."""
+    func = function_of(parse_module(text))
+    arguments = random_arguments(func, [ends[-1]], torch.Generator().manual_seed(len(ends)))
+    arguments[-1] = torch.tensor(ends, dtype=torch.int32)
+    check_against_reference(text, [ends[-1]], folder, arguments=arguments)
+
+
+@pytest.mark.parametrize("loop", ["pointer", "tma"])
+@pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
+def test_pairs(ends: list[int], loop: str, tmp_path: Path) -> None:
+    """Columns and depths that no tile divides: what is past them belongs to another group."""
+    check(programs.grouped_swiglu("bf16", 40, 24, 4, schedule(loop)), ends, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["one row"]])
+def test_ports(ends: list[int], layout: str, dtype: str, tmp_path: Path) -> None:
+    """Rows by group, one factor for each row, a residual, and sums by row."""
+    check(programs.grouped_residual(dtype, 33, 21, 4, schedule(), layout), ends, tmp_path)
+
+
+@pytest.mark.parametrize("loop", ["pointer", "tma"])
+def test_packed_halves(loop: str, tmp_path: Path) -> None:
+    text = programs.grouped_swiglu("bf16", 40, 24, 4, schedule(loop), packed=True)
+    check(text, LOADS["ragged"], tmp_path)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 128])
+def test_numbers_of_groups(groups: int, tmp_path: Path) -> None:
+    ends = [7 * (number + 1) // 2 for number in range(groups)]
+    check(programs.grouped_residual("bf16", 16, 16, groups, schedule()), ends, tmp_path)
+
+
+@pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["one row"]])
+def test_shared_tiles(ends: list[int], tmp_path: Path) -> None:
+    """Several programs share K: those of tiles without rows leave nothing behind."""
+    text = programs.grouped_residual("bf16", 96, 24, 4, schedule(split_k=3))
+    check(text, ends, tmp_path)
+
+
+def test_rows_in_no_group_are_not_stored(tmp_path: Path) -> None:
+    func = function_of(parse_module(programs.grouped_swiglu("f32", 16, 16, 2, schedule())))
+    arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
+    arguments[-1] = torch.tensor([3, 9], dtype=torch.int32)
+    _, (result,) = run_kernel(func, arguments, tmp_path)
+    assert result[:9].isfinite().all() and result[9:].isnan().all()
+
+
+def test_ends_past_the_rows_are_cut(tmp_path: Path) -> None:
+    """Whatever the ends are, kernels read and write rows that exist."""
+    func = function_of(parse_module(programs.grouped_swiglu("f32", 16, 16, 3, schedule())))
+    arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
+    arguments[-1] = torch.tensor([-5, 9, 900], dtype=torch.int32)
+    _, (result,) = run_kernel(func, arguments, tmp_path)
+    assert result.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("target", "loop"),
+    [("sm_80", "pointer"), ("sm_90", "pointer"), ("sm_90", "tma"), ("gfx942", "pointer")],
+)
+def test_compiled_ahead(target: str, loop: str) -> None:
+    """Experts of Qwen3-MoE, whose gate and up projection is packed."""
+    text = programs.grouped_swiglu("bf16", 2048, 768, 128, "", packed=True)
+    module = parse_module(text)
+    SchedulePass(target=target, mainloop=loop).apply(make_context(), module)
+    (op,) = gemms_of(module)
+    assert op.schedule is not None and op.schedule.mainloop == loop
+    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], target)
+    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+
+
+def test_symbolic_number_of_groups() -> None:
+    module = parse_module(programs.grouped_swiglu("bf16", 16, 16, "?", ""))
+    with pytest.raises(CodaError, match=r"the number of groups of gemm\.fused is symbolic"):
+        SchedulePass().apply(make_context(), module)
