@@ -13,6 +13,8 @@ from xdsl.ir import SSAValue
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function, trace_function
 from coda_ir.context import make_context
+from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.functions import returned_values
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.support.joint import Joint
 from coda_ir.random_inputs import random_arguments
@@ -56,7 +58,8 @@ def autograd(
     }
     with torch.enable_grad():
         results = trace_function(func, arguments, "float64", leaves).results
-    floats = [result for result in results if result.is_floating_point()]
+    types = map(element_type_of, returned_values(func))
+    floats = [result for result, type in zip(results, types, strict=True) if is_float(type)]
     pairs = zip(floats, seeds, strict=True)
     known = [(result, seed) for result, seed in pairs if result.requires_grad]
     if not known:
