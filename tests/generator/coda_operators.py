@@ -319,6 +319,19 @@ def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)})", n
 
 
+def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
+    """A linear map with a weight for each group of rows, where these are one dimension."""
+    if len(b.rows) != 1:
+        return f"silu({x})", k
+    groups, n = b.choices.integer(1, 3), b.choices.pick((4, 8))
+    offsets = b.parameter(groups, element="i32")
+    if b.choices.chance(50):
+        w = b.parameter(groups, k, n, weight=True)
+        return f"grouped_matmul({x}, {w}, {offsets})", n
+    bias = f", {b.parameter(groups, n)}" if b.choices.chance(50) else ""
+    return f"grouped_linear({x}, {b.parameter(groups, n, k, weight=True)}, {offsets}{bias})", n
+
+
 def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4 or len(b.rows) not in (1, 2):
         return f"softmax({x})", n
@@ -406,6 +419,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (2, _reduced),
     (3, _positions_convolved),
     (1, _scan),
+    (1, _groups),
     (1, _attention),
     (1, _loss),
     (1, _packed),

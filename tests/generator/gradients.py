@@ -36,6 +36,7 @@ REFUSALS = (
     "an argument with a gradient",
     "float8 is too narrow",
     "need the states of all rows again",
+    "which takes rows of whole 16 bytes",
 )
 """What a program of the block level may be refused for."""
 
