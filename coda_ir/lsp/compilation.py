@@ -65,7 +65,7 @@ class FunctionKernels:
 @dataclass(frozen=True)
 class Compilation:
     """How the functions of a program run. `operator_bytes` is what each operator of the source
-    would move in a kernel of its own, `views` those that move nothing.
+    would move in a separate kernel, `views` those that move nothing.
     """
 
     functions: Mapping[str, FunctionKernels]

@@ -224,7 +224,7 @@ def _fate(check: Check, compilation: Compilation, place: Place) -> Iterator[str]
         yield "A view: nothing is computed or moved."
     alone = compilation.operator_bytes.get(place)
     if alone is not None and any(len(kernel.places) > 1 for kernel in kernels):
-        yield f"A kernel of its own would move {alone} bytes."
+        yield f"A separate kernel would move {alone} bytes."
     for remark in compilation.missed_at(place):
         yield not_fused(remark)
 

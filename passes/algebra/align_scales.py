@@ -128,7 +128,7 @@ def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _
         return refusal
     if not all(map(is_reciprocal_deviation, divisors)):
         return Refusal(
-            "no other product of the sum has a scale of its own",
+            "no other product of the sum has its own scale",
             f"{_ONE_BY_ONE}: {name_of(divisors[0])} scales others, and may be 0",
         )
     return _Aligned(product, inner.tile, factors, divisors)

@@ -23,7 +23,7 @@ from coda_ir.passes.support.ports import port_kind
 
 Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
 
-_STORED = "the scaled tensor is stored by a kernel of its own"
+_STORED = "the scaled tensor is stored by a separate kernel"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
     if found.is_per_row and isinstance(gemm, coda.WeightGradientOp):
         return Refusal(
             "no GEMM sums over the rows that are scaled",
-            f"{_STORED}: {name_of(gemm.result)} sums over rows with factors of their own",
+            f"{_STORED}: {name_of(gemm.result)} sums over rows with their own factors",
         )
     if not isinstance(gemm, coda.WeightGradientOp) and bias_of(gemm) is not None:
         return Refusal("no GEMM has a bias", f"{_STORED}: {gemm.name} adds a bias")

@@ -2,6 +2,6 @@
 
 In order: `convert-linear-to-gemm`, tails (`fuse-pointwise`), pairs of columns (`pair-glu`,
 `fuse-qk-norm`, `pair-rope`), losses, groups, sums of tiles (`split-reductions`, `fuse-finalize`).
-What remains becomes kernels of its own (`outline-pointwise`), GEMMs of one input become one
+What remains becomes separate kernels (`outline-pointwise`), GEMMs of one input become one
 (`merge-sibling-gemms`), and `report-unfused` states why an operator stayed outside.
 """

@@ -66,7 +66,7 @@ def _check_rows(op: LinearMap) -> Refusal | None:
         return None
     return Refusal(
         "a weight's gradient is a sum over rows",
-        f"{name_of(op.x)} is a single row: the outer product runs as a kernel of its own",
+        f"{name_of(op.x)} is a single row: the outer product runs as a separate kernel",
     )
 
 

@@ -53,7 +53,7 @@ def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:
 def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
     """Let pointwise code whose results `op` reads join the epilogue in which `op` is to be fused.
 
-    Otherwise its results would be stored by a kernel of their own, and loaded again. Returns the
+    Otherwise its results would be stored by a separate kernel, and loaded again. Returns the
     site of `op` thereafter.
     """
     tile = site.op.segments()[site.segment].outputs[site.result]

@@ -94,7 +94,7 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
     if value.type != root.result.type or len(segments) > 1 or biases_of(segments[0]) is None:
         return Refusal(
             "the products are added as they are, or with a bias",
-            f"{name_of(value)} is stored and loaded again: it has an epilogue of its own",
+            f"{name_of(value)} is stored and loaded again: it has its own epilogue",
         )
     return None
 

@@ -30,7 +30,7 @@ class OutlineRopePass(FunctionPass):
     The backward rotates the gradients of q and k back, which attention gives: no GEMM has them
     on chip. `join-pointwise` then moves the other code into the same kernel, so that what is
     rotated is read once. Legal iff float32 holds the elements and the number of columns is static;
-    other rotations stay, and run as kernels of their own.
+    other rotations stay, and run as separate kernels.
     """
 
     name: ClassVar[str] = "outline-rope"

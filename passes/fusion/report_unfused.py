@@ -37,17 +37,17 @@ _REASONS: dict[type[Operation], Refusal] = {
     ),
     coda.SelectiveScanOp: Refusal(
         "a row needs no other rows of the sequence",
-        "runs as kernels of its own over chunks of the sequence",
+        "runs as separate kernels over chunks of the sequence",
     ),
     coda.SelectiveScanGradOp: Refusal(
         "a row needs no other rows of the sequence",
-        "runs as kernels of its own, which compute the states again",
+        "runs as separate kernels, which compute the states again",
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"
     ),
     coda.SoftmaxOp: Refusal(
-        "the whole row is on chip", "softmax runs as a kernel of its own over whole rows"
+        "the whole row is on chip", "softmax runs as a separate kernel over whole rows"
     ),
     CallOp: Refusal("the operator has a counterpart in the dialect coda", "runs through PyTorch"),
     VjpOp: Refusal(
@@ -56,11 +56,11 @@ _REASONS: dict[type[Operation], Refusal] = {
     ),
     coda.CrossEntropyGradOp: Refusal(
         "the epilogue knows the number of its column",
-        "runs as a kernel of its own, which reads the logits once",
+        "runs as a separate kernel, which reads the logits once",
     ),
     coda.EmbeddingGradOp: Refusal(
         "where a row is added is known before its id is read",
-        "adds up rows in a kernel of its own, in the order that a sort of the ids gives",
+        "adds up rows in a separate kernel, in the order that a sort of the ids gives",
     ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ShiftOp: Refusal("only pointwise kernels read the rows", "copies its operand"),
@@ -70,12 +70,12 @@ _REASONS: dict[type[Operation], Refusal] = {
 
 ONE_QUERY = Refusal(
     "a row needs no other rows of the sequence",
-    "attention of one query for each head runs as a kernel of its own",
+    "attention of one query for each head runs as a separate kernel",
 )
 
 NOT_A_TILE = Refusal(
     "the operand is the tile of a kernel of the same function",
-    "the reduction runs as a kernel of its own",
+    "the reduction runs as a separate kernel",
 )
 
 IN_GRAPH = "stays in the graph, between the programs"

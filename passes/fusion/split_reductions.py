@@ -132,7 +132,7 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
 
 IN_GROUPS = Refusal(
     "tiles hold the rows of all groups alike",
-    "the sum runs as a kernel of its own: the rows of the GEMM are in groups",
+    "the sum runs as a separate kernel: the rows of the GEMM are in groups",
 )
 
 
@@ -141,7 +141,7 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     if site.is_half:
         return Refusal(
             "each column is one of the tile",
-            f"the sum runs as a kernel of its own: {name_of(op.x)} has one value per pair",
+            f"the sum runs as a separate kernel: {name_of(op.x)} has one value per pair",
         )
     if isinstance(site.op, FusedOp) and site.op.groups is not None:
         return IN_GROUPS
@@ -150,12 +150,12 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
         shape = format_shape(shape_of(op.result))
         return Refusal(
             "the sum is over all rows, or over those of each sample",
-            f"the sum runs as a kernel of its own: its shape is {shape}",
+            f"the sum runs as a separate kernel: its shape is {shape}",
         )
     if samples and numerics_mode(op) == NumericsMode.DETERMINISTIC:
         return Refusal(
             "the order of the rows in a sum does not depend on the tiles that the rows are in",
-            "the sum runs as a kernel of its own: the rows of a sample may begin within a tile, "
+            "the sum runs as a separate kernel: the rows of a sample may begin within a tile, "
             "and the mode is deterministic",
         )
     columns = static_columns(op.x)

@@ -88,7 +88,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
     if heads is None:
         return Refusal(
             "what is rotated are heads of the columns of a tensor",
-            "the rotation runs by itself: its operand is no split of columns into heads",
+            "the rotation is not fused: its operand is no split of columns into heads",
         )
     inner = rotation.view.axes[-1]
     first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent
@@ -96,11 +96,11 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
     if rotation.layout == HALF_SPLIT and (heads.period % width or first % width):
         return Refusal(
             "the rotated columns are a whole fraction of a head",
-            f"the rotation runs by itself: it rotates {width} columns from {first} on of each "
+            f"the rotation is not fused: it rotates {width} columns from {first} on of each "
             f"{heads.period}",
         )
     if heads.period % 2 or first % 2:
-        return Refusal("pairs begin at even columns", "the rotation runs by itself")
+        return Refusal("pairs begin at even columns", "the rotation is not fused")
     insert = OpInserter(rewriter, rotation.op, rotation.op.location)
     tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
     if tables is None and rotation.is_full and width == heads.period:
@@ -108,7 +108,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
     if tables is None:
         return Refusal(
             "both columns of a pair have the same angle, for all heads",
-            "the rotation runs by itself: its tables are not known to repeat their columns",
+            "the rotation is not fused: its tables are not known to repeat their columns",
             "compute the angles of half of the columns in the model, and concatenate them",
         )
     cos, sin = tables

@@ -74,7 +74,7 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     )
     return Refusal(
         "the input of the norm is computed by a GEMM (or pointwise) in the same function",
-        f"the norm runs as a kernel of its own: {name_of(x)} {where}",
+        f"the norm runs as a separate kernel: {name_of(x)} {where}",
         "put the producer of the input and the norm into one function",
     )
 
@@ -118,7 +118,7 @@ def check_cancellation(
         return None
     return Refusal(
         "rounding the input costs more accuracy than a difference of sums",
-        f"the statistics run as a kernel of their own: {found}",
+        f"the statistics run as a separate kernel: {found}",
         "use bf16, or RMSNorm",
     )
 
@@ -151,7 +151,7 @@ def static_columns(value: SSAValue) -> int | Refusal:
     name = name_of(value) if value.name_hint else "its operand"
     return Refusal(
         "the number of columns is static",
-        f"the reduction runs as a kernel of its own: {name} has a symbolic number of columns",
+        f"the reduction runs as a separate kernel: {name} has a symbolic number of columns",
         "give the last dimension as a number or a const",
     )
 
@@ -330,13 +330,13 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             user = code.users_outside(value)[0]
             return Refusal(
                 "what is reduced over a group is used by the columns of the group only",
-                f"runs as kernels of its own: {user.name} uses {name_of(value)}",
+                f"runs as separate kernels: {user.name} uses {name_of(value)}",
             )
     behind = order.slices_after(code.leaves, code.anchor)
     if behind is None or not set(behind).isdisjoint(code.ops):
         return Refusal(
             "no operand depends on a result",
-            "runs as kernels of its own: an operand is computed from one of its results",
+            "runs as separate kernels: an operand is computed from one of its results",
         )
     return None
 
@@ -409,12 +409,12 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
     if not grad.row_lse or grad.moment is not None:
         return Refusal(
             "the logsumexp of each row is given, and the gradient the only result",
-            "the gradient runs as a kernel of its own: it reads whole rows",
+            "the gradient runs as a separate kernel: it reads whole rows",
         )
     if order.slices_after([grad.target, grad.dloss, *grad.row_lse], site.op) is None:
         return Refusal(
             "what the gradient needs beside the logits is known before them",
-            "the gradient runs as a kernel of its own: the logsumexp needs complete rows",
+            "the gradient runs as a separate kernel: the logsumexp needs complete rows",
         )
     return site
 

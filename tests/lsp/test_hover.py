@@ -77,7 +77,7 @@ def test_an_operator_has_signature_documentation_and_kernel(editor: Editor, bloc
     kernel = re.search(r"Runs in kernel `(\w+)`: gemm.fused at 13:17, with `silu`", hover)
     assert kernel is not None and "glu" in kernel[1]
     assert kernel[1] in emitted_kernels()
-    assert "A kernel of its own would move 2048*B*T bytes" in hover
+    assert "A separate kernel would move 2048*B*T bytes" in hover
 
 
 def test_an_operator_that_ends_up_in_several_kernels(editor: Editor, block: str):
@@ -109,7 +109,7 @@ def test_why_an_operator_is_not_fused(editor: Editor, tmp_path: Path):
     text = "fn f(x: bf16[M, 64]) {\n    return softmax(x)\n}\n"
     hover = editor.hover(editor.open(tmp_path / "a.coda", text), "softmax")
     assert hover is not None
-    assert "Not fused (`report-unfused`): softmax runs as a kernel of its own" in hover
+    assert "Not fused (`report-unfused`): softmax runs as a separate kernel" in hover
     assert "Failed condition: the whole row is on chip. Costs 256*M bytes." in hover
 
 

@@ -13,7 +13,7 @@ func.func @attention(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<24x8xb
   func.return %o : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
 // REMARK: help: put the producer of the input and the norm into one function
 // REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row needs no other rows of the sequence; costs 64*d0 bytes
 // CHECK:      func.func @attention(
@@ -41,7 +41,7 @@ func.func @mean(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %m : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a separate kernel: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
 // REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @mean(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>

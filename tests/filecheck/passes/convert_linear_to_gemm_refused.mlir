@@ -26,7 +26,7 @@ func.func @gradients(%dz: tensor<?x16xf64>, %x: tensor<?x8xf64>, %dy: tensor<16x
 
 // REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %x has element type f64; failed condition: float32 holds every value; costs 128*d0 + 64*d1 + 1024 bytes
 // REMARK: help: use f32, or the reference target
-// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %y is a single row: the outer product runs as a kernel of its own; failed condition: a weight's gradient is a sum over rows; costs 304 bytes
+// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %y is a single row: the outer product runs as a separate kernel; failed condition: a weight's gradient is a sum over rows; costs 304 bytes
 // CHECK:      func.func @gradients(
 // CHECK-NEXT:   %dw = coda.weight_gradient %dz, %x : (tensor<?x16xf64>, tensor<?x8xf64>) -> tensor<16x8xf64>
 // CHECK-NEXT:   %dv = coda.weight_gradient %dy, %y : (tensor<16xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>

@@ -9,7 +9,7 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a kernel of its own: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
 // REMARK: help: put the producer of the input and the norm into one function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.layer_norm %x, %g {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
@@ -80,7 +80,7 @@ func.func @float32(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<16x8xf32>)
   func.return %z : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a kernel of their own: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 64*d0 + 32 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a separate kernel: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 64*d0 + 32 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @float32(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>

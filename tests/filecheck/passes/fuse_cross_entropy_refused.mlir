@@ -223,7 +223,7 @@ func.func @gradient_needs_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: t
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a kernel of its own: the logsumexp needs complete rows; failed condition: what the gradient needs beside the logits is known before them; costs 804*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: the logsumexp needs complete rows; failed condition: what the gradient needs beside the logits is known before them; costs 804*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -250,7 +250,7 @@ func.func @gradient_without_lse(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: 
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a kernel of its own: it reads whole rows; failed condition: the logsumexp of each row is given, and the gradient the only result; costs 800*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: it reads whole rows; failed condition: the logsumexp of each row is given, and the gradient the only result; costs 800*d0 + 8*d1 + 4 bytes
 
 // -----
 

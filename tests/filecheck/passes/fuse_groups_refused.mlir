@@ -17,7 +17,7 @@ func.func @sums(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf32>,
   func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 136*d0 bytes
 // CHECK:      func.func @sums(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
@@ -45,7 +45,7 @@ func.func @narrow(%z: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x2x1xbf1
   func.return %r, %mean : tensor<?x16xbf16>, tensor<?x2x1xbf16>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 36*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 68*d0 bytes
 // CHECK:      func.func @narrow(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
@@ -71,7 +71,7 @@ func.func @depends(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
   func.return %u : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: an operand is computed from one of its results; failed condition: no operand depends on a result; costs 72*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: an operand is computed from one of its results; failed condition: no operand depends on a result; costs 72*d0 bytes
 // CHECK:      func.func @depends(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
 // CHECK-NEXT:   %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
@@ -112,7 +112,7 @@ func.func @returned(%x: tensor<?x512xf32>) -> (tensor<?x512xf32>, tensor<?x1xf32
   func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as kernels of its own: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 2052*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 2052*d0 bytes
 // CHECK:      func.func @returned(
 // CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
@@ -157,7 +157,7 @@ func.func @long(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
   func.return %y : tensor<?x16384xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 65540*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 65540*d0 bytes
 // CHECK:      func.func @long(
 // CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x16384xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x16384xf32>, tensor<?x1xf32>) -> tensor<?x16384xf32>
@@ -261,7 +261,7 @@ func.func @vocabulary(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
   func.return %p : tensor<?x16384xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a kernel of its own over whole rows; failed condition: the whole row is on chip
+// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a separate kernel over whole rows; failed condition: the whole row is on chip
 // CHECK:      func.func @vocabulary(
 // CHECK-NEXT:   %p = coda.softmax %x : (tensor<?x16384xf32>) -> tensor<?x16384xf32>
 // CHECK-NEXT:   func.return %p : tensor<?x16384xf32>

@@ -99,7 +99,7 @@ func.func @scaled(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x16
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: %b is stored and loaded again: it has an epilogue of its own; failed condition: the products are added as they are, or with a bias; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %b is stored and loaded again: it has its own epilogue; failed condition: the products are added as they are, or with a bias; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @scaled(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%wq : tensor<8x16xbf16>) kn

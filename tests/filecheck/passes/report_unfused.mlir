@@ -13,7 +13,7 @@ func.func @by_design(%i: tensor<?xi64>, %e: tensor<50x8xf32>) -> tensor<?x16xf32
 
 // REMARK: remark[missed] report-unfused: coda.embedding: runs as PyTorch's embedding; failed condition: its rows are computed, not looked up in a table; costs 40*d0 + 1600 bytes
 // REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row needs no other rows of the sequence; costs 64*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a kernel of its own over whole rows; failed condition: the whole row is on chip; costs 64*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a separate kernel over whole rows; failed condition: the whole row is on chip; costs 64*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.concat: copies its parts; failed condition: the parts are read where they are; costs 128*d0 bytes
 // CHECK:      func.func @by_design(
 // CHECK-NEXT:   %x = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
@@ -33,8 +33,8 @@ func.func @reductions(%x: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
   func.return %m, %r : tensor<?x1xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.norm_stats: the reduction runs as a kernel of its own; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.norm_stats: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
 // CHECK:      func.func @reductions(
 // CHECK-NEXT:   %m = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %r = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>

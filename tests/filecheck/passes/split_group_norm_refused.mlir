@@ -46,7 +46,7 @@ func.func @float32(%x: tensor<?x12x8xf32>, %v: tensor<8x8xf32>) -> tensor<?x8x12
   func.return %n : tensor<?x8x12xf32>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a kernel of their own: %t is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 768*d0 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a separate kernel: %t is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 768*d0 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @float32(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x12x8xf32>, tensor<8x8xf32>) -> tensor<?x12x8xf32>
@@ -66,7 +66,7 @@ func.func @exact(%x: tensor<?x12x8xbf16>, %v: tensor<8x8xbf16>) -> tensor<?x8x12
   func.return %n : tensor<?x8x12xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a kernel of their own: eager computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums; costs 384*d0 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the statistics run as a separate kernel: eager computes the variance from differences, and the mode is eager-exact; failed condition: rounding the input costs more accuracy than a difference of sums; costs 384*d0 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x12x8xbf16>, tensor<8x8xbf16>) -> tensor<?x12x8xbf16>
@@ -121,7 +121,7 @@ func.func @columns(%x: tensor<?x8xbf16>, %v: tensor<?x8xbf16>) -> tensor<?x?xbf1
   func.return %n : tensor<?x?xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the reduction runs as a separate kernel: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 bytes
 // REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @columns(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x?xbf16>

@@ -14,7 +14,7 @@ func.func @mean(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %mean : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a separate kernel: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
 // REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @mean(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
@@ -42,7 +42,7 @@ func.func @rms(%x: tensor<?x8xf32>, %w: tensor<?x8xf32>) -> tensor<?x1xf32> {
   func.return %rstd : tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.norm_stats: the reduction runs as a kernel of its own: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.norm_stats: the reduction runs as a separate kernel: %z has a symbolic number of columns; failed condition: the number of columns is static; costs 4*d0*d1 + 4*d0 bytes
 // REMARK: help: give the last dimension as a number or a const
 // CHECK:      func.func @rms(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
@@ -84,7 +84,7 @@ func.func @layer_of_float32(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tenso
   func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.norm_stats: the statistics run as a kernel of their own: %z is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 72*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.norm_stats: the statistics run as a separate kernel: %z is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 72*d0 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @layer_of_float32(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
@@ -114,8 +114,8 @@ func.func @sums(%x: tensor<?x4x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<4x16xb
   func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 4x16; failed condition: the sum is over all rows, or over those of each sample; costs 128*d0 + 128 bytes
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: %y has one value per pair; failed condition: each column is one of the tile; costs 64*d0 + 16 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 4x16; failed condition: the sum is over all rows, or over those of each sample; costs 128*d0 + 128 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: %y has one value per pair; failed condition: each column is one of the tile; costs 64*d0 + 16 bytes
 // CHECK:      func.func @sums(
 // CHECK-NEXT:   %z, %y = gemm.fused %x : tensor<?x4x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<halves>
@@ -199,7 +199,7 @@ func.func @rows_of_symbolic_columns(%x: tensor<?x?xf32> {coda.dims = ["M", "N"]}
 // CHECK-LABEL: func.func @rows_of_symbolic_columns(
 // CHECK:         %s = coda.reduce %y {kind = "sum"} : (tensor<?x?xf32>) -> tensor<?x1xf32>
 // CHECK:         %t = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>)
-// REMARK: coda.reduce: the reduction runs as a kernel of its own: %y has a symbolic number of columns; failed condition: the number of columns is static
+// REMARK: coda.reduce: the reduction runs as a separate kernel: %y has a symbolic number of columns; failed condition: the number of columns is static
 
 // -----
 
@@ -216,7 +216,7 @@ func.func @last_dimension(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) -> (tenso
   func.return %z, %d : tensor<?x4x16xf32>, tensor<1x4x16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: its shape is 1x4x16; failed condition: the sum is over all rows, or over those of each sample; costs 256*d0 + 256 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 1x4x16; failed condition: the sum is over all rows, or over those of each sample; costs 256*d0 + 256 bytes
 // CHECK:      func.func @last_dimension(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -243,7 +243,7 @@ func.func @deterministic(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) -> (tensor
   func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order of the rows in a sum does not depend on the tiles that the rows are in; costs 64*d0*d1 + 64*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order of the rows in a sum does not depend on the tiles that the rows are in; costs 64*d0*d1 + 64*d0 bytes
 // CHECK:      func.func @deterministic(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -270,7 +270,7 @@ func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>
   func.return %z, %s : tensor<?x16xf32>, tensor<16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a kernel of its own: the rows of the GEMM are in groups; failed condition: tiles hold the rows of all groups alike; costs 64*d0 + 64 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of the GEMM are in groups; failed condition: tiles hold the rows of all groups alike; costs 64*d0 + 64 bytes
 // CHECK:      func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<16xf32>) {
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x16x8xf32>)

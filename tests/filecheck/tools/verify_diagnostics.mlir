@@ -4,7 +4,7 @@
 // Everything that a comment can say. What is as expected is printed; what has errors is not.
 
 // CHECK: gemm.fused
-// expected-remark@+4 {{[missed] defer-rms-norm: coda.rms_norm: the norm runs as a kernel of its own}}
+// expected-remark@+4 {{[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel}}
 func.func @remarks(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)
     -> tensor<?x8xbf16> {
   // expected-note@below {{put the producer of the input and the norm into one function}}
