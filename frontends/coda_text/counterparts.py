@@ -193,7 +193,8 @@ OTHERS = frozenset(
         ),
         *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
         *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
-        *("native_group_norm", "scatter_add", "scatter_add_", "short", "slice_scatter"),
+        *("native_group_norm", "scatter_add", "scatter_add_", "select_scatter", "short"),
+        "slice_scatter",
         *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "randperm"),
     )
 )

@@ -106,11 +106,11 @@ def test_a_function_lists_its_kernels_and_bytes(editor: Editor, block: str):
 
 
 def test_why_an_operator_is_not_fused(editor: Editor, tmp_path: Path):
-    text = "fn f(x: bf16[M, 64]) {\n    return softmax(x)\n}\n"
+    text = "fn f(x: bf16[M, 16384]) {\n    return softmax(x)\n}\n"
     hover = editor.hover(editor.open(tmp_path / "a.coda", text), "softmax")
     assert hover is not None
     assert "Not fused (`report-unfused`): softmax runs as a separate kernel" in hover
-    assert "Failed condition: the whole row is on chip. Costs 256*M bytes." in hover
+    assert "Failed condition: the whole row is on chip. Costs 65536*M bytes." in hover
 
 
 def test_a_view_moves_nothing(editor: Editor, tmp_path: Path):
