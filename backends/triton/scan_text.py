@@ -101,6 +101,27 @@ class ScanText:
             f"end = tl.minimum(row + {CHUNK}, (sample + 1) * T)",
         ]
 
+    def states_kernel(
+        self,
+        name: str,
+        operands: Sequence[str],
+        begin: Sequence[str],
+        loop: Sequence[str],
+        summary: str,
+    ) -> EmittedKernel:
+        """A kernel whose `loop` leaves states `h` and a sum `time` for the chunk of `begin`."""
+        lines = [
+            *begin,
+            self.a(),
+            self.zeros("h"),
+            self.zeros("time", 1),
+            *loop,
+            self.store_states("h", "states_ptr", "place"),
+            f"tl.store({self.at_time()}, time, mask=inside)",
+        ]
+        arguments = [*map(self.operand, operands), output("states", 0), output("times", 1)]
+        return self.emitted(name, arguments, lines, summary)
+
     def a(self) -> str:
         """The statement that loads a."""
         pointer = f"a_ptr + channel * {self.op.states} + state"

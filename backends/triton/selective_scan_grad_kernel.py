@@ -73,24 +73,15 @@ def chunk_adjoints_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
         f"h = {decay(f'dt_{number}')} * (h + c_{number} * d_y_{number})"
         for number in reversed(range(STEPS))
     ]
-    lines = [
+    begin = [
         *text.chunk(f"({CHUNKS} - 1)", first=1),
         "start = row",
         f"row = start + (end - 1 - start) // {STEPS} * {STEPS}",
-        text.a(),
-        text.zeros("h"),
-        text.zeros("time", 1),
-        "while row >= start:",
-        *indented([*text.load_rows(("d_y", "dt", "c")), *steps, text.time(), f"row -= {STEPS}"]),
-        text.store_states("h", "states_ptr", "place"),
-        f"tl.store({text.at_time()}, time, mask=inside)",
     ]
-    arguments = [
-        *map(text.operand, ("d_y", "dt", "a", "c")),
-        output("states", 0),
-        output("times", 1),
-    ]
-    return text.emitted(name, arguments, lines, f"adjoints of chunks of {CHUNK} rows")
+    body = [*text.load_rows(("d_y", "dt", "c")), *steps, text.time(), f"row -= {STEPS}"]
+    loop = ["while row >= start:", *indented(body)]
+    summary = f"adjoints of chunks of {CHUNK} rows"
+    return text.states_kernel(name, ("d_y", "dt", "a", "c"), begin, loop, summary)
 
 
 def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) -> EmittedKernel:

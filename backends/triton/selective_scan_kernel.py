@@ -34,22 +34,12 @@ def chunk_states_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]
     """
     text = ScanText(op, pitches)
     body = [*text.load_rows(("u", "dt", "b")), *map(step, range(STEPS)), text.time()]
-    lines = [
-        *text.chunk(f"({CHUNKS} - 1)"),
-        text.a(),
-        text.zeros("h"),
-        text.zeros("time", 1),
-        "while row < end:",
-        *indented([*body, f"row += {STEPS}"]),
-        text.store_states("h", "states_ptr", "place"),
-        f"tl.store({text.at_time()}, time, mask=inside)",
-    ]
-    arguments = [
-        *map(text.operand, ("u", "dt", "a", "b")),
-        output("states", 0),
-        output("times", 1),
-    ]
-    return text.emitted(name, arguments, lines, f"states of chunks of {CHUNK} rows")
+    begin, loop = (
+        text.chunk(f"({CHUNKS} - 1)"),
+        ["while row < end:", *indented([*body, f"row += {STEPS}"])],
+    )
+    summary = f"states of chunks of {CHUNK} rows"
+    return text.states_kernel(name, ("u", "dt", "a", "b"), begin, loop, summary)
 
 
 def carry_kernel(op: ScanLike, name: str, *, is_reversed: bool = False) -> EmittedKernel:
