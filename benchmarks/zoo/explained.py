@@ -8,7 +8,7 @@ CONTROL_FLOW = "control flow, or a number of Python, depends on the values of a 
 SIZES = "a size depends on the values of a tensor"
 COMPLEX = "tensors of type torch.complex64 cannot be represented"
 NO_FFT = "Unsupported dtype BFloat16"
-"""What PyTorch says of a Fourier transform on a CPU."""
+"""The error of PyTorch for a Fourier transform on a CPU."""
 
 EXPLAINED: Mapping[str, Sequence[str]] = {
     "aria_text": [CONTROL_FLOW],

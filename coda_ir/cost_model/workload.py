@@ -54,7 +54,7 @@ class Workload:
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
     groups: int = 1
-    """Of rows, each of which has weights of its own; they are taken to have as many rows each."""
+    """The number of groups of rows with separate weights; the model assumes equal sizes."""
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None) -> Workload:

@@ -28,7 +28,7 @@ class Mismatch:
         return self.problem.relative if isinstance(self.problem, Difference) else float("inf")
 
     def is_like(self, other: Mismatch) -> bool:
-        """Return whether both have one cause, as far as their kind and size tells."""
+        """Return whether both may have the same cause, judged by kind and size."""
         if isinstance(self.problem, str) or isinstance(other.problem, str):
             return type(self.problem) is type(other.problem)
         if other.size == float("inf"):

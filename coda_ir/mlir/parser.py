@@ -273,7 +273,7 @@ def _parts(attribute: Attribute) -> Iterable[Attribute]:
 
 
 def _affine_depth(expression: AffineExpr) -> int:
-    """Return how deep the operations of an affine expression nest; at most `MAX_DEPTH` is told."""
+    """Return the nesting depth of the operations of an affine expression, at most `MAX_DEPTH`."""
     pending, deepest = [(expression, 1)], 0
     while pending and deepest < MAX_DEPTH:
         node, depth = pending.pop()

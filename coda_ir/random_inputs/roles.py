@@ -47,7 +47,7 @@ class RotaryTable:
 
 @dataclass(frozen=True)
 class Decay:
-    """What a scan is slowed down by: times, which are positive, or negative rates."""
+    """A factor of the decay of a scan: times, which are positive, or negative rates."""
 
     sign: Literal[1, -1]
 

@@ -24,7 +24,7 @@ MAX_STATES = 256
 
 
 class ScanLike(CodaOp, ABC):
-    """What a selective scan and its gradients share: their operands, and the rules for these."""
+    """The operands of a selective scan and of its gradients, and the rules for them."""
 
     u = operand_def(TensorType)
     dt = operand_def(TensorType)

@@ -280,12 +280,12 @@ class GraphImporter:
         return any(node in self._active and _has_floats(node) for node in nodes)
 
     def value(self, argument: object) -> Value:
-        """Return what an argument of a node stands for. Raises KeyError for a number."""
+        """Return the imported value of an argument of a node. Raises KeyError for a number."""
         assert isinstance(argument, Node)
         return self.values[argument]
 
     def tensor(self, argument: object) -> SSAValue:
-        """The tensor that an argument of a node stands for."""
+        """The imported tensor of an argument of a node."""
         value = self.value(argument)
         assert isinstance(value, SSAValue)
         return value

@@ -106,7 +106,7 @@ def _is_size(node: Node) -> bool:
 
 
 def _is_random(node: Node) -> bool:
-    """Return whether a node draws random numbers, or may: what another operator is told to call."""
+    """Return whether a node draws random numbers, or may: an operator that calls others."""
     tags: Sequence[torch.Tag] = getattr(node.target, "tags", ())
     return torch.Tag.nondeterministic_seeded in tags or is_higher_order(node)
 

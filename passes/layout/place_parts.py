@@ -28,7 +28,7 @@ MOST_COPIES = 1
 
 @dataclass(frozen=True)
 class PlacePartsPass(FunctionPass):
-    """What a kernel computes of a concatenation of columns is not copied to its place.
+    """Kernels store their parts of a concatenation of columns in place; nothing copies these.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)

@@ -58,7 +58,7 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
 
 
 def _is_depthwise(found: Convolution) -> bool:
-    """Return whether each channel of positions is convolved by itself."""
+    """Return whether the convolution is depthwise: one group for each channel."""
     is_single = found.groups == found.channels == shape_of(found.input)[1]
     return is_single and len(found.kernel) == 1
 

@@ -22,7 +22,7 @@ MAX_ROW = 8192
 """Columns of the longest row that a program of a pointwise kernel holds in registers."""
 
 GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
-"""What needs all columns of a group; a softmax gives each of them an element."""
+"""Operators that need all columns of a group; a softmax gives each of them an element."""
 
 
 def joins_columns(op: object) -> bool:
