@@ -1,7 +1,7 @@
 // RUN: coda-opt --show-dialects | filecheck %s --check-prefix DIALECTS
 // RUN: coda-opt --list-passes | filecheck %s --check-prefix PASSES
 // RUN: coda-opt --list-all-passes | filecheck %s --check-prefix ALL
-// RUN: coda-opt --explain raise-attention | filecheck %s --check-prefix PASS
+// RUN: coda-opt --explain raise-attention | filecheck %s --check-prefix EXPLAIN
 // RUN: coda-opt --explain schedule | filecheck %s --check-prefix OPTIONS
 // RUN: coda-opt --explain coda.rms_norm | filecheck %s --check-prefix OPERATOR
 // RUN: not coda-opt --explain defer-rmsnorm 2>&1 | filecheck %s --check-prefix UNKNOWN
@@ -27,10 +27,10 @@
 // ALL:         Passes of xDSL:
 // ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
 
-// PASS:      raise-attention: a pass, in coda_ir.passes.raising.raise_attention
-// PASS:      ->
-// PASS-NEXT:     %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
-// PASS:      Legal where there is no dropout.
+// EXPLAIN:      raise-attention: a pass, in coda_ir.passes.raising.raise_attention
+// EXPLAIN:      ->
+// EXPLAIN-NEXT:     %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
+// EXPLAIN:      Legal where there is no dropout.
 
 // OPTIONS:      Options:
 // OPTIONS-NEXT:   target: str = portable
