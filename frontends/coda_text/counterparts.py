@@ -18,7 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coda_ir.dialects.coda import ACTIVATIONS
+from coda_ir.dialects.coda import (
+    ACTIVATIONS,
+    FUNCTIONS_OF_TWO,
+    REAL_FUNCTIONS,
+    Elements,
+    ElementwiseOp,
+)
+
+_OPERATORS: Mapping[str, type[ElementwiseOp]] = {**REAL_FUNCTIONS, **FUNCTIONS_OF_TWO}
 
 
 def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
@@ -32,7 +40,16 @@ def _pytorch(
     return f'torch("aten.{call}", {operands}, dtype={dtype}, shape=[{shape}]{more})'
 
 
-ELEMENTWISE: dict[str, str] = _by_name(
+_ALIASES: dict[str, str] = {
+    alias.partition(".")[0]: f"{name}($x)" if name in REAL_FUNCTIONS else f"{name}($x, $y)"
+    for name, operator in _OPERATORS.items()
+    if operator.ELEMENTS != Elements.BOOLEANS
+    for alias in operator.ALIASES
+    if alias.partition(".")[0] not in _OPERATORS
+}
+"""Other names of ATen for operators of the language."""
+
+ELEMENTWISE: dict[str, str] = _ALIASES | _by_name(
     {
         "silu($x)": "swish",
         "gelu_tanh($x)": "gelu_new gelu_fast gelu_approx gelu_pytorch_tanh tanh_gelu",
@@ -149,7 +166,11 @@ _PYTORCH: dict[str, str] = {
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
 }
 
-FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
+FUNCTIONS: dict[str, str] = {
+    name: text
+    for name, text in {**ELEMENTWISE, **_TENSORS, **_PYTORCH}.items()
+    if name not in _OPERATORS
+}
 """Counterparts of functions of tensors; `name/2` is a call with two tensors."""
 
 OTHERS = frozenset(
