@@ -367,6 +367,17 @@ class RoundOp(RealFunction):
 
 
 @irdl_op_definition
+class TruncOp(RealFunction):
+    """x without what is behind its point: the whole number toward 0."""
+
+    name = "coda.trunc"
+    ATEN: ClassVar[str | None] = "trunc.default"
+    SCALAR: ClassVar[Scalar | None] = math.TruncOp
+    ALIASES: ClassVar[tuple[str, ...]] = ("fix.default",)
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
 class SignOp(RealFunction):
     """-1, 0 or 1; 0 for NaN."""
 
@@ -550,6 +561,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     FloorOp,
     CeilOp,
     RoundOp,
+    TruncOp,
     SignOp,
     SigmoidOp,
     SiluOp,

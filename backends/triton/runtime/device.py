@@ -205,6 +205,12 @@ def round_even(x):
 
 
 @triton.jit
+def trunc(x):
+    """The whole number toward 0."""
+    return tl.where(x < 0.0, tl.ceil(x), tl.floor(x))
+
+
+@triton.jit
 def power(x, EXPONENT: tl.constexpr):
     """x to a constant power, through a float64: in it an error of the logarithm is small enough."""
     size = tl.exp2(tl.log2(tl.abs(x).to(tl.float64)) * EXPONENT).to(tl.float32)

@@ -226,7 +226,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     **dict.fromkeys(
         (
             *(coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp),
-            elementwise.FloorDivideOp,
+            *(elementwise.TruncOp, elementwise.FloorDivideOp),
         ),
         _step,
     ),
