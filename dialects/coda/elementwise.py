@@ -452,6 +452,16 @@ class LogicalOrOp(FunctionOfTwo, _BooleanOp):
 
 
 @irdl_op_definition
+class LogicalXorOp(FunctionOfTwo, _BooleanOp):
+    """True where one of the operands is, but not both."""
+
+    name = "coda.logical_xor"
+    ATEN: ClassVar[str | None] = "logical_xor.default"
+    SCALAR: ClassVar[Scalar | None] = arith.XOrIOp
+    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_xor.Tensor", "bitwise_xor.Scalar")
+
+
+@irdl_op_definition
 class CompareOp(BinaryOp):
     """Comparison of two elements of one type; with NaN, only `ne` holds.
 
@@ -577,6 +587,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     LogicalNotOp,
     LogicalAndOp,
     LogicalOrOp,
+    LogicalXorOp,
     DetachOp,
 )
 
