@@ -131,16 +131,14 @@ _TENSORS: dict[str, str] = _by_name(
 )
 
 _SAME_TYPE = (
-    "tan asin acos atan sinh cosh asinh acosh atanh erfc trunc frac log2 log10 selu celu "
-    "logit nan_to_num tril triu zeros_like ones_like"
+    "tan asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh "
+    "erfc frac log2 log10 selu celu logit nan_to_num tril triu zeros_like ones_like"
 )
 
 _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
     **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
-    **{
-        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y") for name in ("atan2", "logaddexp")
-    },
+    "logaddexp": _pytorch("logaddexp.default({0}, {1})", "$X, $Y"),
     "fmod": _pytorch("fmod.Tensor({0}, {1})", "$X, $Y"),
     **{name: _pytorch(f"{name}.default({{0}})", dtype="bool") for name in ("isinf", "isfinite")},
     **{
@@ -161,7 +159,6 @@ _PYTORCH: dict[str, str] = {
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
-    "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
 }
@@ -176,7 +173,6 @@ FUNCTIONS: dict[str, str] = {
 OTHERS = frozenset(
     (
         *(
-            "arctanh",
             "broadcast_shapes",
             "broadcast_tensors",
             "broadcast_to",
@@ -235,6 +231,7 @@ INFIX: dict[str, str] = {
     "%": "remainder($x, $y)",
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",
+    "^": "logical_xor($x, $y)",
     "and": "logical_and($x, $y)",
     "or": "logical_or($x, $y)",
     "not": "logical_not($x)",
