@@ -139,6 +139,17 @@ class FloorDivideOp(FunctionOfTwo):
 
 
 @irdl_op_definition
+class Atan2Op(FunctionOfTwo):
+    """Angle between the first axis and the point (b, a), from −π to π."""
+
+    name = "coda.atan2"
+    ATEN: ClassVar[str | None] = "atan2.default"
+    SCALAR: ClassVar[Scalar | None] = math.Atan2Op
+    ALIASES: ClassVar[tuple[str, ...]] = ("arctan2.default",)
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
 class NegOp(UnaryOp):
     """Negation."""
 
@@ -555,6 +566,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     MinimumOp,
     RemainderOp,
     FloorDivideOp,
+    Atan2Op,
     NegOp,
     AbsOp,
     ExpOp,
