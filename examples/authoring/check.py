@@ -150,7 +150,7 @@ def compiled(file: Path, name: str) -> coda_ir.CompiledFunction:
 
 
 def interface(function: coda_ir.CompiledFunction) -> Sequence[tuple[Any, ...]]:
-    """What callers depend on: the names of results do not matter."""
+    """The arguments and the results, whose names callers do not see."""
     arguments = [(each.name, each.dtype, each.dims) for each in function.signature.arguments]
     return [*arguments, *((each.dtype, each.dims) for each in function.signature.results)]
 
