@@ -77,6 +77,8 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """
     if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
+    if op.gather is not None:
+        return "a box has rows that follow one another, and those of x are gathered"
     for x in op.inputs:
         row_bytes = 2 * shape_of(x)[-1]
         if row_bytes % ALIGNMENT_BYTES:
