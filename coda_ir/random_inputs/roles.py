@@ -141,6 +141,8 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.logits, -1, op.ignore_index.value.data)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
+        case FusedOp() if op.operands[index] is op.groups and op.gather is not None:
+            return GroupEnds(op.gather)
         case FusedOp() | LibraryOp() if op.operands[index] is op.groups:
             return GroupEnds(op.x)
         case FusedOp() if op.operands[index] is op.gather:

@@ -93,6 +93,6 @@ def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
 
 
 def _gemms_that_read(value: SSAValue) -> str:
-    """How a remark calls the GEMMs that read `value`."""
+    """The GEMMs that read `value`, as a remark calls them."""
     count = len(list(value.uses))
     return "the GEMM that reads them" if count == 1 else f"the {count} GEMMs that read them"
