@@ -17,6 +17,7 @@ from coda_ir.dialects.coda.positions import positions_in
 from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.truth_folding import TRUTH_FOLDS
 
 
 def _at(op: Operation, new: Operation) -> Operation:
@@ -361,5 +362,6 @@ CANONICALIZATIONS.extend(
         FoldBroadcast(),
         FoldPad(),
         DropUnusedLse(),
+        *TRUTH_FOLDS,
     )
 )
