@@ -273,6 +273,8 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
     rows = of[op.x][-1:] if op.is_transposed else of[op.x][:-1]
+    if op.gather is not None:
+        rows = of[op.gather]
     row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):

@@ -342,7 +342,45 @@ def in_float8(x: Tensor) -> Tensor:
     return (x / scale).to(torch.float8_e4m3fn).to(x.dtype) * scale
 
 
+def scaled(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor) -> Tensor:
+    """The product of float8, which PyTorch multiplies in bfloat16 here."""
+    if x.dtype != torch.float64:
+        x, w = x.bfloat16(), w.bfloat16()
+    return F.linear(x, w) * x_scale * w_scale
+
+
+def in_range_of_float8(x: Tensor) -> Tensor:
+    return x.clamp(-448, 448).to(torch.float8_e4m3fn).to(x.dtype)
+
+
+def float8_hidden(v: Values) -> Tensor:
+    gate, up = (
+        scaled(v["x8"], v[f"w_{name}8"], v["x_scale"], v[f"w_{name}_scale"])
+        for name in ("gate", "up")
+    )
+    return F.silu(gate) * up
+
+
+def float8_mlp(v: Values) -> Tensor:
+    q = in_range_of_float8(float8_hidden(v) / v["w_hidden_scale"])
+    return scaled(q, v["w_down8"], v["w_hidden_scale"], v["w_down_scale"])
+
+
+def float8_row_mlp(v: Values) -> Tensor:
+    hidden = float8_hidden(v)
+    if hidden.dtype != torch.float64:
+        hidden = hidden.bfloat16().float()
+    scale = hidden.abs().amax(-1, keepdim=True) / 448
+    return scaled(in_range_of_float8(hidden / scale), v["w_down8"], scale, v["w_down_scale"])
+
+
 X = {"x": "B, T, 64"}
+X8 = {"x8": "B, T, 64", "x_scale": "B, T, 1"}
+MLP8 = {
+    **X8,
+    **{"w_gate8": "96, 64", "w_gate_scale": "96", "w_up8": "96, 64", "w_up_scale": "96"},
+    **{"w_down8": "64, 96", "w_down_scale": "64"},
+}
 ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
 QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
 FULL = {"wq": "64, 64", "wk": "64, 64", "wv": "64, 64"}
@@ -632,4 +670,11 @@ BLOCKS: dict[str, Block] = {
         statements="q, scale = int8_row_linear(x, w_in)",
         call="cast(q, f32) * scale",
     ),
+    "quantize.float8_linear": Block(
+        "quantize",
+        {**X8, "w8": "96, 64", "w_scale": "96"},
+        lambda v: scaled(v["x8"], v["w8"], v["x_scale"], v["w_scale"]),
+    ),
+    "quantize.float8_mlp": Block("quantize", {**MLP8, "w_hidden_scale": "1"}, float8_mlp),
+    "quantize.float8_row_mlp": Block("quantize", MLP8, float8_row_mlp),
 }
