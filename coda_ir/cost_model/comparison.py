@@ -213,14 +213,10 @@ def _launching(op: Operation) -> float:
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
     if isinstance(op, SCANS):
-<<<<<<< HEAD
         is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
         return 3 * HOST.kernel if is_forward else HOST.scan_gradient
-=======
-        return 3 * HOST.kernel if isinstance(op, coda.SelectiveScanOp) else HOST.scan_gradient
     if isinstance(op, torch.VjpOp):
         return 2 * HOST.call
->>>>>>> main
     if not _is_attention(op):
         return HOST.call if _is_left(op) else 0.0
     is_gradient = isinstance(op, coda.AttentionGradOp) or (
