@@ -28,6 +28,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-rms-norm": "RaiseRMSNormPass",
         "raise-rope": "RaiseRopePass",
         "raise-selective-scan": "RaiseSelectiveScanPass",
+        "raise-ssd": "RaiseSSDPass",
     },
     "block": {
         "canonicalize": "CanonicalizePass",

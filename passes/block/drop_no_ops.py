@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +14,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import bound_of
@@ -25,6 +27,7 @@ class DropNoOpsPass(FunctionPass):
 
         cast(cast(x) to a wider type) to the type of x   -> x
         expand(x) to the dimensions of x                 -> x
+        pad(x) by no elements                            -> x
         reshape(x) to the dimensions of x, at once or by another reshape -> x
         transpose that moves extents of 1 alone          -> reshape
         transpose of an outer product                    -> outer product of the reshaped factors
@@ -63,6 +66,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return _reshaped(op, rewriter) or _turned_product(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
+        case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
+            return _if_same_dims(op.inputs[0], op, rewriter)
         case coda.SliceOp():
             return _simpler_slice(op, rewriter)
         case coda.ConcatOp():
@@ -91,6 +96,12 @@ def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
         return None
     chosen = op.lhs if condition.relation.data in ("lt", "le", "ne") else op.rhs
     return _if_same_dims(chosen, op, rewriter)
+
+
+def _adds_nothing(pad: CallOp) -> bool:
+    """Return whether a call puts no elements at any end."""
+    pads = pad.template.call.args[1]
+    return isinstance(pads, ast.List) and all(literal(node) == 0 for node in pads.elts)
 
 
 def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -22,6 +22,7 @@ from coda_ir.passes.raising.raise_linear import RaiseLinearPass
 from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.raising.raise_selective_scan import RaiseSelectiveScanPass
+from coda_ir.passes.raising.raise_ssd import RaiseSSDPass
 
 STEPS: tuple[ModulePass, ...] = (
     RaiseDepthwiseConvolutionPass(),
@@ -45,6 +46,7 @@ STEPS: tuple[ModulePass, ...] = (
     RaiseLibraryCallsPass(),
     # After the passes that name the operators around a scan, which it has as rows.
     RaiseSelectiveScanPass(),
+    RaiseSSDPass(),
     DeadCodeElimination(),
     CanonicalizePass(),
     DropNoOpsPass(),

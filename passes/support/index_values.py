@@ -116,6 +116,13 @@ class IndexValues:
             case coda.SliceOp() as op:
                 dim, start, _ = op.range
                 return _cut(self.of(op.x), dim, start, shape_of(op.result))
+            case coda.ConstantOp() as op:
+                return _constant(op)
+            case coda.PositionsOp() as op:
+                start, step = op.first_and_step
+                return Affine(start, (step,))
+            case coda.BinaryOp() | coda.LogicalNotOp() as op:
+                return self._combined(op)
             case CallOp() as op if op.callee.data in _CALLS:
                 operands = [self.of(operand) for operand in op.inputs]
                 return _CALLS[op.callee.data](op, operands)
@@ -128,6 +135,21 @@ class IndexValues:
         known = _full(op, ()) if isinstance(op, CallOp) and op.callee.data == _FULL else None
         small = isinstance(known, Affine) and abs(known.constant) <= _EXACT
         return known if small else None
+
+    def _combined(self, op: coda.BinaryOp | coda.LogicalNotOp) -> Known | None:
+        rank = len(shape_of(op.results[0]))
+        operands = [self.spread(operand, rank) for operand in op.operands]
+        match op, operands:
+            case coda.SubOp(), [Affine() as a, Affine() as b]:
+                return a.minus(b)
+            case coda.CompareOp(), [Affine() as a, Affine() as b]:
+                return _compared(op, a, b)
+            case coda.LogicalNotOp(), [Mask() as mask]:
+                return mask.negated()
+            case coda.LogicalAndOp(), [Mask() as a, Mask() as b]:
+                return a.both(b)
+            case _:
+                return None
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
         """Dimensions of extent 1 may come and go."""
@@ -161,6 +183,22 @@ class IndexValues:
         (slope,) = slopes
         whole = {_shifted(known, axis, slope, -position) for position, _, known in found}
         return whole.pop() if len(whole) == 1 else None
+
+
+def _constant(op: coda.ConstantOp) -> Known | None:
+    if element_type_of(op.result) == i1:
+        return Mask(frozenset(), never=not op.number)
+    return Affine(int(op.number), ())
+
+
+def _compared(op: coda.CompareOp, a: Affine, b: Affine) -> Known | None:
+    """A comparison of order; others are unknown."""
+    difference = {"le": b.minus(a), "lt": b.minus(a), "ge": a.minus(b), "gt": a.minus(b)}
+    found = difference.get(op.relation.data)
+    if found is None:
+        return None
+    strict = op.relation.data in ("lt", "gt")
+    return Mask(frozenset((Affine(found.constant - strict, found.coefficients),)))
 
 
 def _shifted(known: Affine, axis: int, slope: int, by: int) -> Affine:

@@ -147,3 +147,16 @@ func.func @masks(%s: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %x: tensor<?x
 // CHECK:      func.func @masks(%s: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %x: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}, %y: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
 // CHECK-NEXT:   func.return %y, %x : tensor<?x8xbf16>, tensor<?x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Padding by nothing.
+
+func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [0, 0, 0, 0], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  func.return %y : tensor<2x5xf32>
+}
+
+// CHECK:      func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+// CHECK-NEXT:   func.return %x : tensor<2x5xf32>
+// CHECK-NEXT: }

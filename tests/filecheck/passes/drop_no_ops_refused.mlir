@@ -144,3 +144,17 @@ func.func @masks(%s: tensor<?x4xf32>, %ids: tensor<?x2xi64>, %x: tensor<?x2xf32>
 // CHECK-NEXT:   %b = coda.where %unknown, %x, %y : (tensor<?x2xi1>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
 // CHECK-NEXT:   func.return %a, %b : tensor<?x2xf32>, tensor<?x2xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Columns that move by one.
+
+func.func @moved(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [1, -1], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  func.return %y : tensor<2x5xf32>
+}
+
+// CHECK:      func.func @moved(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+// CHECK-NEXT:   %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [1, -1], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x5xf32>
+// CHECK-NEXT: }

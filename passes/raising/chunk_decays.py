@@ -1,0 +1,109 @@
+"""Exponentials of sums over rows of chunks, and over chunks, by their sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.raising.contraction import Contraction, Factor, Label, Labels, padding
+from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
+from coda_ir.passes.support.matching import defined_by, number_of
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The terms of sums, whose place in the sum has the label of the row that they go up to."""
+
+    terms: SSAValue
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class ChunkDecays:
+    """What exponentials are exponentials of."""
+
+    view: Contraction
+    known: IndexValues
+
+    def between(self, factor: Factor, row: Label, key: Label) -> Sums | None:
+        """Terms behind `key` up to `row`, where the factor is 0 for keys behind the row.
+
+        exp(where(key > row, −inf, cumsum(where(key >= row, 0, terms))))
+        """
+        exp = defined_by(factor.value, coda.ExpOp)
+        axes = [i for i, group in enumerate(factor.labels) if group in ((row,), (key,))]
+        if exp is None or len(axes) != 2 or factor.labels[axes[0]] != (row,):
+            return None
+        rank = len(factor.labels)
+        summed = self._kept(exp.operand, -inf, axes, rank, strict=True)
+        cumsum = None if summed is None else defined_by(summed, coda.CumsumOp)
+        if cumsum is None or cumsum.dim.value.data != axes[0]:
+            return None
+        terms = self._kept(cumsum.x, 0.0, axes, rank, strict=False)
+        if terms is None or shape_of(terms)[axes[1]] != 1:
+            return None
+        labels = tuple(() if i == axes[1] else group for i, group in enumerate(factor.labels))
+        return Sums(terms, labels)
+
+    def _kept(
+        self, value: SSAValue, filler: float, axes: list[int], rank: int, *, strict: bool
+    ) -> SSAValue | None:
+        """What `value` is where the filler is not: keys that are not behind the row, or before."""
+        where = defined_by(value, coda.WhereOp)
+        if where is None or number_of(where.lhs) != filler:
+            return None
+        hidden = [0] * rank
+        hidden[axes[0]], hidden[axes[1]] = -1, 1
+        mask = self.known.spread(where.condition, rank)
+        wanted = Mask(frozenset((Affine(-int(strict), tuple(hidden)),)))
+        return where.rhs if mask == wanted and len(shape_of(where.rhs)) == rank else None
+
+    def until(self, factor: Factor, row: Label) -> Sums | None:
+        """Terms up to the row of a chunk: exp(cumsum(terms))."""
+        exp = defined_by(factor.value, coda.ExpOp)
+        return None if exp is None else self._running(exp.operand, factor.labels, row)
+
+    def to_end(self, factor: Factor, key: Label) -> Sums | None:
+        """Terms behind the row `key` of a chunk: exp(cumsum(terms)[last] − cumsum(terms))."""
+        exp = defined_by(factor.value, coda.ExpOp)
+        difference = None if exp is None else defined_by(exp.operand, coda.SubOp)
+        if difference is None or not self._is_last(difference.lhs, difference.rhs):
+            return None
+        return self._running(difference.rhs, factor.labels, key)
+
+    def last_of_chunks(self, sums: Sums, chunk: Label, row: Label) -> Sums | None:
+        """Terms of the whole chunks before one: 0 for the first, then the last sum of each."""
+        value, labels = sums.terms, list(sums.labels)
+        reshape = defined_by(value, coda.ReshapeOp)
+        if reshape is not None and shape_of(value)[-1] == 1:
+            value, labels = reshape.x, labels[: len(shape_of(reshape.x))]
+        pad = value.owner
+        rank = len(shape_of(value))
+        if not isinstance(pad, CallOp) or (padding(pad) or {}).get(rank - 1) != (1, 0):
+            return None
+        last = defined_by(pad.inputs[0], coda.ReshapeOp)
+        cut = last if last is None else defined_by(last.x, coda.SliceOp)
+        if last is None or cut is None or not self._is_last(cut.result, cut.x):
+            return None
+        if shape_of(cut.result) != (*shape_of(last.result), 1):
+            return None
+        chunks = (chunk,) if self.view.extents[chunk] != 1 else ()
+        return self._running(cut.x, (*labels[: rank - 1], chunks, (row,)), row)
+
+    def _running(self, value: SSAValue, labels: Labels, row: Label) -> Sums | None:
+        """The terms of sums that run along the last dimension, that of the rows."""
+        cumsum = defined_by(value, coda.CumsumOp)
+        if cumsum is None or cumsum.dim.value.data != len(labels) - 1 or labels[-1] != (row,):
+            return None
+        return Sums(cumsum.x, labels)
+
+    def _is_last(self, value: SSAValue, whole: SSAValue) -> bool:
+        """Return whether `value` is the last element of the last dimension of `whole`."""
+        cut, shape = defined_by(value, coda.SliceOp), shape_of(whole)
+        expected = (len(shape) - 1, shape[-1] - 1, shape[-1])
+        return cut is not None and cut.x is whole and cut.range == expected

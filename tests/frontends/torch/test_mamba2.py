@@ -1,0 +1,103 @@
+"""State space models of heads that transformers spells by chunks, as Mamba 2 and hybrids have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import coda_ir
+from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.dialects import coda
+from coda_ir.float64 import relative_error
+
+modeling: Any = pytest.importorskip("transformers.models.mamba2.modeling_mamba2")
+
+
+class Model(nn.Module):
+    """A projection and a model of heads, with or without a skip connection."""
+
+    def __init__(
+        self, heads: int, groups: int, chunk: int = 8, *, skip: bool = True, final: bool = False
+    ):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.sizes = [heads * 4, heads, groups * 3, groups * 3]
+        self.project = nn.Linear(8, sum(self.sizes))
+        self.rates = nn.Parameter(torch.rand(heads, generator=generator))
+        self.skip = nn.Parameter(torch.rand(heads, generator=generator)) if skip else None
+        self.heads, self.groups, self.chunk, self.final = heads, groups, chunk, final
+
+    def parts(self, x: Tensor) -> Sequence[Tensor]:
+        return self.project(x).split(self.sizes, -1)
+
+    def forward(self, x: Tensor) -> Any:
+        u, dt, b, c = self.parts(x)
+        b, c = (part.unflatten(-1, (self.groups, 3)) for part in (b, c))
+        u = u.unflatten(-1, (self.heads, 4))
+        states = torch.ones(len(x), self.heads, 4, 3) if self.final else None
+        y = modeling.mamba2_chunk_scan(
+            *(u, dt, -torch.exp(self.rates.float()), b, c, self.chunk),
+            D=self.skip,
+            dt_softplus=True,
+            initial_states=states,
+        )
+        return y.flatten(2)
+
+    def exact(self, x: Tensor) -> Tensor:
+        u, dt, b, c = (part.double() for part in self.parts(x))
+        y = scanned_heads((u, F.softplus(dt), -torch.exp(self.rates.double()), b, c), 3)
+        if self.skip is None:
+            return y
+        return y + self.skip.double().repeat_interleave(4) * u
+
+
+def sample(batch: int, length: int) -> Tensor:
+    return torch.randn(batch, length, 8, generator=torch.Generator().manual_seed(length))
+
+
+def raised(exported: Any) -> list[coda.SSDOp]:
+    return [op for op in exported.module.walk() if isinstance(op, coda.SSDOp)]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "length", "heads", "groups"),
+    [(2, 21, 4, 2), (1, 21, 4, 1), (2, 16, 2, 2), (1, 5, 2, 1), (2, 8, 1, 1)],
+)
+@torch.no_grad()
+def test_raised(batch: int, length: int, heads: int, groups: int, skip: bool) -> None:
+    model, x = Model(heads, groups, skip=skip).eval(), sample(batch, length)
+    exported = coda_ir.export(model, (x,))
+    assert len(raised(exported)) == 1
+    (op,) = raised(exported)
+    assert (op.heads, op.groups, op.state_count, op.head_columns) == (heads, groups, 3, 4)
+    assert not [op for op in exported.module.walk() if op.name in ("torch.call", "coda.cumsum")]
+    actual = exported.compile(target="reference")(x)
+    assert relative_error(actual, model.exact(x)) <= 1e-6
+
+
+@torch.no_grad()
+def test_narrow_operands() -> None:
+    """The result is float32, as that of transformers."""
+    model, x = Model(4, 2).bfloat16().eval(), sample(2, 21).bfloat16()
+    exported = coda_ir.export(model, (x,))
+    (op,) = raised(exported)
+    types = [str(value.type) for value in (op.x, op.b, op.c, op.result)]
+    assert [type.rpartition("x")[2] for type in types] == ["bf16>"] * 3 + ["f32>"]
+    actual = exported.compile(device="cpu")(x)
+    assert actual.dtype == torch.float32
+    assert relative_error(actual, model.exact(x)) <= 1e-2
+
+
+@torch.no_grad()
+def test_states_to_begin_with_stay_with_pytorch() -> None:
+    model, x = Model(4, 2, final=True).eval(), sample(2, 21)
+    exported = coda_ir.export(model, (x,))
+    assert not raised(exported)
+    missed = [each for each in exported.remarks if each.pass_name == "raise-ssd"]
+    assert len(missed) == 1 and "computed or read in another way" in str(missed[0])
