@@ -1,4 +1,4 @@
-"""State space models of heads that transformers spells by chunks, as Mamba 2 and hybrids have them."""
+"""State space models of heads that transformers spells by chunks: Mamba 2 and hybrids."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Model(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         u, dt, b, c = self.parts(x)
-        b, c = (part.unflatten(-1, (self.groups, 3)) for part in (b, c))
-        u = u.unflatten(-1, (self.heads, 4))
+        rows = x.shape[:2]
+        b, c = (part.view(*rows, self.groups, 3) for part in (b, c))
+        u = u.view(*rows, self.heads, 4)
         states = torch.ones(len(x), self.heads, 4, 3) if self.final else None
         y = modeling.mamba2_chunk_scan(
             *(u, dt, -torch.exp(self.rates.float()), b, c, self.chunk),
