@@ -53,7 +53,7 @@ STATE_BYTES = 4 * 2
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
-SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp)
+SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
     gemm.LibraryOp,
@@ -213,7 +213,8 @@ def _launching(op: Operation) -> float:
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
     if isinstance(op, SCANS):
-        return 3 * HOST.kernel if isinstance(op, coda.SelectiveScanOp) else HOST.scan_gradient
+        is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
+        return 3 * HOST.kernel if is_forward else HOST.scan_gradient
     if isinstance(op, torch.VjpOp):
         return 2 * HOST.call
     if not _is_attention(op):

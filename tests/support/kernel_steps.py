@@ -81,6 +81,7 @@ BLOCK_STEPS: dict[str, str] = {
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
     "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
+    "mamba.state_space_block": "fused map map ssd fused finalize fused",
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",
     "mamba.retention_output": "layer_norm fused fused",

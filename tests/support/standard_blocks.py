@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from coda_ir.backends.reference.ssd import scanned_heads
+
 Values: TypeAlias = dict[str, Tensor]
 SIZES = {"B": 2, "T": 24, "S": 20}
 D, HEAD, HIDDEN = 64, 16, 96
@@ -288,6 +290,17 @@ def selective_block(v: Values) -> Tensor:
     dt, a = F.softplus(F.linear(low, v["w_dt"], v["w_b_dt"])), -torch.exp(v["w_a_log"].float())
     y = scanned(u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c) + u * v["w_skip"]
     return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
+
+
+def state_space_block(v: Values) -> Tensor:
+    x = F.pad(F.linear(v["x"], v["w_xbc"]).transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=128)
+    columns = F.silu(y.transpose(1, 2))
+    u, b, c = columns[..., :96], columns[..., 96:112], columns[..., 112:]
+    dt, a = F.softplus(F.linear(v["x"], v["w_dt"]) + v["w_b_dt"]), -torch.exp(v["w_a_log"].float())
+    scan = (u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c)
+    y = scanned_heads(scan, 8).to(u.dtype) + u * v["w_skip"]
+    return gated_norm_output({**v, "y": y})
 
 
 def gated_output(v: Values) -> Tensor:
@@ -601,6 +614,24 @@ BLOCKS: dict[str, Block] = {
         },
         selective_block,
         "rank=4, states=8",
+    ),
+    "mamba.state_space_block": Block(
+        "mamba",
+        {
+            **X,
+            "w_z": "96, 64",
+            "w_xbc": "128, 64",
+            "w_dt": "4, 64",
+            "w_taps": "128, 4",
+            "w_b_taps": "128",
+            "w_b_dt": "4",
+            "w_a_log": "4",
+            "w_skip": "96",
+            "w_n1": "96",
+            "w_out": "64, 96",
+        },
+        state_space_block,
+        "heads=4, head=24, groups=2, states=8",
     ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
