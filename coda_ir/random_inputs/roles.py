@@ -131,7 +131,9 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
-        case coda.SelectiveScanOp() | coda.SelectiveScanGradOp() if value in (op.dt, op.a):
+        case (
+            coda.SelectiveScanOp() | coda.SelectiveScanGradOp() | coda.SSDOp() | coda.SSDGradOp()
+        ) if value in (op.dt, op.a):
             return Decay(1 if value is op.dt else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
