@@ -14,11 +14,10 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
 )
-from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 
 
 @dataclass(frozen=True)
@@ -70,21 +69,22 @@ def _kn_obstacle(segment: Segment, columns: int) -> str | None:
     return None
 
 
-def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
-    """Why `op` cannot load its tiles through TMA under `schedule`; None where it can.
+def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Why a GEMM cannot load its tiles through TMA under `schedule`; None where it can.
 
     Raises ValueError as `column_ranges` does.
     """
+    op = cuts.op
     if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
     for x in op.inputs:
         row_bytes = 2 * shape_of(x)[-1]
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
-    for segment in op.segments():
-        if op.groups is not None and segment.layout == Layout.KN:
-            return "a step past the K of a K x N weight would load that of the next group"
-        for columns in column_ranges(segment, schedule, op.order):
+    if op.groups is not None and any(part.layout == Layout.KN for part in cuts.segments):
+        return "a step past the K of a K x N weight would load that of the next group"
+    for segment, ranges in cuts.under(schedule):
+        for columns in ranges:
             box = weight_box(segment, columns)
             if isinstance(box, str):
                 return box
