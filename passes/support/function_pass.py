@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -33,11 +32,7 @@ class FunctionRewriter:
 
     def __post_init__(self) -> None:
         self.order = BlockOrder(self.func.body.block)
-
-    @cached_property
-    def shapes(self) -> SymbolicShapes:
-        """The symbolic shapes, which most passes need for what they refuse alone."""
-        return SymbolicShapes(self.func)
+        self.shapes = SymbolicShapes(self.func)
 
     @property
     def ops(self) -> list[Operation]:
