@@ -42,6 +42,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "share-key-heads": "ShareKeyHeadsPass",
         "split-concatenation": "SplitConcatenationPass",
         "split-packed-linear": "SplitPackedLinearPass",
+        "unroll-sums": "UnrollSumsPass",
     },
     "algebra": {
         "absorb-modulation": "AbsorbModulationPass",
@@ -50,6 +51,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "defer-rms-norm": "DeferRMSNormPass",
         "move-scales": "MoveScalesPass",
         "place-column-scale": "PlaceColumnScalePass",
+        "read-narrow-weights": "ReadNarrowWeightsPass",
         "split-group-norm": "SplitGroupNormPass",
     },
     "fusion": {
@@ -58,9 +60,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "fuse-attention-grad": "FuseAttentionGradPass",
         "fuse-cross-entropy": "FuseCrossEntropyPass",
         "fuse-finalize": "FuseFinalizePass",
+        "fuse-gather": "FuseGatherPass",
         "fuse-groups": "FuseGroupsPass",
         "fuse-pointwise": "FusePointwisePass",
         "fuse-qk-norm": "FuseQkNormPass",
+        "fuse-scatter": "FuseScatterPass",
         "join-pointwise": "JoinPointwisePass",
         "merge-gemm-sums": "MergeGemmSumsPass",
         "merge-sibling-gemms": "MergeSiblingGemmsPass",

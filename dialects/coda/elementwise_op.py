@@ -1,9 +1,9 @@
 """Base classes of elementwise operators: broadcasting and element types."""
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -11,7 +11,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     element_type_of,
@@ -22,6 +22,9 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
     shape_of,
 )
+
+Scalar: TypeAlias = Callable[..., Operation]
+"""An operator of regions, made of its operands."""
 
 
 class Elements(Enum):
@@ -54,13 +57,15 @@ class ElementwiseOp(CodaOp, ABC):
     """The keywords of `ATEN` that make it this operator."""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
+    SCALAR: ClassVar[Scalar | None] = None
+    """The operator of regions that computes `ATEN` of floats or truth values; None for several."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
     JUMPS: ClassVar[bool] = False
     """True if a rounding of an operand may change the result by more than a rounding."""
 
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
         shape = broadcast_operands(self.name, self.operands)

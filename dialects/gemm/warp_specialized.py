@@ -80,10 +80,14 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
     if op.groups is not None:
         return "its rows are in groups"
+    if op.scatter is not None:
+        return "a box has rows that follow one another, and those of results are scattered"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
+    if any(element_bytes(value.type) == 1 for value in (*op.inputs, *op.weights)):
+        return "its operands have 8 bits"
     obstacle = tma_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle

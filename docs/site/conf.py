@@ -19,6 +19,7 @@ include_patterns = [
     "docs/**.md",
     "*.md",
     "benchmarks/README.md",
+    "examples/authoring/tasks.md",
     "frontends/coda_text/editors/vscode/README.md",
 ]
 myst_heading_anchors = 4

@@ -2,5 +2,5 @@
 
 `canonicalize` and the `drop-*` passes remove what has no effect, or none without a gradient.
 `share-key-heads`, `split-packed-linear`, `split-concatenation` and `pad-rows` choose the shapes of
-linear maps, around and between the passes of `algebra`.
+linear maps, around and between the passes of `algebra`; `unroll-sums` that of sums over few rows.
 """

@@ -65,8 +65,12 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
     """Why the epilogues of `op` cannot be taken apart from its products."""
     if op.order is not None:
         return _ORDER
+    if op.gather is not None or op.scatter is not None:
+        return _ROWS
     if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
         return _COLUMNS
+    if by == "library" and not op.has_one_type:
+        return _NARROW
     for segment in op.segments():
         if not is_bare(segment):
             refusal = _why_no_map(segment)
@@ -97,6 +101,11 @@ _ORDER = Refusal(
     "use the mode fp32-epilogue or eager-exact",
 )
 
+_ROWS = Refusal(
+    "the rows of the product are those of its operand, and of its results",
+    "the epilogue stays in the GEMM: it gathers or scatters rows",
+)
+
 _COLUMNS = Refusal(
     "the number of columns is known",
     "the epilogue stays in the GEMM: the number of its columns is symbolic",
@@ -110,6 +119,11 @@ _PLACE = Refusal(
 _WEIGHTS = Refusal(
     "each product has one weight",
     "the epilogue stays in the GEMM: it needs the products of several weights side by side",
+)
+
+_NARROW = Refusal(
+    "the operands have one type of more than 8 bits",
+    "the epilogue stays in the GEMM: the library has no such product of 8-bit operands",
 )
 
 _GROUPS = Refusal(

@@ -20,7 +20,7 @@ from coda_ir.backends.triton.kernel import (
     location_comment,
 )
 from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.symbolic_shapes import Dim
 
 
@@ -49,7 +49,7 @@ class HostKernels:
         """By what is equal for equal operators."""
         self.is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
-        self._fp_fusion = numerics_mode(func) == NumericsMode.FP32_EPILOGUE
+        self._fp_fusion = not numerics_mode(func).is_strict
 
     @property
     def used(self) -> Sequence[UsedKernel]:

@@ -17,6 +17,8 @@ from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of,
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 
+pytestmark = pytest.mark.any_device
+
 
 def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
     return (
@@ -111,6 +113,12 @@ class TestNumbers:
     def test_gated_activation(self, pairing: str, stages: int, tmp_path: Path):
         text = programs.swiglu("bf16", 136, 352, schedule(stages=stages), pairing)
         assert "_glu" in check_against_reference(text, [150], tmp_path).name
+
+    @pytest.mark.parametrize("columns", [48, 80, 112])
+    def test_halves_that_end_inside_of_a_tile(self, columns: int, tmp_path: Path):
+        """A box of the first half may go on in the second: these lanes have no column."""
+        text = programs.swiglu("bf16", 136, columns, schedule(128), "halves")
+        check_against_reference(text, [150], tmp_path)
 
     def test_five_tiles(self, tmp_path: Path):
         text = gradients.swiglu_gradient("bf16", (72, 136), 264, schedule())

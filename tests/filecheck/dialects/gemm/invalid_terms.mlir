@@ -30,7 +30,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   // expected-error@below {{property segments states 2 weights, expected the 1 of the operator}}
-  %r = "gemm.fused"(%x, %x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 2, 1, 0, 0>}> ({
+  %r = "gemm.fused"(%x, %x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 2, 1, 0, 0, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
   }) : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -41,7 +41,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 func.func @f(%w: tensor<16x8xbf16>) {
   // expected-error@below {{no input, expected at least one}}
-  %r = "gemm.fused"(%w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 0, 1, 0, 0>}> ({
+  %r = "gemm.fused"(%w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 0, 1, 0, 0, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
   }) : (tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -252,6 +252,19 @@ func.func @f(%x: tensor<4x8xbf16>, %y: tensor<8x4xbf16>) {
     -> (tile : tensor<4x8xbf16>) {
   ^epilogue(%a: f32, %b: f32):
     gemm.yield %b : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>, %y: tensor<?x4xf8E5M2>, %w: tensor<16x8xf8E5M2>, %v: tensor<16x4xi8>) {
+  // expected-error@below {{term 1: weight 0 has element type i8, expected a float8 type}}
+  %r = gemm.fused %x : tensor<?x8xf8E4M3FN> + %y : tensor<?x4xf8E5M2>
+    columns(%w : tensor<16x8xf8E5M2>) + (%v : tensor<16x4xi8>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
   }
   func.return
 }
