@@ -31,7 +31,7 @@ class _Code:
     names: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """The positions among `words` of what may be a name that a function binds."""
     bound: dict[str, str] = field(default_factory=dict[str, str])
-    """What stands for bound names."""
+    """The names that bound names get."""
 
     def text(self) -> str:
         for position, name in self.names:

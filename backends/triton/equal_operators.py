@@ -38,7 +38,7 @@ def key_of(op: Operation) -> Hashable:
 
 
 def _origin(operand: SSAValue) -> Hashable:
-    """What kernels have of an operand in their code: values, and how many partials there are."""
+    """The facts of an operand that kernels have in their code: values, the number of partials."""
     if isinstance(operand.owner, ConstantOp) or positions_in(operand) is not None:
         return operand
     return known_tiles(operand) if isinstance(operand.owner, FusedOp) else None
