@@ -369,10 +369,11 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
             value = vectors_of_rows(value, frame.ends, frame.m)
         case PortKind.TILE_T:
             value = value.reshape(columns, frame.m).T
-        case PortKind.TABLE | PortKind.HALF_TABLE:
+        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             table = value.reshape(-1, value.shape[-1])
             row = torch.arange(frame.m) // _rows_of_sample(port, frame) % (table.shape[0] or 1)
-            column = torch.arange(columns) % table.shape[1]
+            number, width = torch.arange(columns), table.shape[1]
+            column = number // (columns // width) if kind.is_group else number % width
             value = table[row[:, None], column]
     return [value] if kind.is_half else frame.gather(value)
 

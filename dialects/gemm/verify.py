@@ -42,7 +42,7 @@ from coda_ir.dialects.gemm.segment import (
     region_type,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
-from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
+from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_port, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 
 if TYPE_CHECKING:
@@ -299,6 +299,9 @@ def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | No
                     )
             case PortKind.TABLE | PortKind.HALF_TABLE:
                 _verify_table(what, shape, rows, columns)
+            case PortKind.GROUP | PortKind.HALF_GROUP:
+                _verify_table(what, shape, rows, columns)
+                verify_group_port(what, shape, columns)
             case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
                 expect_shape(what, value, (*rows, DYNAMIC_INDEX))
                 expect_element_type(what, value, f32)

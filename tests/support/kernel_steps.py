@@ -71,7 +71,7 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.top_k_gates": "fused topk map scatter",
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
-    "moe.dense_experts": "fused map fused",
+    "moe.dense_experts": "fused fused",
     "moe.grouped_experts": (
         "fused topk sort one_hot map reduce cumsum map map index fused map index fused sort index "
         "reduce"
