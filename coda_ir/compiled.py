@@ -66,6 +66,11 @@ class CompiledFunction(NotCopied):
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.signature} for {self.target} on {self.device}>"
 
+    def _repr_html_(self) -> str:
+        from coda_ir.notebook import html_of
+
+        return html_of(repr(self), self._lowering.module("block"), self.remarks)
+
     def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
         """Do now what the first call would have to do. A tuned function is tuned for `sizes` of
         symbols if all are given.

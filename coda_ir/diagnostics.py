@@ -7,7 +7,7 @@ place in a source text is a `Diagnostic`, several of which make a `DiagnosticErr
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "note", "remark"]
@@ -39,6 +39,12 @@ class Diagnostic:
     range: SourceRange | None
     message: str
     remedy: str | None = None
+
+    def to_dict(self) -> dict[str, str | dict[str, str | int]]:
+        """Plain data for JSON; fields without a value are left out."""
+        fields = {"severity": self.severity, "message": self.message, "remedy": self.remedy}
+        known: dict[str, str | dict[str, str | int]] = {k: v for k, v in fields.items() if v}
+        return known if self.range is None else {**known, "location": asdict(self.range)}
 
     def render(self, source_text: str | None = None) -> str:
         """The message as `file:line:col: error: message`, the source line, carets and the remedy.

@@ -43,7 +43,8 @@ def diagnostics_of(error: BaseException) -> Sequence[Diagnostic]:
         case ParseError():
             return _of_parse_error(error)
         case _:
-            return [_of_message(str(error), None)]
+            text = "\n".join([str(error), *getattr(error, "__notes__", [])])
+            return [_of_message(text.strip(), None)]
 
 
 def _of_message(message: str, remedy: str | None) -> Diagnostic:

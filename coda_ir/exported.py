@@ -19,6 +19,7 @@ from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.mlir.writer import located_text
+from coda_ir.notebook import html_of
 from coda_ir.options import ProgramOptions
 from coda_ir.pages import page_of
 from coda_ir.remarks import Remark
@@ -47,6 +48,12 @@ class ExportedModel:
         self.weights: dict[str, torch.Tensor] = dict(weights)
         self.tree = tree
         self.remarks: tuple[Remark, ...] = tuple(remarks)
+
+    def __repr__(self) -> str:
+        return f"<ExportedModel {signature_of(find_entry(self.module))}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(repr(self), self.module, self.remarks)
 
     def arguments(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         """The tensors of the function, in order, for a call of the model."""
@@ -141,6 +148,9 @@ class CompiledModel:
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.function.name} for {self.function.target}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(repr(self), self.function.module("block"), self.remarks)
 
     @untraced
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -15,8 +15,10 @@ import torch
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from coda_ir.backends.reference import call_on_device
+from coda_ir.backends.triton.runtime.gradients import deterministic
 from coda_ir.cache.modules import module_name
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import AnyCall, Determinism, determinism_of
 from coda_ir.functions import find_entry
 from coda_ir.launching.executable import TritonExecutable
 from coda_ir.mlir.reader import read_module
@@ -49,7 +51,25 @@ def load_graph(
         return call_on_device(func, tensors, device, calls)
 
     is_dynamic = any(DYNAMIC_INDEX in shape_of(argument) for argument in func.args)
-    return compiled_by_inductor(graph, is_dynamic=is_dynamic)
+    compiled = compiled_by_inductor(graph, is_dynamic=is_dynamic)
+    needs = [determinism_of(op) for op in func.walk() if isinstance(op, AnyCall)]
+    if all(need == Determinism.GIVEN for need in needs):
+        return compiled
+    return _repeatable(compiled, warn_only=Determinism.STRICT not in needs)
+
+
+def _repeatable(
+    compiled: Callable[..., tuple[torch.Tensor, ...]], *, warn_only: bool
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The function under PyTorch's deterministic algorithms, when it is compiled and in each call:
+    Inductor asks for them in either.
+    """
+
+    def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with deterministic(warn_only=warn_only):
+            return compiled(*tensors)
+
+    return run
 
 
 def compiled_by_inductor(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -11,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects.coda import AttentionOp
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
-from coda_ir.dialects.torch import ATTENTION, ATTENTION_PARAMETERS, CallOp
+from coda_ir.dialects.torch import AttentionCall, CallOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 MOST_COLUMNS = 256
@@ -59,21 +58,19 @@ class OneQueryAttention:
 
 
 def _called(op: CallOp, shapes: SymbolicShapes) -> OneQueryAttention | None:
-    if op.callee.data != ATTENTION or op.picks is not None or op.template.symbols:
-        return None
-    positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    given: dict[str, Any] = {**dict(zip(ATTENTION_PARAMETERS, positional, strict=False)), **named}
-    q, k, v = (given[name] for name in ATTENTION_PARAMETERS[:3])
-    queries, keys = shapes.dims(q), shapes.dims(k)
-    if len(queries) != 4 or len(keys) != 4 or keys != shapes.dims(v):
-        return None
+    call = AttentionCall.of(op)
     # A causal mask hides all keys but the first.
-    if given.get("dropout_p") or given.get("is_causal") or shapes.dims(op.outputs[0]) != queries:
+    if call is None or call.is_causal:
         return None
-    if queries[1] != keys[1] and not given.get("enable_gqa"):
+    queries, keys = shapes.dims(call.q), shapes.dims(call.k)
+    if len(queries) != 4 or len(keys) != 4 or keys != shapes.dims(call.v):
         return None
-    found = _attention(q, k, v, queries, keys, given.get("scale"))
-    return _masked(found, given.get("attn_mask"), queries, shapes)
+    if shapes.dims(op.outputs[0]) != queries:
+        return None
+    if queries[1] != keys[1] and not call.shares_keys:
+        return None
+    found = _attention(call.q, call.k, call.v, queries, keys, call.scale)
+    return _masked(found, call.mask, queries, shapes)
 
 
 def _of_columns(op: AttentionOp, shapes: SymbolicShapes) -> OneQueryAttention | None:

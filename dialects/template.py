@@ -90,6 +90,13 @@ class ArgumentTemplate:
         return frozenset(numbers)
 
     @property
+    def is_literal(self) -> bool:
+        """True if nothing but operands and literals is in it, which no call decides."""
+        nodes = [node for value in self._values() for node in ast.walk(value)]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        return names <= CONSTANTS.keys() and not any(isinstance(n, ast.Attribute) for n in nodes)
+
+    @property
     def symbols(self) -> frozenset[str]:
         """The symbolic dimensions that the arguments depend on."""
         names = set[str]()

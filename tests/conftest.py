@@ -3,7 +3,7 @@
 import gc
 import logging
 import os
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from support.daily import is_daily
@@ -12,13 +12,15 @@ from support.interpreter import speed_up as speed_up_interpreter
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-HAS_GPU = Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
-if not HAS_GPU:
-    # Triton decides when it is imported; see coda_ir.devices.
-    os.environ["TRITON_INTERPRET"] = "1"
-
-speed_up_interpreter()
+def pytest_configure(config: pytest.Config) -> None:
+    """Triton compiles or interprets for a whole process: with `--gpu`, or without."""
+    if not config.getoption("gpu"):
+        # See coda_ir.devices.
+        os.environ["TRITON_INTERPRET"] = "1"
+        # The same tests pass on machines with a GPU.
+        os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+        speed_up_interpreter()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -39,6 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     parser.addoption(
+        "--gpu",
+        action="store_true",
+        help="compile kernels, and run the tests marked `gpu` or `any_device` on the GPU",
+    )
+
+    parser.addoption(
         "--nightly",
         action="store_true",
         help="run all combinations of parameters, also those that are not `daily`",
@@ -47,13 +55,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("nightly"):
-        daily = {item: is_daily(item) for item in items}
-        config.hook.pytest_deselected(items=[item for item in items if not daily[item]])
-        items[:] = [item for item in items if daily[item]]
-    if not HAS_GPU:
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+        _select(config, items, is_daily)
+    if config.getoption("gpu"):
+        _select(config, items, _runs_on_gpu)
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a GPU, and the option --gpu"))
+
+
+def _runs_on_gpu(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("gpu", "any_device"))
+
+
+def _select(
+    config: pytest.Config, items: list[pytest.Item], predicate: Callable[[pytest.Item], bool]
+) -> None:
+    selected = {item: predicate(item) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not selected[item]])
+    items[:] = [item for item in items if selected[item]]
 
 
 def pytest_collection_finish() -> None:

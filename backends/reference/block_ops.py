@@ -5,13 +5,13 @@ returns the results before they are rounded to their stated types.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import isnan, sqrt
 
 import torch
 import torch.nn.functional as F
 
 from coda_ir.backends.reference.attention import attention
+from coda_ir.backends.reference.elementwise import ELEMENTWISE
 from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
     Handler,
@@ -48,11 +48,6 @@ def _identity(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _overload(aten: str) -> Callable[..., torch.Tensor]:
-    name, overload = aten.split(".")
-    return getattr(getattr(torch.ops.aten, name), overload)
-
-
 ACTIVATIONS: dict[str, Function] = {
     "identity": _identity,
     "silu": F.silu,
@@ -62,15 +57,6 @@ ACTIVATIONS: dict[str, Function] = {
     "relu2": _relu2,
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
-}
-
-_ELEMENTWISE: dict[type[coda.ElementwiseOp], Callable[..., torch.Tensor]] = {
-    **{
-        op: partial(_overload(op.ATEN), **op.ATEN_OPTIONS)
-        for op in coda.ELEMENTWISE_OPS
-        if op.ATEN is not None
-    },
-    coda.Relu2Op: _relu2,
 }
 
 
@@ -86,7 +72,7 @@ def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def compare(op: coda.CompareOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [_overload(f"{op.relation.data}.Tensor")(*operands)]
+    return [getattr(torch, op.relation.data)(*operands)]
 
 
 def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -299,7 +285,8 @@ def concat(op: coda.ConcatOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 BLOCK_HANDLERS: Handlers = {
-    **{op: _elementwise(function) for op, function in _ELEMENTWISE.items()},
+    **{op: _elementwise(function) for op, function in ELEMENTWISE.items()},
+    coda.Relu2Op: _elementwise(_relu2),
     coda.DivOp: div,
     coda.MaximumOp: extremum,
     coda.MinimumOp: extremum,

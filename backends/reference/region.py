@@ -14,9 +14,11 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from coda_ir.backends.reference.elementwise import SCALARS
 from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import Numerics, place, rounded_once, split_columns
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda.elementwise_op import Scalar
 from coda_ir.dialects.gemm import (
     CheckedIndexOp,
     ColumnOp,
@@ -82,14 +84,8 @@ def _fused(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return (a.double() * b.double() + c.double()).to(c.dtype)
 
 
-_FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
-    arith.AddfOp: torch.add,
-    arith.SubfOp: torch.sub,
-    arith.MulfOp: torch.mul,
-    arith.DivfOp: torch.div,
-    arith.NegfOp: torch.neg,
-    arith.MaximumfOp: torch.maximum,
-    arith.MinimumfOp: torch.minimum,
+_FUNCTIONS: dict[Scalar, Callable[..., torch.Tensor]] = {
+    **SCALARS,
     arith.MaxnumfOp: torch.fmax,
     arith.MinnumfOp: torch.fmin,
     arith.AddiOp: torch.add,
@@ -102,23 +98,7 @@ _FUNCTIONS: dict[type[Operation], Callable[..., torch.Tensor]] = {
     arith.XOrIOp: torch.bitwise_xor,
     arith.MaxSIOp: torch.maximum,
     arith.MinSIOp: torch.minimum,
-    arith.SelectOp: torch.where,
-    math.AbsFOp: torch.abs,
-    math.CeilOp: torch.ceil,
-    math.FloorOp: torch.floor,
-    math.RoundEvenOp: torch.round,
-    math.ExpOp: torch.exp,
-    math.Exp2Op: torch.exp2,
-    math.ExpM1Op: torch.expm1,
-    math.LogOp: torch.log,
     math.Log2Op: torch.log2,
-    math.Log1pOp: torch.log1p,
-    math.SqrtOp: torch.sqrt,
-    math.RsqrtOp: torch.rsqrt,
-    math.TanhOp: torch.tanh,
-    math.ErfOp: torch.erf,
-    math.SinOp: torch.sin,
-    math.CosOp: torch.cos,
     math.PowFOp: torch.pow,
     math.FmaOp: _fused,
     FloorDivideOp: partial(torch.div, rounding_mode="floor"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isinf, isnan
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     Float32Type,
     FloatAttr,
@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.backends.triton.ports import CONVERSIONS, extended, rounded
+from coda_ir.backends.triton.prelude import device_definitions
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import is_float, is_float8
 from coda_ir.dialects.gemm import CheckedIndexOp, exact_number
@@ -268,10 +269,11 @@ def _write_checked_index(
     return call("checked_index", operands[0].text, *numbers)
 
 
-def _write_division(name: str) -> Writer:
-    """A helper that compares its operands, which have to be tensors for that."""
+def _helper(name: str) -> Writer:
+    """A function of `runtime/device.py` that computes with its operands as tensors."""
 
     def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
+        _require_f32(op)
         helpers.add(name)
         pairs = zip(operands, op.operands, strict=True)
         values = [x.materialized(value.type) if x.is_literal else x for x, value in pairs]
@@ -284,7 +286,17 @@ def _write_bitcast(op: Operation, operands: Sequence[Expression], _: set[str]) -
     return atom(f"{operands[0].inside(ATOM)}.to({_dtype(op.results[0].type)}, bitcast=True)")
 
 
+_IN_TRITON = ("ceil", "cos", "erf", "exp", "exp2", "floor", "log", "log2", "rsqrt", "sin", "sqrt")
+"""Operators of `math` that are functions of `tl` with the same names."""
+
+_IN_DEVICE = device_definitions().keys() & {
+    op.name.removeprefix("math.") for op in math.Math.operations
+}
+"""Those that are functions of `runtime/device.py` with the same names."""
+
 EXPRESSIONS: dict[str, Writer] = {
+    **{f"math.{name}": _function(f"tl.{name}") for name in _IN_TRITON},
+    **{f"math.{name}": _helper(name) for name in _IN_DEVICE},
     "arith.addf": _infix("+", SUM),
     "arith.subf": _infix("-", SUM),
     "arith.mulf": _infix("*", PRODUCT),
@@ -314,27 +326,13 @@ EXPRESSIONS: dict[str, Writer] = {
     "arith.select": _write_select,
     "arith.bitcast": _write_bitcast,
     "gemm.checked_index": _write_checked_index,
-    "gemm.floor_divide": _write_division("floor_divide"),
-    "gemm.remainder": _write_division("remainder"),
+    "gemm.floor_divide": _helper("floor_divide"),
+    "gemm.remainder": _helper("remainder"),
     "math.absf": _function("tl.abs"),
     "math.absi": _function("tl.abs"),
-    "math.ceil": _function("tl.ceil"),
-    "math.cos": _function("tl.cos"),
-    "math.erf": _function("tl.erf"),
-    "math.exp": _function("tl.exp"),
-    "math.exp2": _function("tl.exp2"),
-    "math.floor": _function("tl.floor"),
     "math.fma": _function("multiply_add", helper=True),
-    "math.expm1": _function("expm1", helper=True),
-    "math.log": _function("tl.log"),
-    "math.log1p": _function("log1p", helper=True),
-    "math.log2": _function("tl.log2"),
     "math.powf": _write_power,
     "math.roundeven": _function("round_even", helper=True),
-    "math.rsqrt": _function("tl.rsqrt"),
-    "math.sin": _function("tl.sin"),
-    "math.sqrt": _function("tl.sqrt"),
-    "math.tanh": _function("tanh", helper=True),
     **dict.fromkeys(
         (
             "arith.extf",

@@ -6,15 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
+from coda_ir.diagnostics import DiagnosticError
+from coda_ir.sources import Sources
+from coda_ir.tools.opt.diagnostics_output import form_of, print_diagnostics
 from coda_ir.tools.opt.driver import run
-from coda_ir.tools.opt.errors import (
-    INTERRUPTED,
-    SUCCESS,
-    exit_code,
-    is_defect,
-    render_defect,
-    render_error,
-)
+from coda_ir.tools.opt.errors import INTERRUPTED, SUCCESS, error_diagnostics, exit_code
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -36,7 +32,8 @@ def main(args: Sequence[str] | None = None) -> int:
         # The boundary of the tool: whatever a pass or a backend raises is told in one line.
         if "--debug" in arguments:
             raise
-        print(render_defect(error) if is_defect(error) else render_error(error), file=sys.stderr)
+        sources = error.sources if isinstance(error, DiagnosticError) else Sources()
+        print_diagnostics(error_diagnostics(error), sources, form_of(arguments))
         return exit_code(error)
 
 

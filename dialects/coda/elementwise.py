@@ -1,9 +1,10 @@
 """Elementwise operators with NumPy broadcasting.
 
-A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its scalar code is in
-`dialects/gemm/scalar_code.py`, its derivative in `passes/gradient/derivatives/elementwise.py`.
-`ATEN` names the operator of PyTorch that computes it: the exporter, the reference backend and
-float64 follow.
+A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its derivative is in
+`passes/gradient/derivatives/elementwise.py`. `ATEN` names the operator of PyTorch that computes it:
+the exporter, the reference backend and float64 follow. `SCALAR` is the operator of `arith` or
+`math` that computes an element: fusion and Triton follow. What needs several of them has scalar
+code in `dialects/gemm/scalar_code.py`.
 """
 
 from abc import ABC
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import ClassVar
 
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -29,6 +31,7 @@ from coda_ir.dialects.coda.elementwise_op import (
     ElementwiseOp,
     FunctionOfTwo,
     RealFunction,
+    Scalar,
     UnaryOp,
     broadcast_operands,
 )
@@ -44,6 +47,7 @@ class AddOp(BinaryOp):
 
     name = "coda.add"
     ATEN: ClassVar[str | None] = "add.Tensor"
+    SCALAR: ClassVar[Scalar | None] = arith.AddfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("add.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
@@ -55,6 +59,7 @@ class SubOp(BinaryOp):
 
     name = "coda.sub"
     ATEN: ClassVar[str | None] = "sub.Tensor"
+    SCALAR: ClassVar[Scalar | None] = arith.SubfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("sub.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
@@ -65,6 +70,7 @@ class MulOp(BinaryOp):
 
     name = "coda.mul"
     ATEN: ClassVar[str | None] = "mul.Tensor"
+    SCALAR: ClassVar[Scalar | None] = arith.MulfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("mul.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
@@ -76,6 +82,7 @@ class DivOp(BinaryOp):
 
     name = "coda.div"
     ATEN: ClassVar[str | None] = "div.Tensor"
+    SCALAR: ClassVar[Scalar | None] = arith.DivfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("div.Scalar",)
     traits = traits_def(Pure(), FoldsAway())
 
@@ -86,6 +93,7 @@ class MaximumOp(FunctionOfTwo):
 
     name = "coda.maximum"
     ATEN: ClassVar[str | None] = "maximum.default"
+    SCALAR: ClassVar[Scalar | None] = arith.MaximumfOp
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
@@ -95,6 +103,7 @@ class MinimumOp(FunctionOfTwo):
 
     name = "coda.minimum"
     ATEN: ClassVar[str | None] = "minimum.default"
+    SCALAR: ClassVar[Scalar | None] = arith.MinimumfOp
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
@@ -130,11 +139,23 @@ class FloorDivideOp(FunctionOfTwo):
 
 
 @irdl_op_definition
+class Atan2Op(FunctionOfTwo):
+    """Angle between the first axis and the point (b, a), from −π to π."""
+
+    name = "coda.atan2"
+    ATEN: ClassVar[str | None] = "atan2.default"
+    SCALAR: ClassVar[Scalar | None] = math.Atan2Op
+    ALIASES: ClassVar[tuple[str, ...]] = ("arctan2.default",)
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
 class NegOp(UnaryOp):
     """Negation."""
 
     name = "coda.neg"
     ATEN: ClassVar[str | None] = "neg.default"
+    SCALAR: ClassVar[Scalar | None] = arith.NegfOp
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
     traits = traits_def(Pure(), FoldsAway())
 
@@ -145,6 +166,7 @@ class AbsOp(RealFunction):
 
     name = "coda.abs"
     ATEN: ClassVar[str | None] = "abs.default"
+    SCALAR: ClassVar[Scalar | None] = math.AbsFOp
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
@@ -154,6 +176,7 @@ class ExpOp(RealFunction):
 
     name = "coda.exp"
     ATEN: ClassVar[str | None] = "exp.default"
+    SCALAR: ClassVar[Scalar | None] = math.ExpOp
 
 
 @irdl_op_definition
@@ -162,6 +185,7 @@ class LogOp(RealFunction):
 
     name = "coda.log"
     ATEN: ClassVar[str | None] = "log.default"
+    SCALAR: ClassVar[Scalar | None] = math.LogOp
 
 
 @irdl_op_definition
@@ -170,6 +194,7 @@ class SqrtOp(RealFunction):
 
     name = "coda.sqrt"
     ATEN: ClassVar[str | None] = "sqrt.default"
+    SCALAR: ClassVar[Scalar | None] = math.SqrtOp
 
 
 @irdl_op_definition
@@ -178,6 +203,7 @@ class RsqrtOp(RealFunction):
 
     name = "coda.rsqrt"
     ATEN: ClassVar[str | None] = "rsqrt.default"
+    SCALAR: ClassVar[Scalar | None] = math.RsqrtOp
 
 
 @irdl_op_definition
@@ -186,6 +212,7 @@ class TanhOp(RealFunction):
 
     name = "coda.tanh"
     ATEN: ClassVar[str | None] = "tanh.default"
+    SCALAR: ClassVar[Scalar | None] = math.TanhOp
 
 
 @irdl_op_definition
@@ -264,6 +291,7 @@ class SinOp(RealFunction):
 
     name = "coda.sin"
     ATEN: ClassVar[str | None] = "sin.default"
+    SCALAR: ClassVar[Scalar | None] = math.SinOp
 
 
 @irdl_op_definition
@@ -272,6 +300,7 @@ class CosOp(RealFunction):
 
     name = "coda.cos"
     ATEN: ClassVar[str | None] = "cos.default"
+    SCALAR: ClassVar[Scalar | None] = math.CosOp
 
 
 @irdl_op_definition
@@ -280,6 +309,7 @@ class ErfOp(RealFunction):
 
     name = "coda.erf"
     ATEN: ClassVar[str | None] = "erf.default"
+    SCALAR: ClassVar[Scalar | None] = math.ErfOp
 
 
 @irdl_op_definition
@@ -288,6 +318,7 @@ class Log1pOp(RealFunction):
 
     name = "coda.log1p"
     ATEN: ClassVar[str | None] = "log1p.default"
+    SCALAR: ClassVar[Scalar | None] = math.Log1pOp
 
 
 @irdl_op_definition
@@ -296,6 +327,7 @@ class Exp2Op(RealFunction):
 
     name = "coda.exp2"
     ATEN: ClassVar[str | None] = "exp2.default"
+    SCALAR: ClassVar[Scalar | None] = math.Exp2Op
 
 
 @irdl_op_definition
@@ -304,6 +336,7 @@ class Expm1Op(RealFunction):
 
     name = "coda.expm1"
     ATEN: ClassVar[str | None] = "expm1.default"
+    SCALAR: ClassVar[Scalar | None] = math.ExpM1Op
 
 
 @irdl_op_definition
@@ -320,6 +353,7 @@ class FloorOp(RealFunction):
 
     name = "coda.floor"
     ATEN: ClassVar[str | None] = "floor.default"
+    SCALAR: ClassVar[Scalar | None] = math.FloorOp
     JUMPS: ClassVar[bool] = True
 
 
@@ -329,6 +363,7 @@ class CeilOp(RealFunction):
 
     name = "coda.ceil"
     ATEN: ClassVar[str | None] = "ceil.default"
+    SCALAR: ClassVar[Scalar | None] = math.CeilOp
     JUMPS: ClassVar[bool] = True
 
 
@@ -338,6 +373,18 @@ class RoundOp(RealFunction):
 
     name = "coda.round"
     ATEN: ClassVar[str | None] = "round.default"
+    SCALAR: ClassVar[Scalar | None] = math.RoundEvenOp
+    JUMPS: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class TruncOp(RealFunction):
+    """x without what is behind its point: the whole number toward 0."""
+
+    name = "coda.trunc"
+    ATEN: ClassVar[str | None] = "trunc.default"
+    SCALAR: ClassVar[Scalar | None] = math.TruncOp
+    ALIASES: ClassVar[tuple[str, ...]] = ("fix.default",)
     JUMPS: ClassVar[bool] = True
 
 
@@ -401,6 +448,7 @@ class LogicalAndOp(FunctionOfTwo, _BooleanOp):
 
     name = "coda.logical_and"
     ATEN: ClassVar[str | None] = "logical_and.default"
+    SCALAR: ClassVar[Scalar | None] = arith.AndIOp
     ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_and.Tensor", "bitwise_and.Scalar")
 
 
@@ -410,7 +458,18 @@ class LogicalOrOp(FunctionOfTwo, _BooleanOp):
 
     name = "coda.logical_or"
     ATEN: ClassVar[str | None] = "logical_or.default"
+    SCALAR: ClassVar[Scalar | None] = arith.OrIOp
     ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_or.Tensor", "bitwise_or.Scalar")
+
+
+@irdl_op_definition
+class LogicalXorOp(FunctionOfTwo, _BooleanOp):
+    """True where one of the operands is, but not both."""
+
+    name = "coda.logical_xor"
+    ATEN: ClassVar[str | None] = "logical_xor.default"
+    SCALAR: ClassVar[Scalar | None] = arith.XOrIOp
+    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_xor.Tensor", "bitwise_xor.Scalar")
 
 
 @irdl_op_definition
@@ -456,6 +515,7 @@ class WhereOp(ElementwiseOp):
 
     name = "coda.where"
     ATEN: ClassVar[str | None] = "where.self"
+    SCALAR: ClassVar[Scalar | None] = arith.SelectOp
     ALIASES: ClassVar[tuple[str, ...]] = ("where.ScalarOther", "where.ScalarSelf")
     ELEMENTS: ClassVar[Elements] = Elements.ANY
     condition = operand_def(TensorType)
@@ -506,6 +566,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     MinimumOp,
     RemainderOp,
     FloorDivideOp,
+    Atan2Op,
     NegOp,
     AbsOp,
     ExpOp,
@@ -522,6 +583,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     FloorOp,
     CeilOp,
     RoundOp,
+    TruncOp,
     SignOp,
     SigmoidOp,
     SiluOp,
@@ -537,6 +599,7 @@ ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
     LogicalNotOp,
     LogicalAndOp,
     LogicalOrOp,
+    LogicalXorOp,
     DetachOp,
 )
 

@@ -1,9 +1,9 @@
 """Base classes of elementwise operators: broadcasting and element types."""
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -22,6 +22,9 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
     shape_of,
 )
+
+Scalar: TypeAlias = Callable[..., Operation]
+"""An operator of regions, made of its operands."""
 
 
 class Elements(Enum):
@@ -54,6 +57,8 @@ class ElementwiseOp(CodaOp, ABC):
     """The keywords of `ATEN` that make it this operator."""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     """Further overloads of ATen that are this operator on elements of `ELEMENTS`."""
+    SCALAR: ClassVar[Scalar | None] = None
+    """The operator of regions that computes `ATEN` of floats or truth values; None for several."""
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
     """The element types of the operands."""
     JUMPS: ClassVar[bool] = False

@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda import elementwise
+from coda_ir.dialects.coda.elementwise_op import Scalar
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_bytes,
@@ -88,10 +89,6 @@ def _softplus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
     return builder.select(builder.compare("ogt", x, builder.constant(20.0)), x, curve)
 
 
-def _math(operator: Callable[[SSAValue], Operation]) -> Emit:
-    return lambda builder, _, args: builder.insert(operator(args[0]))
-
-
 _FLOAT_RELATIONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _INTEGER_RELATIONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
@@ -105,12 +102,8 @@ def _emit_compare(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue
     return builder.insert(arith.CmpiOp(args[0], args[1], predicate))
 
 
-def _emit_where(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    return builder.select(*args)
-
-
-def _of_two(operator: Callable[[SSAValue, SSAValue], Operation]) -> Emit:
-    return lambda builder, _, args: builder.insert(operator(args[0], args[1]))
+def _one(operator: Scalar) -> Emit:
+    return lambda builder, _, args: builder.insert(operator(*args))
 
 
 def _emit_not(builder: ScalarBuilder, _: Operation, args: Sequence[SSAValue]) -> SSAValue:
@@ -140,43 +133,23 @@ def _magnitude(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
 
 
 _EMIT_INTEGERS: dict[type[Operation], Emit] = {
-    coda.AddOp: _wrapping(_of_two(arith.AddiOp)),
-    coda.SubOp: _wrapping(_of_two(arith.SubiOp)),
-    coda.MulOp: _wrapping(_of_two(arith.MuliOp)),
-    coda.MaximumOp: _of_two(arith.MaxSIOp),
-    coda.MinimumOp: _of_two(arith.MinSIOp),
+    coda.AddOp: _wrapping(_one(arith.AddiOp)),
+    coda.SubOp: _wrapping(_one(arith.SubiOp)),
+    coda.MulOp: _wrapping(_one(arith.MuliOp)),
+    coda.MaximumOp: _one(arith.MaxSIOp),
+    coda.MinimumOp: _one(arith.MinSIOp),
     elementwise.RemainderOp: _binary(_integer_remainder),
-    elementwise.FloorDivideOp: _wrapping(_of_two(arith.FloorDivSIOp)),
+    elementwise.FloorDivideOp: _wrapping(_one(arith.FloorDivSIOp)),
     coda.NegOp: _wrapping(_unary(_zero_minus)),
     coda.AbsOp: _wrapping(_unary(_magnitude)),
 }
 """Operators with other code for integers than for floats."""
 
 _EMIT: dict[type[Operation], Emit] = {
-    coda.AddOp: _binary(ScalarBuilder.add),
-    coda.SubOp: _binary(ScalarBuilder.sub),
-    coda.MulOp: _binary(ScalarBuilder.mul),
+    **{op: _one(op.SCALAR) for op in coda.ELEMENTWISE_OPS if op.SCALAR is not None},
     coda.DivOp: _emit_div,
-    coda.MaximumOp: _binary(ScalarBuilder.maximum),
-    coda.MinimumOp: _binary(ScalarBuilder.minimum),
-    elementwise.RemainderOp: _of_two(gemm.RemainderOp),
-    elementwise.FloorDivideOp: _of_two(gemm.FloorDivideOp),
-    coda.NegOp: _unary(ScalarBuilder.neg),
-    coda.AbsOp: _unary(ScalarBuilder.abs),
-    coda.ExpOp: _unary(ScalarBuilder.exp),
-    elementwise.Exp2Op: _math(math.Exp2Op),
-    elementwise.Expm1Op: _math(math.ExpM1Op),
-    coda.LogOp: _unary(ScalarBuilder.log),
-    elementwise.Log1pOp: _math(math.Log1pOp),
-    coda.SqrtOp: _unary(ScalarBuilder.sqrt),
-    coda.RsqrtOp: _unary(ScalarBuilder.rsqrt),
-    elementwise.SinOp: _math(math.SinOp),
-    elementwise.CosOp: _math(math.CosOp),
-    elementwise.ErfOp: _math(math.ErfOp),
-    coda.TanhOp: _unary(ScalarBuilder.tanh),
-    elementwise.FloorOp: _math(math.FloorOp),
-    elementwise.CeilOp: _math(math.CeilOp),
-    elementwise.RoundOp: _math(math.RoundEvenOp),
+    elementwise.RemainderOp: _one(gemm.RemainderOp),
+    elementwise.FloorDivideOp: _one(gemm.FloorDivideOp),
     coda.SignOp: _unary(ScalarBuilder.sign),
     coda.SigmoidOp: _unary(ScalarBuilder.sigmoid),
     coda.SiluOp: _unary(ScalarBuilder.silu),
@@ -188,10 +161,7 @@ _EMIT: dict[type[Operation], Emit] = {
     coda.GeluOp: _emit_gelu,
     coda.SoftcapOp: _emit_softcap,
     coda.CompareOp: _emit_compare,
-    coda.WhereOp: _emit_where,
     coda.LogicalNotOp: _emit_not,
-    coda.LogicalAndOp: _of_two(arith.AndIOp),
-    coda.LogicalOrOp: _of_two(arith.OrIOp),
     coda.DetachOp: _unary(lambda _, a: a),
     coda.CastOp: _emit_cast,
     coda.ActivationGradOp: _emit_activation_grad,

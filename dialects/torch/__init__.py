@@ -6,9 +6,9 @@ from coda_ir.dialects.template import NOT_SYMBOLS, WORDS, ArgumentTemplate
 from coda_ir.dialects.torch.determinism import AnyCall, Determinism, determinism_of
 from coda_ir.dialects.torch.fused_attention import (
     ATTENTION,
-    ATTENTION_PARAMETERS,
     FUSED_ATTENTION,
     FUSED_ATTENTION_GRAD,
+    AttentionCall,
     fused_attention_call,
     fused_attention_grad_call,
 )
@@ -20,7 +20,6 @@ Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
 
 __all__ = [
     "ATTENTION",
-    "ATTENTION_PARAMETERS",
     "CONVOLUTION_GRAD",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",
@@ -28,6 +27,7 @@ __all__ = [
     "WORDS",
     "AnyCall",
     "ArgumentTemplate",
+    "AttentionCall",
     "CallOp",
     "Determinism",
     "LinearScanOp",

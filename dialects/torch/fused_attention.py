@@ -13,6 +13,7 @@ The logsumexp is batch x heads x queries in float32, and inf for a query that se
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, f32
@@ -25,27 +26,63 @@ ATTENTION = "aten.scaled_dot_product_attention.default"
 ATTENTION_PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 """Of `ATTENTION`, those that a call may give by position."""
 
+_PARAMETERS = {*ATTENTION_PARAMETERS, "scale", "enable_gqa"}
+
 FUSED_ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
 FUSED_ATTENTION_GRAD = "aten._scaled_dot_product_fused_attention_overrideable_backward.default"
 
 
-def fused_attention_call(
-    q: SSAValue,
-    k: SSAValue,
-    v: SSAValue,
-    mask: SSAValue | None,
-    *,
-    is_causal: bool,
-    scale: float | None,
-) -> CallOp:
-    """The call for these heads; its results are what attention gives, and the logsumexp."""
-    inputs = [q, k, v] if mask is None else [q, k, v, mask]
-    shape = shape_of(q)[:-1]
+@dataclass(frozen=True)
+class AttentionCall:
+    """The arguments of a call of `ATTENTION` that drops no scores.
+
+    A tensor may be several of the operands, as a latent that is key and value.
+    """
+
+    q: SSAValue
+    k: SSAValue
+    v: SSAValue
+    mask: SSAValue | None
+    is_causal: bool
+    scale: float | None
+    shares_keys: bool
+    """True if several heads of q may have the same head of k and v."""
+
+    @staticmethod
+    def of(op: CallOp) -> AttentionCall | None:
+        """Return the arguments of `op`; None for another call, one with dropout, or one with an
+        argument that is not a literal."""
+        if op.callee.data != ATTENTION or op.picks is not None or not op.template.is_literal:
+            return None
+        positional, named = op.template.evaluate(list(op.inputs), {}, {})
+        given = {**dict(zip(ATTENTION_PARAMETERS, positional, strict=False)), **named}
+        if given.get("dropout_p") or not given.keys() <= _PARAMETERS:
+            return None
+        q, k, v = (given[name] for name in ATTENTION_PARAMETERS[:3])
+        scale = given.get("scale")
+        return AttentionCall(
+            q,
+            k,
+            v,
+            given.get("attn_mask"),
+            bool(given.get("is_causal")),
+            None if scale is None else float(scale),
+            bool(given.get("enable_gqa")),
+        )
+
+
+def fused_attention_call(call: AttentionCall) -> CallOp:
+    """The same attention; its results are those of `call`, and the logsumexp."""
+    masks = [] if call.mask is None else [call.mask]
+    shape = shape_of(call.q)[:-1]
     return CallOp(
         FUSED_ATTENTION,
-        inputs,
-        f"{{0}}, {{1}}, {{2}}, {_mask(mask)}, 0.0, {is_causal}{_scale(scale)}",
-        [TensorType(element_type_of(q), (*shape, shape_of(v)[-1])), TensorType(f32, shape)],
+        [call.q, call.k, call.v, *masks],
+        f"{{0}}, {{1}}, {{2}}, {_mask(call.mask)}, 0.0, {call.is_causal}{_scale(call.scale)}",
+        [
+            TensorType(element_type_of(call.q), (*shape, shape_of(call.v)[-1])),
+            TensorType(f32, shape),
+        ],
         positions=(0, 1),
     )
 

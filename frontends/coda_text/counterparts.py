@@ -18,7 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coda_ir.dialects.coda import ACTIVATIONS
+from coda_ir.dialects.coda import (
+    ACTIVATIONS,
+    FUNCTIONS_OF_TWO,
+    REAL_FUNCTIONS,
+    Elements,
+    ElementwiseOp,
+)
+
+_OPERATORS: Mapping[str, type[ElementwiseOp]] = {**REAL_FUNCTIONS, **FUNCTIONS_OF_TWO}
 
 
 def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
@@ -32,7 +40,16 @@ def _pytorch(
     return f'torch("aten.{call}", {operands}, dtype={dtype}, shape=[{shape}]{more})'
 
 
-ELEMENTWISE: dict[str, str] = _by_name(
+_ALIASES: dict[str, str] = {
+    alias.partition(".")[0]: f"{name}($x)" if name in REAL_FUNCTIONS else f"{name}($x, $y)"
+    for name, operator in _OPERATORS.items()
+    if operator.ELEMENTS != Elements.BOOLEANS
+    for alias in operator.ALIASES
+    if alias.partition(".")[0] not in _OPERATORS
+}
+"""Other names of ATen for operators of the language."""
+
+ELEMENTWISE: dict[str, str] = _ALIASES | _by_name(
     {
         "silu($x)": "swish",
         "gelu_tanh($x)": "gelu_new gelu_fast gelu_approx gelu_pytorch_tanh tanh_gelu",
@@ -114,16 +131,14 @@ _TENSORS: dict[str, str] = _by_name(
 )
 
 _SAME_TYPE = (
-    "tan asin acos atan sinh cosh asinh acosh atanh erfc trunc frac log2 log10 selu celu "
-    "logit nan_to_num tril triu zeros_like ones_like"
+    "tan asin acos atan sinh cosh asinh acosh atanh arcsin arccos arctan arcsinh arccosh arctanh "
+    "erfc frac log2 log10 selu celu logit nan_to_num tril triu zeros_like ones_like"
 )
 
 _PYTORCH: dict[str, str] = {
     **{name: _pytorch(f"{name}.default({{0}})") for name in _SAME_TYPE.split()},
     **{name: _pytorch(f"{name}.default({{0}}, ${{y|-1}})") for name in ("cumprod", "logcumsumexp")},
-    **{
-        name: _pytorch(f"{name}.default({{0}}, {{1}})", "$X, $Y") for name in ("atan2", "logaddexp")
-    },
+    "logaddexp": _pytorch("logaddexp.default({0}, {1})", "$X, $Y"),
     "fmod": _pytorch("fmod.Tensor({0}, {1})", "$X, $Y"),
     **{name: _pytorch(f"{name}.default({{0}})", dtype="bool") for name in ("isinf", "isfinite")},
     **{
@@ -144,18 +159,20 @@ _PYTORCH: dict[str, str] = {
     "dropout": _pytorch("dropout.default({0}, ${y|0.5}, True)", more=", random=true"),
     "prod": _pytorch("prod.dim_int({0}, -1, True)", shape="${lead}1"),
     "median": _pytorch("median.dim({0}, -1, True)", shape="${lead}1", more=", positions=[0]"),
-    "logical_xor": _pytorch("logical_xor.default({0}, {1})", "$X, $Y", "bool"),
     "stack": _pytorch("stack.default([{0}, {1}])", "$X, $Y", shape="2, $shape"),
     "bmm": _pytorch("bmm.default({0}, {1})", "$X, $Y", shape="$product"),
 }
 
-FUNCTIONS: dict[str, str] = {**ELEMENTWISE, **_TENSORS, **_PYTORCH}
+FUNCTIONS: dict[str, str] = {
+    name: text
+    for name, text in {**ELEMENTWISE, **_TENSORS, **_PYTORCH}.items()
+    if name not in _OPERATORS
+}
 """Counterparts of functions of tensors; `name/2` is a call with two tensors."""
 
 OTHERS = frozenset(
     (
         *(
-            "arctanh",
             "broadcast_shapes",
             "broadcast_tensors",
             "broadcast_to",
@@ -214,6 +231,7 @@ INFIX: dict[str, str] = {
     "%": "remainder($x, $y)",
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",
+    "^": "logical_xor($x, $y)",
     "and": "logical_and($x, $y)",
     "or": "logical_or($x, $y)",
     "not": "logical_not($x)",

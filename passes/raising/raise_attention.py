@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.torch import ATTENTION, ATTENTION_PARAMETERS, CallOp
+from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
 from coda_ir.passes.raising.spelled_attention import (
     AttentionFinder,
@@ -20,7 +19,7 @@ from coda_ir.passes.raising.spelled_attention import (
 from coda_ir.passes.support.column_views import ColumnView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
-from coda_ir.passes.support.index_values import IndexValues, literal
+from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.symbolic_shapes import dims_attribute
@@ -87,20 +86,18 @@ class _Attention:
 def _called(
     op: CallOp, mask: AttentionMask, rewriter: FunctionRewriter
 ) -> _Attention | Refusal | None:
-    arguments = attention_arguments(op)
-    if arguments is None:
+    call = AttentionCall.of(op)
+    if call is None:
         return UNKNOWN_CALL
-    mask.is_causal = bool(arguments.get("is_causal"))
-    for value in op.inputs[3:]:
-        if element_type_of(value) == i1:
-            mask.see(value)
-        else:
-            mask.add(value)
-    q, k, v = (_heads(value, rewriter) for value in op.inputs[:3])
+    mask.is_causal = call.is_causal
+    if call.mask is not None and element_type_of(call.mask) == i1:
+        mask.see(call.mask)
+    elif call.mask is not None:
+        mask.add(call.mask)
+    q, k, v = (_heads(value, rewriter) for value in (call.q, call.k, call.v))
     if q is None or k is None or v is None:
         return NOT_HEADS
-    scale = arguments.get("scale")
-    return _Attention(q, k, v, mask, None if scale is None else float(scale))
+    return _Attention(q, k, v, mask, call.scale)
 
 
 def _spelled(
@@ -235,32 +232,6 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
         merged.attributes["coda.dims"] = dims_attribute(dims)
         heads = insert.insert(merged)
     result.replace_all_uses_with(heads)
-
-
-def attention_arguments(op: CallOp) -> dict[str, float] | None:
-    """The numbers among the arguments, by name; None for a use that is not understood."""
-    call = op.template.call
-    named: dict[str, ast.expr] = dict(zip(ATTENTION_PARAMETERS, call.args, strict=False))
-    named.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
-    tensors = [_operand(named.pop(name)) for name in ATTENTION_PARAMETERS[:3]]
-    mask = named.pop("attn_mask", None)
-    is_plain = tensors == [0, 1, 2] and _operand(mask) in (None, 3)
-    numbers: dict[str, float] = {}
-    for name, node in named.items():
-        number = literal(node)
-        if number is not None:
-            numbers[name] = number
-        elif not isinstance(node, ast.Constant) or node.value is not None:
-            return None
-    known = {"dropout_p", "is_causal", "scale", "enable_gqa"}
-    return numbers if is_plain and set(numbers) <= known and not numbers.get("dropout_p") else None
-
-
-def _operand(node: ast.expr | None) -> int | None:
-    if not isinstance(node, ast.Set):
-        return None
-    number = literal(node.elts[0])
-    return number if isinstance(number, int) else None
 
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:

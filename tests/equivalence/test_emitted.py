@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import parse
@@ -159,7 +158,6 @@ def test_large_functions_are_run_once_or_not_at_all():
     assert "@f was not compared: its arguments have 41944024 elements" in notes[0]
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU runs kernels in Gluon")
 def test_kernels_for_a_gpu_are_not_compared_without_one():
     text = LINEAR.replace("40", "64").replace("24", "128").replace("f32", "bf16")
     watcher, (note,) = check(text, "coda-to-gemm,schedule{target=sm_90 mainloop=warp_specialized}")

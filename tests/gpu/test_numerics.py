@@ -5,7 +5,7 @@ import torch
 
 import coda_ir
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 PROGRAM = """
 fn block(x: bf16[M, 512], r: bf16[M, 640], weight w: bf16[640, 512], weight g: bf16[640],

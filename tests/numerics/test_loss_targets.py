@@ -12,10 +12,6 @@ from torch import nn
 import coda_ir
 from coda_ir.float64 import relative_error
 
-pytestmark = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="calls on a CPU; tests/gpu/test_loss_targets.py has the GPU's"
-)
-
 M, V, K = 5, 24, 16
 
 # PyTorch has no complete types for this.

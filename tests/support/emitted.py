@@ -19,6 +19,7 @@ from coda_ir.equivalence.emitted_run import is_same
 from coda_ir.equivalence.guarded_memory import GuardedMemory
 from coda_ir.launching.executable import TritonExecutable
 from support.checked_accesses import checked_accesses
+from support.device import on_device
 from support.programs import type_of
 
 _counter = itertools.count()
@@ -102,8 +103,8 @@ def _tensors(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tenso
 
 
 def load_program(text: str) -> Callable[..., Any]:
-    """`run` of the module that is emitted for an MLIR program."""
-    return load_module(emit_module(parse(text))).run
+    """`run` of the module that is emitted for an MLIR program, of tensors on the CPU."""
+    return on_device(load_module(emit_module(parse(text))).run)
 
 
 def operator_program(operator: str, operands: Sequence[torch.Tensor], result: str) -> str:

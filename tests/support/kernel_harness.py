@@ -1,4 +1,4 @@
-"""Runs the kernel of a `gemm.fused` on the CPU interpreter, against the reference in float64."""
+"""Runs the kernel of a `gemm.fused`, compiled or interpreted, against the reference in float64."""
 
 import importlib.util
 import itertools
@@ -27,12 +27,10 @@ from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
 from coda_ir.signatures import stated_dtype
 from coda_ir.storage import overwritten
+from support.device import DEVICE
 from support.gluon_simulator import Settings, load_module
 
 _counter = itertools.count()
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-"""Kernels run compiled where there is a GPU, else on the interpreter."""
 
 
 def parse_module(text: str) -> ModuleOp:
@@ -63,9 +61,9 @@ SCHEDULES = (Settings(0, 1), Settings(1, 2), Settings(2, 3))
 
 
 def loaded(kernel: EmittedKernel, folder: Path) -> list[dict[str, object]]:
-    """The module of a kernel, once for each schedule of Gluon, which the tests interpret."""
+    """The module of a kernel; in the simulator of Gluon, once for each schedule."""
     source = module_source([kernel])
-    if kernel.language == "gluon":
+    if kernel.language == "gluon" and DEVICE == "cpu":
         return [vars(load_module(source, settings)) for settings in SCHEDULES]
     return [load_source(source, folder)]
 

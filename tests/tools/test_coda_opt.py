@@ -1,9 +1,11 @@
 """coda-opt and the entry point of xdsl-opt: exit codes, messages, execution."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -26,6 +28,8 @@ func.func @f(%x: tensor<8xf32>) {
   func.return
 }
 """
+
+CONST_OF_MLIR = "argument --const: input.mlir is MLIR, which has no constants to override"
 
 
 @pytest.fixture
@@ -107,6 +111,57 @@ class TestErrors:
         text = "func.func private @f() attributes {a = " + "[" * depth + "]" * depth + "}"
         assert main([write(tmp_path, text)]) == 1
         assert "nested more than 64 levels deep" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "text, arguments, code, expected",
+        [
+            (
+                WRONG_CAP,
+                [],
+                1,
+                {
+                    "message": "property cap is -1.0, expected a positive number",
+                    "location": {"line": 3, "column": 8, "end_column": 20},
+                },
+            ),
+            (
+                SILU,
+                ["-p", "cse,code-to-gemm"],
+                2,
+                {
+                    "message": "unknown pass 'code-to-gemm'",
+                    "remedy": "did you mean 'coda-to-gemm'?",
+                    "location": {"line": 1, "column": 5, "end_column": 17},
+                },
+            ),
+            (SILU, ["--const", "D=3"], 2, {"message": CONST_OF_MLIR}),
+            (SILU, ["-o", "/nowhere/x"], 1, {"message": "/nowhere/x: No such file or directory"}),
+        ],
+    )
+    @pytest.mark.parametrize("option", [["--diagnostics=json"], ["--diagnostics", "json"]])
+    def test_errors_as_json(
+        self,
+        text: str,
+        arguments: list[str],
+        code: int,
+        expected: dict[str, Any],
+        option: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ):
+        monkeypatch.chdir(tmp_path)
+        assert main([Path(write(tmp_path, text)).name, *arguments, *option]) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        found = json.loads(line)
+        found.get("location", {}).pop("file", None)
+        assert found == {"severity": "error", **expected}
+
+    def test_failed_checks_as_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        text = "// expected-error {{nothing}}\n" + SILU
+        assert main([write(tmp_path, text), "--verify-diagnostics", "--diagnostics=json"]) == 1
+        (found,) = map(json.loads, capsys.readouterr().err.splitlines())
+        assert found["location"]["line"] == 1 and "nothing" in found["message"]
 
     def test_debug_shows_the_exception(self, tmp_path: Path):
         with pytest.raises(FileNotFoundError):

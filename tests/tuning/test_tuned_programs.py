@@ -333,7 +333,6 @@ def test_what_cannot_be_tuned_is_refused(options: dict[str, object], message: st
         coda_ir.compile(PROGRAM, device="cpu", **options)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to measure on")
 def test_without_a_gpu_nothing_can_be_measured():
     function = coda_ir.compile(PROGRAM, device="cpu", tune=True)
     with pytest.raises(CodaError, match="there is no GPU"):

@@ -205,6 +205,12 @@ def round_even(x):
 
 
 @triton.jit
+def trunc(x):
+    """The whole number toward 0."""
+    return tl.where(x < 0.0, tl.ceil(x), tl.floor(x))
+
+
+@triton.jit
 def power(x, EXPONENT: tl.constexpr):
     """x to a constant power, through a float64: in it an error of the logarithm is small enough."""
     size = tl.exp2(tl.log2(tl.abs(x).to(tl.float64)) * EXPONENT).to(tl.float32)
@@ -214,6 +220,27 @@ def power(x, EXPONENT: tl.constexpr):
         return tl.where(x.to(tl.int32, bitcast=True) < 0, -size, size)
     else:
         return size
+
+
+@triton.jit
+def atan2(a, b):
+    """The angle of the point (b, a), to about 2 ulp: odd polynomial for angles up to 45 degrees."""
+    rise, run = tl.abs(a), tl.abs(b)
+    smaller, larger = minimum(rise, run), maximum(rise, run)
+    slope = tl.where(smaller == larger, 1.0, smaller / larger)
+    slope = tl.where(larger == 0.0, 0.0, slope)
+    square = slope * slope
+    series = 2.920692433e-3 * square - 1.636792880e-2
+    series = series * square + 4.321186209e-2
+    series = series * square - 7.552214391e-2
+    series = series * square + 1.066600469e-1
+    series = series * square - 1.421105532e-1
+    series = series * square + 1.999377284e-1
+    series = series * square - 3.333315274e-1
+    angle = slope + slope * square * series
+    angle = tl.where(rise > run, 1.5707963267948966 - angle, angle)
+    angle = tl.where(b.to(tl.int32, bitcast=True) < 0, 3.141592653589793 - angle, angle)
+    return tl.where(a.to(tl.int32, bitcast=True) < 0, -angle, angle)
 
 
 @triton.jit

@@ -18,7 +18,7 @@ To add one:
    yaml and the like inside the functions.
 2. An entry in `FEATURES`, such as `Feature(my_feature.register_arguments, write=my_feature.write)`.
 
-A mistake of the user is a `CodaError` (exit code 1), or a `UsageError` where the command line is
-wrong (2). A check that was asked for and fails is told by `session.fail(message)` (1), after which
+A mistake of the user is a `CodaError` (exit code 1), or a `UsageError` where the command line
+is wrong (2). A check that was asked for and fails calls `session.fail(diagnostic)` (1), after which
 the next piece of the input is read. Anything else that is raised is a defect of the tool (3).
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 
+from coda_ir.diagnostics import Diagnostic
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.tools.opt.feature import Session
 
@@ -44,9 +44,5 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
     sizes = dict(options.dim)
     return (
         EquivalenceCheck(sizes=sizes, counterexample=options.counterexample),
-        EmittedCheck(sizes, note=_note),
+        EmittedCheck(sizes, note=lambda text: session.report(Diagnostic("note", None, text))),
     )
-
-
-def _note(message: str) -> None:
-    print(f"coda-opt: note: {message}", file=sys.stderr)

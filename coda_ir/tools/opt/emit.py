@@ -13,7 +13,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import Pipeline
 from coda_ir.pipeline.spec_parser import closest
 from coda_ir.tools.opt.arguments import one_of
-from coda_ir.tools.opt.errors import UsageError
+from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _compiled(session: Session, module: ModuleOp) -> str:
     try:
         check_fits(resources)
     except CodaError as error:
-        session.fail(f"coda-opt: error: {error}")
+        session.fail(*error_diagnostics(error))
     if options.emit == "resources":
         return resources_table(find_architecture(options.arch), resources)
     if options.emit == "resources-json":

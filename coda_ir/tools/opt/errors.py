@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from coda_ir.diagnostics import CodaError, DefectError, DiagnosticError, render_diagnostics
+from collections.abc import Sequence
+
+from coda_ir.diagnostics import CodaError, DefectError, Diagnostic
 from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
-from coda_ir.sources import Sources
 
 SUCCESS, FAILURE, USAGE, DEFECT, INTERRUPTED = 0, 1, 2, 3, 130
 """The input is wrong, or a check failed; the command line is wrong; the tool has a defect."""
@@ -33,31 +34,19 @@ def exit_code(error: BaseException) -> int:
     return USAGE if isinstance(error, UsageError | PipelineError) else FAILURE
 
 
-def render_error(error: BaseException) -> str:
-    """The message of an error in the input, its notes and its place, without a traceback."""
+def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
+    """The diagnostics of any error; of a defect, one line without a traceback."""
     match error:
         case OSError(filename=str(filename), strerror=str(reason)):
-            text = f"{filename}: {reason}"
-        case CodaError():
-            text = _render_with_source(error)
+            return [Diagnostic("error", None, f"{filename}: {reason}")]
+        case OSError():
+            return [Diagnostic("error", None, str(error))]
+        case DefectError():
+            return [Diagnostic("error", None, error.message, error.remedy)]
+        case _ if is_defect(error):
+            return [Diagnostic("error", None, f"internal error: {one_line(error)}")]
         case _:
-            text = "\n".join([str(error), *getattr(error, "__notes__", [])]).strip()
-    return text if ": error: " in text else f"coda-opt: error: {text}"
-
-
-def _render_with_source(error: CodaError) -> str:
-    """The message, with the line of the source where it begins with a place."""
-    diagnostics = diagnostics_of(error)
-    if isinstance(error, DiagnosticError) or diagnostics[0].range is None:
-        return str(error)
-    return render_diagnostics(diagnostics, Sources())
-
-
-def render_defect(error: BaseException) -> str:
-    """One line about an error that is no fault of the input; all that a check has found."""
-    if isinstance(error, DefectError):
-        return f"coda-opt: error: {error}"
-    return f"coda-opt: internal error: {one_line(error)}"
+            return diagnostics_of(error)
 
 
 def one_line(error: BaseException) -> str:

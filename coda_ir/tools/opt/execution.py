@@ -6,6 +6,7 @@ import argparse
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.diagnostics import Diagnostic
 from coda_ir.tools.opt.arguments import extent, named
 from coda_ir.tools.opt.errors import DEFECT, UsageError
 from coda_ir.tools.opt.feature import Session
@@ -76,9 +77,10 @@ def write(session: Session, module: ModuleOp) -> str | None:
 
     outcome = run_module(module, RunOptions.from_args(session.options))
     for problem in outcome.overflows:
-        remedy = "a value on the way is beyond the range of its type: use wider types"
-        session.fail(f"coda-opt: error: {problem}\n  help: {remedy}, or smaller inputs")
+        cause = "a value on the way is beyond the range of its type"
+        remedy = f"{cause}: use wider types, or smaller inputs"
+        session.fail(Diagnostic("error", None, problem, remedy))
     for problem in outcome.defects:
         remedy = "a defect of the backend; coda-opt --check-equivalence looks for its place"
-        session.fail(f"coda-opt: error: {problem}\n  help: {remedy}", DEFECT)
+        session.fail(Diagnostic("error", None, problem, remedy), code=DEFECT)
     return outcome.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,10 +12,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
+from coda_ir.diagnostics import Diagnostic
 from coda_ir.pipeline import PassInstrumentation, PassRegistry, Pipeline
 from coda_ir.pipeline.timing import Timer
 from coda_ir.remarks import Remark
 from coda_ir.sources import Sources
+from coda_ir.tools.opt.diagnostics_output import print_diagnostics
 from coda_ir.tools.opt.errors import FAILURE
 
 TargetRegistry: TypeAlias = Mapping[str, Callable[[], type[Target]]]
@@ -70,9 +71,13 @@ class Session:
         """The texts of source files, for excerpts in messages."""
         return Sources({self.chunk.name: self.text})
 
-    def fail(self, message: str, code: int = FAILURE) -> None:
-        """Report on stderr that a check has failed, and go on."""
-        print(message, file=sys.stderr)
+    def report(self, *diagnostics: Diagnostic) -> None:
+        """Print to stderr, in the form that `--diagnostics` asks for."""
+        print_diagnostics(diagnostics, self.sources, self.options.diagnostics)
+
+    def fail(self, *diagnostics: Diagnostic, code: int = FAILURE) -> None:
+        """Report that a check has failed, and go on."""
+        self.report(*diagnostics)
         self.exit_code = max(self.exit_code, code)
 
 

@@ -7,8 +7,10 @@ last. `measure` is the last, so that it does not time the others.
 from coda_ir.tools.opt import (
     check_equivalence,
     completion,
+    diagnostics_output,
     emit,
     execution,
+    explain,
     listing,
     measure,
     passes,
@@ -55,5 +57,7 @@ FEATURES: tuple[Feature, ...] = (
         finish=measure.report_timing,
     ),
     Feature(listing.register_arguments, action=listing.act),
+    Feature(explain.register_arguments, action=explain.act),
+    Feature(diagnostics_output.register_arguments),
     Feature(completion.register_arguments),
 )

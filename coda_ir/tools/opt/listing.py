@@ -98,6 +98,11 @@ def _describe(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
     """The name and the summary of a pass, and a line for each option."""
     summary = summary_of(pass_class)
     yield f"  {name:30} {shorten(summary, WIDTH - 33, placeholder='...')}".rstrip()
+    yield from option_lines(pass_class)
+
+
+def option_lines(pass_class: type[ModulePass]) -> Iterator[str]:
+    """The options of a pass with their types and defaults."""
     types = option_types(pass_class)
     for option, _, default in get_pass_option_infos(pass_class):
         given = "" if default is None else f" = {default}"

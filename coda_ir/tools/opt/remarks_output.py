@@ -1,8 +1,9 @@
-"""`--remarks`: what the passes did and refused, as text or as a YAML stream."""
+"""`--remarks`: what the passes did and refused, as text, as YAML or as lines of JSON."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections import Counter
@@ -10,13 +11,15 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from coda_ir.remarks import REMARK_KINDS, Remark, RemarkKind
 from coda_ir.sources import Sources
 from coda_ir.tools.opt.feature import Session
 
-Format: TypeAlias = Literal["text", "yaml"]
+Format: TypeAlias = Literal["text", "yaml", "json"]
+
+JSON = "json"
 
 NO_FILTER = re.compile("")
 
@@ -26,11 +29,12 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--remarks",
         nargs="?",
+        action=RemarksAction,
         const=REMARK_KINDS,
         type=remark_kinds,
         metavar="KINDS",
         help="report what the passes did and refused on stderr; KINDS is a list of passed, missed "
-        "and analysis, or all or none (default: all)",
+        "and analysis, or all or none (default: all); json is all with --remarks-format=json",
     )
     group.add_argument(
         "--remarks-filter",
@@ -42,8 +46,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--remarks-format",
         choices=get_args(Format),
-        help="text with the lines of the source, or a YAML document per remark (default: text, "
-        "yaml for --remarks-output)",
+        help="text with the lines of the source, a YAML document per remark, or a line of JSON per "
+        "remark (default: text, yaml for --remarks-output)",
     )
     group.add_argument(
         "--remarks-output",
@@ -57,17 +61,35 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def remark_kinds(text: str) -> tuple[RemarkKind, ...]:
-    """A list of kinds, `all` or `none`. Raises ArgumentTypeError for anything else."""
+class RemarksAction(argparse.Action):
+    """Stores the kinds of remarks; `json` instead of kinds is the format of all of them."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if values == JSON:
+            namespace.remarks_format, values = JSON, REMARK_KINDS
+        namespace.remarks = values
+
+
+def remark_kinds(text: str) -> tuple[RemarkKind, ...] | str:
+    """A list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for anything else."""
+    if text == JSON:
+        return text
     if text in ("all", "none"):
         return REMARK_KINDS if text == "all" else ()
     kinds = text.split(",")
     for kind in kinds:
         if kind not in REMARK_KINDS:
             raise argparse.ArgumentTypeError(
-                f"invalid choice: '{kind}' (choose from {', '.join(REMARK_KINDS)}, all, none)"
+                f"invalid choice: '{kind}' (choose from {', '.join(REMARK_KINDS)}, all, none, json)"
             )
-    return tuple(kind for kind in REMARK_KINDS if kind in kinds)
+    chosen: tuple[RemarkKind, ...] = tuple(kind for kind in REMARK_KINDS if kind in kinds)
+    return chosen
 
 
 def regex(text: str) -> re.Pattern[str]:
@@ -119,7 +141,7 @@ def _report(session: Session) -> None:
     selection = RemarkSelection.from_options(options)
     remarks = [remark for remark in session.remarks if selection.wants(remark)]
     format = options.remarks_format or ("yaml" if options.remarks_output else "text")
-    text = to_yaml(remarks) if format == "yaml" else to_text(remarks, session.sources)
+    text = _formatted(remarks, format, session.sources)
     if options.remarks_output:
         # The pieces of a split input follow each other in one file.
         mode = "a" if session.chunk.index else "w"
@@ -129,6 +151,16 @@ def _report(session: Session) -> None:
         sys.stderr.write(text)
     if options.remarks_summary:
         sys.stderr.write(summary(remarks))
+
+
+def _formatted(remarks: Sequence[Remark], format: Format, sources: Sources) -> str:
+    match format:
+        case "text":
+            return to_text(remarks, sources)
+        case "yaml":
+            return to_yaml(remarks)
+        case "json":
+            return "".join(json.dumps(remark.to_dict()) + "\n" for remark in remarks)
 
 
 def to_text(remarks: Sequence[Remark], sources: Sources) -> str:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import sys
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, Diagnostic
 from coda_ir.pipeline import PassInstrumentation, PassRun, pipeline_of
 from coda_ir.pipeline.printing import generic_text
 from coda_ir.sources import read_source
@@ -87,7 +86,7 @@ class WriteReproducer(PassInstrumentation):
         self._session.reproduced = error
         reason = f"pass '{run}' failed: {one_line(error)}"
         text = reproducer(self._session, run, reason)
-        _write(self._session.options, text.encode(), "mlir", reason)
+        _write(self._session, text.encode(), "mlir", reason)
 
 
 @contextmanager
@@ -109,7 +108,7 @@ def _write_input(session: Session, reason: str) -> None:
     chunk = session.chunk
     configuration = [*arguments_without_input(session), f"--frontend={chunk.syntax}"]
     header = _header(configuration, reason, COMMENTS.get(chunk.syntax, "//"))
-    _write(session.options, header.encode() + chunk.data, chunk.syntax, reason)
+    _write(session, header.encode() + chunk.data, chunk.syntax, reason)
 
 
 def arguments_without_input(session: Session) -> Sequence[str]:
@@ -121,15 +120,12 @@ def arguments_without_input(session: Session) -> Sequence[str]:
     return arguments
 
 
-def _write(options: argparse.Namespace, data: bytes, suffix: str, reason: str) -> None:
+def _write(session: Session, data: bytes, suffix: str, reason: str) -> None:
     """Write a reproducer and say so."""
-    path = _path(options, suffix)
+    path = _path(session.options, suffix)
     path.write_bytes(data)
-    print(
-        f"coda-opt: note: {reason}\n"
-        f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
-        file=sys.stderr,
-    )
+    again = f"to see it again: coda-opt --run-reproducer {path}"
+    session.report(*(Diagnostic("note", None, text) for text in (reason, again)))
 
 
 def _path(options: argparse.Namespace, suffix: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import get_args
@@ -12,7 +11,6 @@ from coda_ir.diagnostics import (
     Diagnostic,
     Severity,
     collect_diagnostics,
-    render_diagnostics,
 )
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.remarks import Remark
@@ -66,7 +64,7 @@ def checked_diagnostics(session: Session) -> Generator[None]:
         counted=_counted(session),
     )
     if mismatches:
-        session.fail(render_diagnostics(mismatches, session.sources))
+        session.fail(*mismatches)
 
 
 @contextmanager
@@ -77,7 +75,7 @@ def _printed_warnings(session: Session) -> Generator[None]:
             yield
         finally:
             if emitted:
-                print(render_diagnostics(emitted, session.sources), file=sys.stderr)
+                session.report(*emitted)
 
 
 def check_diagnostics(

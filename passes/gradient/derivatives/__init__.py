@@ -56,6 +56,8 @@ RULES: dict[type, Rule] = {
 
 _SECOND = "it is a derivative itself, and second derivatives are not derived"
 
+_LOGICAL = [op for op in coda.ELEMENTWISE_OPS if op.ELEMENTS == coda.Elements.BOOLEANS]
+
 NOT_DIFFERENTIATED: dict[type, str] = {
     coda.ActivationGradOp: _SECOND,
     coda.AttentionGradOp: _SECOND,
@@ -63,10 +65,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.CrossEntropyGradOp: _SECOND,
     coda.MaximumGradOp: _SECOND,
     coda.DetachOp: "it stops gradients",
-    **dict.fromkeys(
-        (coda.CompareOp, coda.LogicalAndOp, coda.LogicalNotOp, coda.LogicalOrOp),
-        "its result is a truth value",
-    ),
+    **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
     coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
     coda.SelectiveScanGradOp: _SECOND,

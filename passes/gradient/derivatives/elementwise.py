@@ -64,6 +64,15 @@ def _remainder(op: elementwise.RemainderOp, adjoint: Adjoint) -> None:
         adjoint.give(op.rhs, adjoint.neg(adjoint.mul(adjoint.dy, quotient)))
 
 
+def _atan2(op: elementwise.Atan2Op, adjoint: Adjoint) -> None:
+    """da = dy · b / (a² + b²) and db = −dy · a / (a² + b²)."""
+    squares = [adjoint.mul(operand, operand) for operand in (op.lhs, op.rhs)]
+    share = adjoint.div(adjoint.dy, adjoint.add(*squares))
+    adjoint.give(op.lhs, adjoint.mul(share, op.rhs))
+    if adjoint.wants(op.rhs):
+        adjoint.give(op.rhs, adjoint.neg(adjoint.mul(share, op.lhs)))
+
+
 def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, coda.ConstantOp)
 
@@ -207,6 +216,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.MaximumOp: _maximum,
     coda.MinimumOp: _minimum,
     elementwise.RemainderOp: _remainder,
+    elementwise.Atan2Op: _atan2,
     coda.NegOp: _neg,
     coda.AbsOp: _abs,
     coda.ExpOp: _exp,
@@ -226,7 +236,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     **dict.fromkeys(
         (
             *(coda.SignOp, elementwise.FloorOp, elementwise.CeilOp, elementwise.RoundOp),
-            elementwise.FloorDivideOp,
+            *(elementwise.TruncOp, elementwise.FloorDivideOp),
         ),
         _step,
     ),

@@ -12,8 +12,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from coda_ir.dialects.coda import LIBRARY_CALL_OPS, LibraryCallOp, OneHotOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.torch import (
-    ATTENTION,
     FUSED_ATTENTION,
+    AttentionCall,
     CallOp,
     VjpOp,
     fused_attention_call,
@@ -22,7 +22,6 @@ from coda_ir.dialects.torch import (
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 from coda_ir.passes.gradient.derivatives.calls import give_call
 from coda_ir.passes.gradient.derivatives.convolution import give_convolution
-from coda_ir.passes.raising.raise_attention import attention_arguments
 
 _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
 
@@ -167,27 +166,16 @@ def expose_attention(block: Block) -> None:
     Attention with dropout draws random numbers, and that of fewer dimensions has no kernels.
     """
     for op in list(block.ops):
-        if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
+        found = AttentionCall.of(op) if isinstance(op, CallOp) else None
+        if found is None or any(len(shape_of(x)) != 4 for x in (found.q, found.k, found.v)):
             continue
-        arguments = attention_arguments(op)
-        if arguments is None or any(len(shape_of(value)) != 4 for value in op.inputs[:3]):
-            continue
-        q, k, v, *masks = op.inputs
-        scale = arguments.get("scale")
-        call = fused_attention_call(
-            q,
-            k,
-            v,
-            masks[0] if masks else None,
-            is_causal=bool(arguments.get("is_causal")),
-            scale=None if scale is None else float(scale),
-        )
+        call = fused_attention_call(found)
         call.location = op.location
-        name = op.outputs[0].name_hint
+        name = op.results[0].name_hint
         call.outputs[0].name_hint = name
         call.outputs[1].name_hint = f"{name}_lse" if name else "lse"
         Rewriter.insert_op(call, InsertPoint.before(op))
-        op.outputs[0].replace_all_uses_with(call.outputs[0])
+        op.results[0].replace_all_uses_with(call.outputs[0])
         Rewriter.erase_op(op)
 
 

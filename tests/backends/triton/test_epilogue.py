@@ -12,6 +12,8 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.diagnostics import CodaError
 
+pytestmark = pytest.mark.any_device
+
 Reference = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 

@@ -20,6 +20,8 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 
+pytestmark = pytest.mark.any_device
+
 DTYPES = ("f32", "f16", "bf16")
 
 

@@ -19,6 +19,8 @@ from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 
+pytestmark = pytest.mark.any_device
+
 DTYPES = ("f32", "bf16")
 MAINLOOPS = ("pointer", "tma")
 

@@ -5,9 +5,12 @@ from typing import Literal, TypeAlias
 import pytest
 import torch
 import torch.nn.functional as F
+from support.device import DEVICE, on_device
 from torch import Tensor
 
 import coda_ir
+
+pytestmark = pytest.mark.any_device
 
 Target: TypeAlias = Literal["triton", "reference"]
 
@@ -28,7 +31,8 @@ def draw(*shape: int) -> Tensor:
 
 
 def run(text: str, target: Target, *inputs: Tensor, numerics: str | None = None) -> list[Tensor]:
-    results = coda_ir.compile(text, target=target, device="cpu", numerics=numerics)(*inputs)
+    function = coda_ir.compile(text, target=target, device=DEVICE, numerics=numerics)
+    results = on_device(function)(*inputs)
     return [results] if isinstance(results, Tensor) else list(results)
 
 
@@ -124,7 +128,7 @@ def test_behind_a_deferred_norm(target: Target):
     h = F.rms_norm(F.linear(x.double(), v.double()), (64,), n.double(), 1e-5)
     torch.testing.assert_close(y.double(), F.linear(h, w.double()) + shift, rtol=1e-4, atol=1e-4)
     assert_quantized(q, scale, y, 64)
-    remarks = coda_ir.compile(text, target=target, device="cpu").remarks
+    remarks = coda_ir.compile(text, target=target, device=DEVICE).remarks
     assert any(r.pass_name == "defer-rms-norm" and r.kind == "passed" for r in remarks)
 
 

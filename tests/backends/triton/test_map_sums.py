@@ -10,7 +10,10 @@ from coda_ir.backends.triton.map_kernel import emit_map, lower_map
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import MapOp
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.any_device,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 PLAIN = """
     func.func @f(%x : tensor<?xNxf32>) -> (tensor<?xNxbf16>, tensor<Nxf32>) {

@@ -26,6 +26,8 @@ from coda_ir.dialects.gemm import Segment
 from coda_ir.dialects.gemm.slots import Moves, Staging, moves_of
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
 
+pytestmark = pytest.mark.any_device
+
 HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 MORE_STAGES = HOPPER.replace("stages = 3", "stages = 4")
 PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'

@@ -20,6 +20,8 @@ from coda_ir.float64 import relative_error
 from coda_ir.options import CompileOptions
 from coda_ir.tuning.problem import Problem
 
+pytestmark = pytest.mark.any_device
+
 POINTER = 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2'
 IN_PARTS = 'pointer, "64x64x32", warps = 1, stages = 1, group_m = 2'
 TMA = 'tma, "64x64x32", warps = 4, stages = 2, group_m = 2'

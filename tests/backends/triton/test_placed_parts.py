@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.device import DEVICE, on_device
 from support.emitted import load_module
 from support.gluon_simulator import Settings
 from support.gluon_simulator import load_module as load_simulated
@@ -27,7 +28,10 @@ from coda_ir.passes.layout.place_parts import PlacePartsPass
 from coda_ir.passes.layout.unfusing import unfuse, why_not_unfused
 from coda_ir.tuning import Problem
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [
+    pytest.mark.any_device,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 JOINED = """
 func.func @f(%x : tensor<?x72xbf16>, %w : tensor<256x72xbf16>, %v : tensor<128x72xbf16>)
@@ -83,9 +87,9 @@ def check(source: str, rows: int) -> None:
     """The program joins both products, without a copy."""
     assert "torch.cat" not in source and ".copy_(" not in source
     x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(128, 72)))
-    is_simulated = "gluon" in source
+    is_simulated = "gluon" in source and DEVICE == "cpu"
     module: Any = load_simulated(source, Settings(0, 1)) if is_simulated else load_module(source)
-    found = module.run(x, w, v)
+    found = on_device(module.run)(x, w, v)
     q = F.linear(x.double(), w.double()).reshape(rows, 4, 64)
     a, b = F.linear(x.double(), v.double()).reshape(rows, 4, 2, 16).unbind(2)
     exact = torch.cat([q, a - b, a + b], -1)
@@ -167,7 +171,7 @@ def inputs(b: int, t: int, dtype: torch.dtype) -> list[Tensor]:
 def test_programs(name: str, dtype: str):
     """Close to float64 in any size, and nothing is concatenated."""
     text = text_of(name, dtype)
-    function = coda_ir.compile(text, device="cpu")
+    function = coda_ir.compile(text, device=DEVICE)
     steps = PROGRAMS[name][1]
     source = function.source
     assert "torch.cat" not in source
@@ -175,7 +179,7 @@ def test_programs(name: str, dtype: str):
     assert source.count(".fill_(") == steps.count("fill")
     for sizes in [(2, 5), (1, 1), (3, 17)]:
         given = inputs(*sizes, torch.bfloat16 if dtype == "bf16" else torch.float32)
-        found = function(*given)
+        found = on_device(function)(*given)
         assert found.is_contiguous()
         assert relative_error(found, function.reference(given)) < (
             1e-2 if dtype == "bf16" else 1e-6
@@ -187,10 +191,10 @@ def test_gradients(name: str):
     text = text_of(name, "f32")
     gradients: list[tuple[Tensor, ...]] = []
     for target in ("triton", "reference"):
-        function: Any = coda_ir.compile(text, device="cpu", training=True, target=target)
+        function: Any = coda_ir.compile(text, device=DEVICE, training=True, target=target)
         given = inputs(2, 5, torch.float32)
         wrt = [x.requires_grad_() for x in given[:3]]
-        y = function(*given)
+        y = on_device(function)(*given)
         gradients.append(torch.autograd.grad(y, wrt, draw(*y.shape)))
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 

@@ -22,6 +22,8 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.layout.schedule import SchedulePass
 
+pytestmark = pytest.mark.any_device
+
 LOADS = {
     "even": [16, 32, 48, 64],
     "ragged": [5, 23, 24, 64],

@@ -17,6 +17,8 @@ from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 
+pytestmark = pytest.mark.any_device
+
 SCHEDULES = {
     "pointer": 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2',
     "tma": 'tma, "64x64x64", warps = 4, stages = 2, group_m = 2',

@@ -13,6 +13,8 @@ from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 
+pytestmark = pytest.mark.any_device
+
 POINTER = 'pointer, "64x64x32", warps = 4, stages = 2, group_m = 8'
 TMA = 'tma, "64x64x64", warps = 4, stages = 2, group_m = 8'
 SPECIALIZED = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'

@@ -24,6 +24,8 @@ from coda_ir.backends.triton.selective_scan_kernel import (
 )
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp
 
+pytestmark = pytest.mark.any_device
+
 OPERATOR = "coda.selective_scan"
 GRADIENTS = "coda.selective_scan_grad"
 

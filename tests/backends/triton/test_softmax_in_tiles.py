@@ -5,11 +5,14 @@ from typing import Literal, TypeAlias
 import pytest
 import torch
 import torch.nn.functional as F
+from support.device import DEVICE, on_device
 from support.kernel_steps import kernel_steps
 from torch import Tensor
 
 import coda_ir
 from coda_ir.frontends.coda_text import parse_text
+
+pytestmark = pytest.mark.any_device
 
 Target: TypeAlias = Literal["triton", "reference"]
 
@@ -22,7 +25,8 @@ def draw(*shape: int, scale: float = 1.0) -> Tensor:
 
 
 def run(text: str, *inputs: Tensor, target: Target = "triton", numerics: str | None = None):
-    return coda_ir.compile(text, target=target, device="cpu", numerics=numerics)(*inputs)
+    function = coda_ir.compile(text, target=target, device=DEVICE, numerics=numerics)
+    return on_device(function)(*inputs)
 
 
 def classifier(columns: int) -> str:
@@ -88,7 +92,7 @@ def test_gradient():
     }"""
     inputs = [draw(9, 32), draw(12, 32, scale=0.2), draw(24, 12)]
     dy = draw(9, 24)
-    function = coda_ir.compile(text, device="cpu", training=True)
+    function = on_device(coda_ir.compile(text, device=DEVICE, training=True))
     ours = [x.clone().requires_grad_() for x in inputs]
     found = torch.autograd.grad(function(*ours), ours, dy)
     exact = [x.double().requires_grad_() for x in inputs]

@@ -28,6 +28,8 @@ from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 
+pytestmark = pytest.mark.any_device
+
 
 def schedule(bm: int, bn: int, bk: int, split_k: int, warps: int = 4, loop: str = "pointer") -> str:
     tile = f'"{bm}x{bn}x{bk}"'

@@ -17,6 +17,8 @@ from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of,
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 
+pytestmark = pytest.mark.any_device
+
 
 def schedule(columns: int = 256, stages: int = 3, group_m: int = 2) -> str:
     return (

@@ -241,3 +241,22 @@ func.func @wide_scores(%q: tensor<2x5x8xbf16>, %k: tensor<2x5x8xbf16>, %v: tenso
 // CHECK-LABEL: func.func @wide_scores(
 // CHECK-NEXT:    [[A:%.*]] = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, scale = 1.000000e+00 : f64}
 // CHECK-NEXT:    coda.reshape [[A]]
+
+// -----
+
+// Keys and values that are one tensor.
+
+func.func @shared(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %kv: tensor<?x?x32xf32> {coda.dims = ["B", "S", 32 : i64]}) -> tensor<?x?x32xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %kvs = coda.reshape %kv {coda.dims = ["B", "S", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %kvh = coda.transpose %kvs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kvh) {arguments = "{0}, {1}, {1}", coda.dims = ["B", 4 : i64, "T", 8 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x8xf32>) -> tensor<?x?x4x8xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 32 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x?x32xf32>
+  func.return %y : tensor<?x?x32xf32>
+}
+
+// CHECK-LABEL: func.func @shared(
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %kv, %kv {head_dim = 8 : i64, causal = false}
+// CHECK-NEXT:    func.return [[Y]]

@@ -1,6 +1,10 @@
 // RUN: coda-opt --show-dialects | filecheck %s --check-prefix DIALECTS
 // RUN: coda-opt --list-passes | filecheck %s --check-prefix PASSES
 // RUN: coda-opt --list-all-passes | filecheck %s --check-prefix ALL
+// RUN: coda-opt --explain raise-attention | filecheck %s --check-prefix EXPLAIN
+// RUN: coda-opt --explain schedule | filecheck %s --check-prefix OPTIONS
+// RUN: coda-opt --explain coda.rms_norm | filecheck %s --check-prefix OPERATOR
+// RUN: not coda-opt --explain defer-rmsnorm 2>&1 | filecheck %s --check-prefix UNKNOWN
 // RUN: coda-opt --help | filecheck %s --check-prefix HELP
 
 // DIALECTS:      Dialects of CODA IR:
@@ -22,6 +26,21 @@
 // ALL:           canonicalize {{ +}}Applies the canonicalization patterns of all operators
 // ALL:         Passes of xDSL:
 // ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
+
+// EXPLAIN:      raise-attention: a pass, in coda_ir.passes.raising.raise_attention
+// EXPLAIN:      ->
+// EXPLAIN-NEXT:     %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
+// EXPLAIN:      Legal where there is no dropout.
+
+// OPTIONS:      Options:
+// OPTIONS-NEXT:   target: str = portable
+
+// OPERATOR:      coda.rms_norm: an operator, in coda_ir.dialects.coda.reductions
+// OPERATOR-EMPTY:
+// OPERATOR-NEXT: x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension
+
+// UNKNOWN:      coda-opt: error: argument --explain: no pass and no operator is called 'defer-rmsnorm'
+// UNKNOWN-NEXT:   help: did you mean 'defer-rms-norm'?
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]
 // HELP:      passes:

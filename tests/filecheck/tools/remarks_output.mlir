@@ -1,15 +1,17 @@
 // RUN: coda-opt %s -p coda-to-gemm --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix TEXT
 // RUN: coda-opt %s -p coda-to-gemm --remarks=missed,analysis --remarks-format=yaml -o /dev/null 2>&1 | filecheck %s --check-prefix YAML
+// RUN: coda-opt %s -p coda-to-gemm --remarks=json -o /dev/null 2>&1 | filecheck %s --check-prefix JSON
+// RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-format=json -o /dev/null 2>&1 | filecheck %s --check-prefix MISSED
 // RUN: coda-opt %s -p coda-to-gemm --remarks-filter=^fuse- -o /dev/null 2>&1 | filecheck %s --check-prefix FILTER
 // RUN: coda-opt %s -p coda-to-gemm --remarks-output=%t.yaml --remarks-summary -o /dev/null 2>&1 | filecheck %s --check-prefix SUMMARY
 // RUN: coda-opt %s -p coda-to-gemm --remarks=missed --remarks-output=%t.yaml --remarks-format=text -o /dev/null \
 // RUN:   && cat %t.yaml | filecheck %s --check-prefix FILE
 
-// TEXT: remarks_output.mlir:42:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
+// TEXT: remarks_output.mlir:50:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
 // TEXT-NEXT: %h = coda.rms_norm
 // TEXT-NEXT: ^
 // TEXT-NEXT: help: put the producer of the input and the norm into one function
-// TEXT-NEXT: remarks_output.mlir:44:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
+// TEXT-NEXT: remarks_output.mlir:52:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
 
 // FILE: remark[missed] defer-rms-norm: coda.rms_norm:
 // FILE-NOT: remark[passed]
@@ -25,9 +27,15 @@
 // YAML-NEXT: suggestion: put the producer
 // YAML-NEXT: location:
 // YAML-NEXT:   file: {{.+}}remarks_output.mlir
-// YAML-NEXT:   line: 42
+// YAML-NEXT:   line: 50
 // YAML-NEXT:   column: 8
 // YAML-NOT: kind: passed
+
+// JSON:      {"kind": "missed", "pass": "defer-rms-norm", "operator": "coda.rms_norm", "function": "layer", "message": {{.+}}, "bytes": "64*M", "suggestion": {{.+}}, "location": {"file": {{.+}}, "line": 50, "column": 8}}
+// JSON-NEXT: {"kind": "passed", "pass": "fuse-pointwise", "operator": "coda.silu",
+
+// MISSED:     {"kind": "missed",
+// MISSED-NOT: {"kind": "passed",
 
 // FILTER-NOT: remark[missed]
 // FILTER: remark[passed] fuse-pointwise

@@ -52,6 +52,7 @@ EXPRESSIONS: dict[str, Meaning] = {
     # Syntax of Python.
     "x % 2": lambda x, y, w, m: x % 2,
     "m & m": lambda x, y, w, m: m & m,
+    "m ^ m": lambda x, y, w, m: m ^ m,
     "not m": lambda x, y, w, m: ~m,
 }
 

@@ -1,7 +1,11 @@
-"""Kernels of attention that PyTorch has chosen, and calls with results that nobody uses."""
+"""Kernels of attention that PyTorch has chosen, results that nobody uses, and shared operands."""
+
+import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled, gradients
 from torch import nn
 from xdsl.utils.exceptions import VerifyException
 
@@ -9,6 +13,7 @@ import coda_ir
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects.torch import CallOp
+from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 
 
@@ -67,3 +72,41 @@ def test_positions_are_verified(positions: list[int]):
     wrong = CallOp(call.callee.data, call.inputs, call.arguments.data, types, positions=positions)
     with pytest.raises(VerifyException, match="expected 2 increasing numbers"):
         wrong.verify()
+
+
+class Shared(nn.Module):
+    """Attention of which a tensor is several operands: keys and values, and maybe queries."""
+
+    def __init__(self, *, queries: bool, columns: bool):
+        super().__init__()
+        self.q = None if queries else nn.Linear(16, 16)
+        self.kv, self.columns = nn.Linear(16, 16), columns
+
+    def heads(self, x: torch.Tensor) -> torch.Tensor:
+        """Heads that are columns of a tensor, or that lie one behind another."""
+        if self.columns:
+            return x.reshape(*x.shape[:2], 2, 8).transpose(1, 2)
+        return x.reshape(x.shape[0], 2, x.shape[1], 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kv = self.heads(self.kv(x))
+        q = kv if self.q is None else self.heads(self.q(x))
+        y = F.scaled_dot_product_attention(q, kv, kv, is_causal=True)
+        return y.transpose(1, 2).reshape(x.shape) if self.columns else y.reshape(x.shape)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("queries", [False, True])
+@pytest.mark.parametrize("columns", [False, True])
+def test_operands_that_are_one_tensor(queries: bool, columns: bool):
+    """The gradients of the operands add up."""
+    model, x = Shared(queries=queries, columns=columns), torch.randn(2, 5, 16)
+    named = {op.name for op in export(model, (x,)).module.walk()}
+    assert ("coda.attention" in named) == columns
+    fast, exact = compiled(model), copy.deepcopy(model).double()
+    with torch.no_grad():
+        assert relative_error(fast(x), exact(x.double())) < 1e-6
+    found, right = gradients(fast, model, x), gradients(exact, exact, x.double())
+    for ours, wanted in zip(found, right, strict=True):
+        assert ours is not None and wanted is not None
+        assert relative_error(ours, wanted) < 1e-5

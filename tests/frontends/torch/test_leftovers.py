@@ -301,3 +301,33 @@ def test_results_are_laid_out_as_stated(monkeypatch: pytest.MonkeyPatch, program
         checks = ("test_schema", "test_faketensor")
         opcheck: Any = getattr(torch.library, "opcheck")  # noqa: B009  (partly without types)
         opcheck(torch.ops.coda_ir.program, (name, given), test_utils=checks)
+
+
+class Convolved(nn.Module):
+    """A convolution behind a GEMM: cuDNN may add the gradient of its weight in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16, bias=False)
+        self.convolution = nn.Conv1d(16, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.convolution(torch.softmax(self.linear(x), 1).transpose(1, 2))
+
+
+def test_graphs_repeat_their_bits(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    modes: list[int] = []
+
+    def run_at_once(graph: Callable[..., Any], *, is_dynamic: bool | None) -> Callable[..., Any]:
+        def run(*tensors: Tensor) -> Any:
+            modes.append(torch.get_deterministic_debug_mode())
+            return graph(*tensors)
+
+        return run
+
+    monkeypatch.setattr(coda_ir.inductor, "compiled_by_inductor", run_at_once)
+    model = Convolved()
+    assert_gradients(with_graph(model), model, torch.randn(2, 7, 16, requires_grad=True))
+    assert programs
+    assert modes and set(modes) == {1}
+    assert torch.get_deterministic_debug_mode() == 0

@@ -1,0 +1,42 @@
+"""`--diagnostics`: errors, warnings and notes on stderr, as text or as lines of JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from coda_ir.diagnostics import Diagnostic, render_diagnostics
+
+Form: TypeAlias = Literal["text", "json"]
+
+
+def register_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument_group("checks").add_argument(
+        "--diagnostics",
+        choices=get_args(Form),
+        default="text",
+        help="errors, warnings and notes as text with the lines of the source (default), or as a "
+        "line of JSON each",
+    )
+
+
+def form_of(arguments: Sequence[str]) -> Form:
+    """The form that a command line asks for, also where it cannot be parsed."""
+    found = re.findall(r"--diagnostics[= ](\w+)", " ".join(arguments))
+    return "json" if found[-1:] == ["json"] else "text"
+
+
+def print_diagnostics(
+    diagnostics: Sequence[Diagnostic], sources: Mapping[str, str], form: Form
+) -> None:
+    """Print to stderr; in text, one without a place begins with the name of the tool."""
+    if form == "json":
+        text = "".join(json.dumps(diagnostic.to_dict()) + "\n" for diagnostic in diagnostics)
+    else:
+        text = render_diagnostics(diagnostics, sources) + "\n"
+        text = re.sub(r"^(?=(error|warning|note): )", "coda-opt: ", text, flags=re.MULTILINE)
+    sys.stderr.write(text)
