@@ -203,7 +203,7 @@ def compile(
     tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
     runs in its interpreter. `schedule` has options of the pass `schedule`, such as
     `"mainloop=tma absorb=true"`; those that fit the device are added. `numerics` is what the
-    bits of the results keep to: `fp32-epilogue`, `eager-exact` or `deterministic`
+    bits of the results keep to: `fp32-epilogue`, `fast`, `eager-exact` or `deterministic`
     (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
     allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
     counts, not writes through `.data`. `fold_weights` keeps whole weights as well: those behind a

@@ -52,8 +52,8 @@ def load_graph(
 
     is_dynamic = any(DYNAMIC_INDEX in shape_of(argument) for argument in func.args)
     compiled = compiled_by_inductor(graph, is_dynamic=is_dynamic)
-    needs = [determinism_of(op) for op in func.walk() if isinstance(op, AnyCall)]
-    if all(need == Determinism.GIVEN for need in needs):
+    needs = {determinism_of(op) for op in func.walk() if isinstance(op, AnyCall)}
+    if needs.isdisjoint((Determinism.ON_REQUEST, Determinism.STRICT)):
         return compiled
     return _repeatable(compiled, warn_only=Determinism.STRICT not in needs)
 

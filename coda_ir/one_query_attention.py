@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects.coda import AttentionOp
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.dialects.torch import AttentionCall, CallOp
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
@@ -52,7 +52,7 @@ class OneQueryAttention:
         """
         if not isinstance(op, AttentionOp | CallOp):
             return None
-        if numerics_mode(op) != NumericsMode.FP32_EPILOGUE:
+        if numerics_mode(op).is_strict:
             return None
         return _called(op, shapes) if isinstance(op, CallOp) else _of_columns(op, shapes)
 

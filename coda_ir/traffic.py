@@ -3,13 +3,20 @@
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from coda_ir.dialects.coda import ConstantOp, PositionsOp, ReshapeOp
+from coda_ir.dialects.coda import ConstantOp, PositionsOp, ReshapeOp, ShiftOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
+from coda_ir.storage import is_view
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOT_EXECUTED = (ConstantOp, PositionsOp, ReshapeOp, PackWeightOp, ScaleWeightOp, ReturnOp)
 """Operators that move nothing in a call: views, what kernels have in their code, and what is
 computed once per weight."""
+
+
+def is_executed(op: Operation) -> bool:
+    """Return whether `op` moves something in a call: a view does not, in PyTorch neither."""
+    is_copy = isinstance(op, ShiftOp) or not is_view(op)
+    return is_copy and not isinstance(op, NOT_EXECUTED)
 
 
 def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:
@@ -18,9 +25,7 @@ def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:
     On the block level this is PyTorch without fusion, on the GEMM level one kernel per operator.
     """
     shapes = SymbolicShapes(func)
-    return [
-        (op, shapes.traffic(op)) for op in func.body.block.ops if not isinstance(op, NOT_EXECUTED)
-    ]
+    return [(op, shapes.traffic(op)) for op in func.body.block.ops if is_executed(op)]
 
 
 def total_traffic(func: FuncOp) -> SymbolicSize:

@@ -51,6 +51,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "defer-rms-norm": "DeferRMSNormPass",
         "move-scales": "MoveScalesPass",
         "place-column-scale": "PlaceColumnScalePass",
+        "read-narrow-weights": "ReadNarrowWeightsPass",
         "split-group-norm": "SplitGroupNormPass",
     },
     "fusion": {

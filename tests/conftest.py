@@ -12,15 +12,16 @@ from support.interpreter import speed_up as speed_up_interpreter
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+ON_GPU = os.environ.get("CODA_TEST_GPU", "0") != "0"
+"""Compile kernels, and run the tests marked `gpu` or `any_device` alone."""
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Triton compiles or interprets for a whole process: with `--gpu`, or without."""
-    if not config.getoption("gpu"):
-        # See coda_ir.devices.
-        os.environ["TRITON_INTERPRET"] = "1"
-        # The same tests pass on machines with a GPU.
-        os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-        speed_up_interpreter()
+if not ON_GPU:
+    # Triton decides when it is imported; see coda_ir.devices.
+    os.environ["TRITON_INTERPRET"] = "1"
+    # The same tests pass on machines with a GPU.
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+
+speed_up_interpreter()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -41,12 +42,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
     parser.addoption(
-        "--gpu",
-        action="store_true",
-        help="compile kernels, and run the tests marked `gpu` or `any_device` on the GPU",
-    )
-
-    parser.addoption(
         "--nightly",
         action="store_true",
         help="run all combinations of parameters, also those that are not `daily`",
@@ -56,12 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("nightly"):
         _select(config, items, is_daily)
-    if config.getoption("gpu"):
+    if ON_GPU:
         _select(config, items, _runs_on_gpu)
         return
     for item in items:
         if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason="needs a GPU, and the option --gpu"))
+            item.add_marker(pytest.mark.skip(reason="needs a GPU, and CODA_TEST_GPU=1"))
 
 
 def _runs_on_gpu(item: pytest.Item) -> bool:

@@ -33,9 +33,15 @@ def explore_module(
     """
     texts = Sources() if sources is None else sources
     functions = chosen_functions(module, entry)
+    lowered = _scheduled(module)
     contents: dict[str, Any] = {
-        "functions": [describe_function(module, func, texts) for func in functions],
-        "triton": _triton(module, entry),
+        "functions": [
+            {
+                **describe_function(module, func, texts),
+                "triton": _triton(lowered, func.sym_name.data),
+            }
+            for func in functions
+        ]
     }
     template = files("coda_ir.backends.explorer").joinpath("page.html").read_text()
     return template.replace(DATA, as_script(contents))
@@ -46,11 +52,21 @@ def as_script(contents: object) -> str:
     return json.dumps(contents, ensure_ascii=True).replace("<", "\\u003c")
 
 
-def _triton(module: ModuleOp, entry: str | None) -> str:
+def _scheduled(module: ModuleOp) -> ModuleOp | CodaError:
     lowered = module.clone()
     try:
         LowerToPass("scheduled").apply(Context(), lowered)
-        return emit_module(lowered, entry)
+    except CodaError as error:
+        return error
+    return lowered
+
+
+def _triton(lowered: ModuleOp | CodaError, function: str) -> str:
+    """The emitted module of a function, or why there is none, as a comment."""
+    try:
+        if isinstance(lowered, CodaError):
+            raise lowered
+        return emit_module(lowered, function)
     except CodaError as error:
         return f"# {error}".replace("\n", "\n# ")
 

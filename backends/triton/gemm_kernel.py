@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.gemm_emitter import GemmEmitter
@@ -20,7 +20,7 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.remarks import format_location
 
@@ -32,8 +32,7 @@ def emit_gemm(
 
     One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
     `pitches` has the elements between the starts of the rows of tables that are not dense.
-    Raises CodaError without a schedule, for a dynamic N or K, and for types other than float32,
-    float16 and bfloat16.
+    Raises CodaError without a schedule, for a dynamic N or K, and for float64.
     """
     schedule = _schedule_of(op)
     if schedule.is_warp_specialized:
@@ -45,9 +44,9 @@ def _schedule_of(op: FusedOp) -> ScheduleAttr:
     where = format_location(op.location)
     if op.schedule is None:
         raise CodaError(f"{where}: gemm.fused has no schedule", "run the pass 'schedule' first")
-    if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type | Float32Type):
+    if not computes_in_float32(element_type_of(op.x)):
         raise CodaError(
-            f"{where}: the triton backend multiplies f32, f16 and bf16, "
+            f"{where}: the triton backend multiplies f32, f16, bf16 and float8, "
             f"not {element_type_of(op.x)}",
             "convert the operands, or use the reference target",
         )

@@ -15,8 +15,15 @@ from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
 from coda_ir.backends.triton.row_groups import RowGroups
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    Layout,
+    NumericsMode,
+    ScheduleAttr,
+    Segment,
+    numerics_mode,
+)
 from coda_ir.dialects.gemm.tiling import ColumnRange
 from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
@@ -115,12 +122,18 @@ class MainLoop(ABC):
             of_tile = [tile.weight(index, weights) for index in range(len(names))]
             before, bounds = self._bounds(term)
             operands = self.operands(term, tile, of_tile)
-            arguments = (_tuple(names), *operands, *bounds, *self.extents(term, tile))
+            extents = (*self.extents(term, tile), *self._accumulation())
+            arguments = (_tuple(names), *operands, *bounds, *extents)
             target = ", ".join(names) if len(names) > 1 else _tuple(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
+
+    def _accumulation(self) -> list[str]:
+        """The argument that lets products of float8 have few bits in their sum."""
+        is_fast = numerics_mode(self.op) == NumericsMode.FAST
+        return ["IS_FAST=True"] if is_fast and is_float8(element_type_of(self.op.x)) else []
 
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
         """Where the loop over K of an input begins and ends, behind the statements that say so."""

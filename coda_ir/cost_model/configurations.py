@@ -9,9 +9,17 @@ from itertools import product
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, ResultKind, ScheduleAttr, Segment, is_power_of_two
+from coda_ir.cost_model.workload import Workload, weight_bytes
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8
+from coda_ir.dialects.gemm import (
+    FusedOp,
+    NumericsMode,
+    ResultKind,
+    ScheduleAttr,
+    Segment,
+    is_power_of_two,
+    numerics_mode,
+)
 from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
 
 Tile = tuple[int, int, int]
@@ -76,7 +84,9 @@ class Configuration:
         """Raises ValueError where the tile cannot hold the groups or keep the order of `op`."""
         ranges = [r for part in op.segments() for r in column_ranges(part, schedule, op.order)]
         bm, bn, bk = schedule.tile
-        return Configuration(schedule, tuple(ranges), (bm + bn) * bk * (4 if _is_f32(op) else 2))
+        # Weights of 8 bits that float32 multiplies take as many registers as others.
+        bytes = bm * element_bytes(op.x.type) + bn * (4 if _is_f32(op) else weight_bytes(op))
+        return Configuration(schedule, tuple(ranges), round(bytes * bk))
 
     @property
     def programs(self) -> int:
@@ -199,6 +209,9 @@ def _depths(op: FusedOp, device: Device) -> Sequence[int]:
         return (op.order["depth"],)
     k = total_depth(op)
     padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
+    if is_float8(element_type_of(op.x)):
+        # Tensor cores multiply 32 of them at once.
+        return max(32, min(128, padded_k)), max(32, min(64, padded_k))
     if device.name == "interpreter" or not _is_f32(op):
         return min(64, padded_k), min(32, padded_k)
     return (16,) if _most_epilogue_elements(op) < 32 else (min(32, padded_k),)
@@ -217,11 +230,18 @@ def _warps(bm: int, bn: int, op: FusedOp) -> int:
 
 def _most_accumulators(op: FusedOp) -> int:
     """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
-    and a reduction over groups needs many.
+    products of float8 are before they are added, and a reduction over groups needs many.
     """
     if _is_f32(op):
         return _most_epilogue_elements(op)
+    if _adds_products(op) and not all(segment.pairing for segment in op.segments()):
+        return 64
     return 64 if any(group_sizes(segment) for segment in op.segments()) else 128
+
+
+def _adds_products(op: FusedOp) -> bool:
+    """Return whether a step's products of float8 are added to other accumulators."""
+    return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
 
 
 def _most_epilogue_elements(op: FusedOp) -> int:

@@ -45,6 +45,9 @@ class Device:
     """Nanoseconds of a load that misses L2."""
     launch_us: float
     """Microseconds that a launch adds when kernels follow one another."""
+    float8_rate: float = 1.0
+    """How many products of float8 it computes in the time of one of 16-bit floats: the others
+    convert to float16, as Triton does on gfx942, whose float8 is another one."""
     has_tma: bool = False
     threads: int = 2048
     """Of the programs that a processor runs at a time."""
@@ -82,6 +85,7 @@ _H100 = Device(
     latency_ns=1200.0,
     memory_ns=600.0,
     launch_us=2.0,
+    float8_rate=2.0,
     has_tma=True,
 )
 

@@ -95,6 +95,8 @@ class Estimate:
         bm, bn, bk = self.configuration.schedule.tile
         device, is_f32 = self.device, self.workload.is_f32
         tflops = device.vector_tflops if is_f32 else device.matrix_tflops
+        if self.workload.is_float8:
+            tflops *= device.float8_rate
         efficiency = self.main_loop.efficiency
         if device.has_tma and not is_f32 and bm < WARPGROUP_ROWS:
             efficiency *= SMALL_TILE_EFFICIENCY

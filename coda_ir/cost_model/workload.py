@@ -9,7 +9,7 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 from xdsl.ir import Operation
 
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, ResultPortAttr, Segment
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
@@ -41,7 +41,9 @@ class Workload:
     depths: tuple[int, ...]
     """K of each term."""
     element_bytes: int
-    """Of an element of the operands."""
+    """Of an element of the inputs."""
+    weight_bytes: float
+    """Of an element of the weights, on average."""
     epilogue_bytes: float
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float
@@ -53,6 +55,8 @@ class Workload:
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
+    is_float8: bool = False
+    """True if the products are those of float8."""
     groups: int = 1
     """The number of groups of rows with separate weights; the model assumes equal sizes."""
 
@@ -73,12 +77,14 @@ class Workload:
             columns=columns,
             depths=depths,
             element_bytes=element_bytes(op.x.type),
+            weight_bytes=weight_bytes(op),
             epilogue_bytes=sum(_bytes(s) * s.columns for s in segments) / columns,
             operations=sum(_operations(s) * s.columns for s in segments) / columns,
             unaligned=sum(_unaligned(s, 16) * s.columns for s in segments) / columns,
             of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
             reductions=max(map(_reductions, segments)),
             is_f32=isinstance(element_type_of(op.x), Float32Type),
+            is_float8=is_float8(element_type_of(op.x)),
             groups=1 if op.groups is None else max(1, shape_of(op.weights[0])[0]),
         )
 
@@ -102,11 +108,16 @@ class Workload:
     def bytes(self) -> float:
         """Return what has to come from memory and go there: operands, ports and results once."""
         columns = self.columns * self.used_groups
-        operands = (self.rows + columns) * self.depth * self.element_bytes
-        return operands + self.rows * self.columns * self.epilogue_bytes
+        of_depth = self.rows * self.element_bytes + columns * self.weight_bytes
+        return of_depth * self.depth + self.rows * self.columns * self.epilogue_bytes
 
     def flops(self) -> float:
         return 2.0 * self.rows * self.columns * self.depth
+
+
+def weight_bytes(op: FusedOp) -> float:
+    """Bytes of an element of the weights, on average."""
+    return sum(element_bytes(weight.type) for weight in op.weights) / len(op.weights)
 
 
 def rows_of(op: FusedOp) -> tuple[int, ...]:

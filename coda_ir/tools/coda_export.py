@@ -46,6 +46,7 @@ examples:
                                                         a readable program
   coda-export zoo:bert -o bert.mlir --args-from inputs.safetensors --dynamic input_ids.0=batch
                                                         example inputs from a file
+  coda-export zoo:llama -o llama.mlir --html llama.html a page to explore in a browser, too
   coda-opt llama.mlir -p coda-to-gemm --remarks=missed  what was not fused
   source <(coda-export --print-completion bash)         complete command lines
 
@@ -121,6 +122,12 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="the weights to write, .safetensors (default: beside the program)",
     )
     parser.add_argument(
+        "--html",
+        action=FileAction,
+        metavar="FILE",
+        help="a page to write, too, that shows the kernels of the model and what was not fused",
+    )
+    parser.add_argument(
         "--args-from",
         action=FileAction,
         metavar="FILE",
@@ -154,6 +161,9 @@ def _run(options: argparse.Namespace) -> None:
         _write_coda(exported, output, weights)
     else:
         exported.save(output, weights)
+    if options.html is not None:
+        report.step(f"write {options.html}")
+        exported.explore(options.html)
     report.step("")
     report.summary(exported, output, weights)
 

@@ -187,7 +187,7 @@ class TopkOp(LibraryCallOp):
     PARAMETERS: ClassVar = ("x", "k", "dim")
     RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
     ELEMENTS: ClassVar = (None, i64)
-    FUSES_IF: ClassVar = "the whole row is on chip"
+    FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
 
     x = operand_def(TensorType)
     k = prop_def(IntegerAttr)
@@ -215,7 +215,7 @@ class SortOp(LibraryCallOp):
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
     RULE: ClassVar = staticmethod(lambda x, dim, descending: [x, x])
     ELEMENTS: ClassVar = (None, i64)
-    FUSES_IF: ClassVar = "the whole row is on chip"
+    FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)

@@ -24,12 +24,15 @@ from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
+    expect_factor,
     expect_rank_at_least,
     expect_shape,
     format_shape,
     is_float,
     optional_operand,
+    product_type,
     shape_of,
+    stores_floats,
 )
 
 
@@ -41,27 +44,27 @@ def _verify_linear(
     if len(shape_of(weight)) != 2:
         raise VerifyException(f"operand weight has rank {len(shape_of(weight))}, expected 2")
     outer = shape_of(weight)[1 - k]
-    _verify_product(x, weight, k)
+    _verify_product(x, weight, result, k)
     if bias is not None:
         expect_shape("operand bias", bias, (outer,))
-        expect_element_type("operand bias", bias, element_type_of(x))
+        expect_element_type("operand bias", bias, product_type(element_type_of(x)))
     expect_shape("result", result, (*shape_of(x)[:-1], outer))
-    _verify_floats(x, result)
 
 
-def _verify_product(x: SSAValue, weight: SSAValue, k: int) -> None:
-    """Check that the weight has the K of x in dimension `k`, and its element type."""
+def _verify_product(x: SSAValue, weight: SSAValue, result: SSAValue, k: int) -> None:
+    """Check that the weight has the K of x in dimension `k`, and an element type for it."""
     inner = shape_of(weight)[k]
     if not dims_agree(shape_of(x)[-1], inner):
         raise VerifyException(
             f"operand weight of shape {format_shape(shape_of(weight))} has K = {inner} in "
             f"dimension {k}, expected {shape_of(x)[-1]}, the last dimension of operand x"
         )
-    expect_element_type("operand weight", weight, element_type_of(x))
+    _verify_floats(x, result)
+    expect_factor("operand weight", weight, x)
 
 
 def _verify_floats(x: SSAValue, result: SSAValue) -> None:
-    if not is_float(element_type_of(x)) or not is_float(element_type_of(result)):
+    if not stores_floats(element_type_of(x)) or not is_float(element_type_of(result)):
         raise VerifyException("linear maps need floating-point operands and results")
 
 
@@ -73,7 +76,9 @@ PATCHES = "coda.patches"
 class LinearOp(CodaOp):
     """x · Wᵀ (+ b) with the weight as PyTorch stores it: W is N x K.
 
-    Accumulates in float32; the result may have a wider element type than the operands.
+    Accumulates in float32; the result may have a wider element type than the operands. x and the
+    weight have one float type, or two float8 types, of which the product is f32 unless stated; or
+    the weight has 8 bits (i8, ui8 or float8), and its elements are multiplied in the type of x.
 
     `%y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>`
     """
@@ -94,7 +99,7 @@ class LinearOp(CodaOp):
         result_element_type: Attribute | None = None,
     ):
         x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
+        element_type = result_element_type or product_type(element_type_of(x))
         shape = (*shape_of(x)[:-1], shape_of(weight)[0])
         super().__init__(
             operands=[x, weight, optional_operand(bias)],
@@ -126,7 +131,7 @@ class MatmulOp(CodaOp):
         result_element_type: Attribute | None = None,
     ):
         x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
+        element_type = result_element_type or product_type(element_type_of(x))
         shape = (*shape_of(x)[:-1], shape_of(weight)[-1])
         super().__init__(operands=[x, weight], result_types=[TensorType(element_type, shape)])
 
@@ -162,7 +167,7 @@ class GroupedLinearMap(CodaOp, ABC):
         result_element_type: Attribute | None = None,
     ):
         x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
+        element_type = result_element_type or product_type(element_type_of(x))
         shape = (shape_of(x)[0], shape_of(weight)[2 - self.K_AXIS])
         super().__init__(
             operands=[x, weight, offsets, optional_operand(bias)],
@@ -178,12 +183,11 @@ class GroupedLinearMap(CodaOp, ABC):
         groups, outer = shape_of(self.weight)[0], shape_of(self.weight)[2 - self.K_AXIS]
         expect_shape("operand offsets", self.offsets, (groups,))
         expect_element_type("operand offsets", self.offsets, i32)
-        _verify_product(self.x, self.weight, self.K_AXIS + 1)
+        _verify_product(self.x, self.weight, self.result, self.K_AXIS + 1)
         if self.bias is not None:
             expect_shape("operand bias", self.bias, (groups, outer))
-            expect_element_type("operand bias", self.bias, element_type_of(self.x))
+            expect_element_type("operand bias", self.bias, product_type(element_type_of(self.x)))
         expect_shape("result", self.result, (shape_of(self.x)[0], outer))
-        _verify_floats(self.x, self.result)
         if not all(computes_in_float32(element_type_of(v)) for v in (self.x, self.result)):
             raise VerifyException("grouped linear maps accumulate in f32, expected no f64")
 

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     TensorType,
+    f32,
     i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,7 +26,7 @@ AnyTensor: TypeAlias = TensorType[Attribute]
 
 FLOAT_TYPES = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 FLOAT8_TYPES = (Float8E4M3FNType, Float8E5M2Type)
-"""Floats that tensors are stored in, and nothing computes with."""
+"""Floats that only products compute with."""
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
@@ -72,6 +73,26 @@ def stores_floats(type: Attribute) -> bool:
 
 def is_float8(type: Attribute) -> bool:
     return isinstance(type, FLOAT8_TYPES)
+
+
+def is_eight_bits(type: Attribute) -> bool:
+    """Return whether `type` has floats or integers of 8 bits, which 16-bit floats hold exactly."""
+    return is_float8(type) or (isinstance(type, IntegerType) and type.bitwidth == 8)
+
+
+def multiplies(x: Attribute, weight: Attribute) -> bool:
+    """Return whether a linear map has elements of these types: equal floats, two float8, or weights
+    of 8 bits, which are converted to the type of x.
+    """
+    if is_float8(x):
+        return is_float8(weight)
+    is_exact = is_eight_bits(weight) and computes_in_float32(x)
+    return is_float(x) and (weight == x or is_exact)
+
+
+def product_type(x: Attribute) -> Attribute:
+    """The type of a linear map's result where none is stated: that of x, but f32 for float8."""
+    return f32 if is_float8(x) else x
 
 
 def computes_in_float32(type: Attribute) -> bool:
@@ -139,6 +160,14 @@ def expect_shape(what: str, value: SSAValue, expected: Sequence[int]) -> None:
 def expect_element_type(what: str, value: SSAValue, expected: Attribute) -> None:
     actual = element_type_of(value)
     if actual != expected:
+        raise VerifyException(f"{what} has element type {actual}, expected {expected}")
+
+
+def expect_factor(what: str, weight: SSAValue, x: SSAValue) -> None:
+    """Raise unless a linear map has elements of the types of `x` and `weight`."""
+    actual, type = element_type_of(weight), element_type_of(x)
+    if not multiplies(type, actual):
+        expected = "a float8 type" if is_float8(type) else f"{type}, or a type of 8 bits"
         raise VerifyException(f"{what} has element type {actual}, expected {expected}")
 
 

@@ -7,12 +7,15 @@ from typing import Protocol
 from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 
 
 class _Gemm(Protocol):
     @property
     def inputs(self) -> Sequence[SSAValue]: ...
+
+    @property
+    def weights(self) -> Sequence[SSAValue]: ...
 
     @property
     def transposed(self) -> UnitAttr | None: ...
@@ -30,6 +33,12 @@ class GemmInputs:
     def is_transposed(self: _Gemm) -> bool:
         """True if the inputs are K x M instead of M x K."""
         return self.transposed is not None
+
+    @property
+    def has_one_type(self: _Gemm) -> bool:
+        """True if inputs and weights have one float type, not 8 bits."""
+        types = {element_type_of(value) for value in (*self.inputs, *self.weights)}
+        return len(types) == 1 and is_float(element_type_of(self.inputs[0]))
 
     @property
     def row_shape(self: _Gemm) -> tuple[int, ...]:

@@ -26,10 +26,17 @@ class NumericsMode(StrEnum):
 
     FP32_EPILOGUE = "fp32-epilogue"
     """Epilogues compute in float32 and round where they store."""
+    FAST = "fast"
+    """The same, but products of float8 are summed with as few bits as the fastest way takes."""
     EAGER_EXACT = "eager-exact"
     """Rounds wherever eager PyTorch rounds: after every block-level operator."""
     DETERMINISTIC = "deterministic"
     """Sums in a stated order: the same bits for any number of rows and any schedule."""
+
+    @property
+    def is_strict(self) -> bool:
+        """True if it promises more about bits than that epilogues compute in float32."""
+        return self in (NumericsMode.EAGER_EXACT, NumericsMode.DETERMINISTIC)
 
 
 @irdl_attr_definition

@@ -7,10 +7,11 @@ form such a box of a view of the weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.dialects.builtin import Float32Type
 
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
 )
@@ -62,8 +63,9 @@ def _kn_obstacle(segment: Segment, columns: int) -> str | None:
     """Why the columns of a K x N weight, which lie side by side in memory, are no box."""
     if segment.pairing is not None and segment.pairing.is_adjacent:
         return "columns of adjacent pairs of a K x N weight are not consecutive"
+    bytes = min(element_bytes(weight.type) for weight in chain(*segment.terms))
     for extent in (columns, (segment.group_size or 0) // 2):
-        if extent * 2 % ALIGNMENT_BYTES:
+        if extent * bytes % ALIGNMENT_BYTES:
             return (
                 f"{extent} columns of a K x N weight are not multiples of {ALIGNMENT_BYTES} bytes"
             )
@@ -75,10 +77,11 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
 
     Raises ValueError as `column_ranges` does.
     """
-    if not isinstance(element_type_of(op.x), BFloat16Type | Float16Type):
+    if isinstance(element_type_of(op.x), Float32Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
-    for x in op.inputs:
-        row_bytes = 2 * shape_of(x)[-1]
+    by_column = [part.terms for part in op.segments() if part.layout == Layout.NK]
+    for value in (*op.inputs, *chain(*chain(*by_column))):
+        row_bytes = element_bytes(value.type) * shape_of(value)[-1]
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     for segment in op.segments():

@@ -18,11 +18,14 @@ from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
+    expect_factor,
     expect_shape,
     format_shape,
     is_float,
+    is_float8,
     shape_of,
     shapes_agree,
+    stores_floats,
 )
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
@@ -110,7 +113,7 @@ def _verify_inputs(op: FusedOp | LibraryOp) -> None:
     x, least = op.x, 2 if op.is_transposed else 1
     if not shape_of(x):
         raise VerifyException("operand x is a scalar, expected at least one dimension")
-    if not is_float(element_type_of(x)):
+    if not stores_floats(element_type_of(x)):
         raise VerifyException(
             f"operand x has element type {element_type_of(x)}, expected a float type"
         )
@@ -127,6 +130,8 @@ def _verify_inputs(op: FusedOp | LibraryOp) -> None:
                 f"{what} of shape {format_shape(shape)} has rows {format_shape(rows)}, expected "
                 f"{format_shape(op.row_shape)} as operand x has"
             )
+        if is_float8(element_type_of(x)) and is_float8(element_type_of(value)):
+            continue
         expect_element_type(what, value, element_type_of(x))
 
 
@@ -141,6 +146,8 @@ def verify_library(op: LibraryOp) -> None:
     _verify_groups(op)
     if op.groups is not None and (len(op.inputs) > 1 or op.is_stored_transposed):
         raise VerifyException("rows in groups have one input, and a result of M x N")
+    if not op.has_one_type:
+        raise VerifyException("operands of 8 bits, expected one float type that libraries multiply")
     segment = op.segment
     for number, weights in enumerate(segment.terms):
         _verify_weights(op, number, weights, segment)
@@ -231,7 +238,7 @@ def _verify_weights(
                 f"{what} has {columns} columns, expected {segment.weight_columns(index)} as in "
                 "term 0"
             )
-        expect_element_type(what, weight, element_type_of(op.x))
+        expect_factor(what, weight, op.inputs[number])
 
 
 def _extents(dims: Sequence[int]) -> str:

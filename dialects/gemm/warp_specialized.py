@@ -84,6 +84,8 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
+    if any(element_bytes(value.type) == 1 for value in (*op.inputs, *op.weights)):
+        return "its operands have 8 bits"
     obstacle = tma_obstacle(op, schedule)
     if obstacle is not None:
         return obstacle

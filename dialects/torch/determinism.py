@@ -117,7 +117,7 @@ def _of_call(name: str, op: AnyCall) -> Determinism:
     if name in _PUTTING:
         return _needs(Determinism.ON_REQUEST, if_true=_argument(op, 3, "accumulate") is True)
     if name in _SCANS:
-        is_exact = not any(is_float(element_type_of(x)) for x in op.inputs)
+        is_exact = not any(is_float(element_type_of(x)) for x in (*op.inputs, *op.results))
         return _needs(Determinism.MISSING, if_true=not is_exact)
     if name in _MEDIANS:
         return _needs(Determinism.MISSING, if_true=not op.callee.data.endswith(".default"))

@@ -317,8 +317,7 @@ class _EpilogueCall:
         given = {key: [value] for key, value in values.items()}
         call = Invocation(operator, given, self.insert)
         try:
-            x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
-            call.expect_element("w", w, x.type.element, "x")
+            x, w = call.factors()
         except Mistake as mistake:
             raise Mistake(mistake.message, mistake.remedy, argument=name) from mistake
         k, n = reversed(w.dims) if operator == "linear" else w.dims

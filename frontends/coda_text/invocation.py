@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
@@ -141,6 +141,16 @@ class Invocation:
                 argument=name,
             )
         return tensor
+
+    def factors(self, least_rank: int = 1, rank: int = 2) -> tuple[TensorValue, TensorValue]:
+        """x and the weight w of a linear map, whose elements multiply."""
+        x, w = self.tensor("x", least_rank=least_rank), self.tensor("w", rank)
+        given = ELEMENT_TYPES[x.type.element]
+        if not is_float8(given):
+            self.float_tensor("x")
+        if not multiplies(given, ELEMENT_TYPES[w.type.element]):
+            self.expect_element("w", w, x.type.element, "x")
+        return x, w
 
     def index_tensor(self, name: str) -> TensorValue:
         tensor = self.tensor(name)

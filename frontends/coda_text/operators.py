@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import serves_each_sample
+from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
 from coda_ir.frontends.coda_text.attention import attention
@@ -68,23 +68,33 @@ def _expect_depth(
         )
 
 
+def _expect_bias(call: Invocation, b: TensorValue, x: TensorValue) -> None:
+    """Raises Mistake unless the bias has the type of x, or f32 beside float8."""
+    if not is_float8(ELEMENT_TYPES[x.type.element]):
+        call.expect_element("b", b, x.type.element, "x")
+    elif b.type.element != "f32":
+        raise Mistake(
+            f"{call.name}: b is {b.type}, but products of float8 are f32",
+            "convert it: cast(b, f32)",
+            argument="b",
+        )
+
+
 def linear(call: Invocation) -> TensorValue:
-    x, w, bias = call.float_tensor("x", least_rank=1), call.tensor("w", 2), call.given("b")
-    call.expect_element("w", w, x.type.element, "x")
+    (x, w), bias = call.factors(), call.given("b")
     rows, columns = w.dims
     other = "a weight stored as K x N goes with x @ w" if x.dims[-1] == rows else "w is N x K"
     _expect_depth(call, x, w, columns, other)
     b = call.tensor("b") if bias else None
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
-        call.expect_element("b", b, x.type.element, "x")
+        _expect_bias(call, b, x)
     op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, result_element_type=_dtype(call))
     return call.emit(op, (*x.dims[:-1], rows))
 
 
 def matmul(call: Invocation) -> TensorValue:
-    x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
-    call.expect_element("w", w, x.type.element, "x")
+    x, w = call.factors()
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
     _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
@@ -102,8 +112,8 @@ def grouped_matmul(call: Invocation) -> TensorValue:
 
 def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue:
     """A linear map with a weight for each group of rows."""
-    x, w = call.float_tensor("x", rank=2), call.tensor("w", 3)
-    call.expect_element("w", w, x.type.element, "x")
+    x, w = call.factors(rank=3)
+    call.tensor("x", rank=2)
     groups, depth, columns = w.dims[0], w.dims[1 + kind.K_AXIS], w.dims[2 - kind.K_AXIS]
     layouts = ("groups x K x N", "groups x N x K")
     _expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
@@ -118,7 +128,7 @@ def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue
     b = call.optional_tensor("b")
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
-        call.expect_element("b", b, x.type.element, "x")
+        _expect_bias(call, b, x)
     op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, result_element_type=_dtype(call))
     return call.emit(op, (x.dims[0], columns))
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import (
     check_gemm_types,
@@ -164,10 +164,11 @@ def _check_input(
             "what computes the input of a scaled product can scale it",
             f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(tile)} is no tile of a kernel",
         )
-    if isinstance(element_type_of(gemm.x), Float16Type):
+    type = element_type_of(gemm.x)
+    if isinstance(type, Float16Type) or is_float8(type):
         return Refusal(
             "the type of the input has the range of float32",
-            f"{_ONE_BY_ONE}: the scaled input of {name} may leave the range of float16",
+            f"{_ONE_BY_ONE}: the scaled input of {name} may leave the range of {type}",
             "use bf16",
         )
     columns = shape_of(tile)[-1], shape_of(gemm.result)[-1]

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.diagnostics import counted
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -88,12 +88,14 @@ def _find(op: Operation) -> _Scaled | None:
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
+    """The uses of `value` and of what it is converted to, but for 8 bits, which a scale is for."""
     found: list[Use] = []
     pending = [value]
     while pending:
         for use in pending.pop().uses:
-            if isinstance(use.operation, coda.CastOp):
-                pending.append(use.operation.result)
+            is_cast = isinstance(use.operation, coda.CastOp)
+            if is_cast and is_float(element_type_of(use.operation.results[0])):
+                pending.append(use.operation.results[0])
             else:
                 found.append(use)
     return found

@@ -7,7 +7,7 @@ from typing import ClassVar
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
 from coda_ir.passes.support.accumulators import replace_gemm, takes_scaled_rows
@@ -81,7 +81,7 @@ def _check(op: coda.MulOp) -> Refusal | None:
         if not _multiplies(gemm, use.index):
             return Refusal("every consumer of the scaled value is a GEMM", f"{gemm.name} uses it")
         for weight in _weights_of(gemm):
-            refusal = _check_frozen(weight, "the weight")
+            refusal = _check_frozen(weight, "the weight") or _check_type(weight)
             if refusal is not None:
                 return refusal
     return None
@@ -111,6 +111,17 @@ def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
             "declare it as a weight where it stays the same tensor",
         )
     return None
+
+
+def _check_type(weight: SSAValue) -> Refusal | None:
+    """A scaled weight is rounded to the type of the weight."""
+    type = element_type_of(weight)
+    if is_float(type):
+        return None
+    return Refusal(
+        "the weight has more than 8 bits",
+        f"the scale is not folded: {name_of(weight)} has element type {type}",
+    )
 
 
 def _told(op: coda.MulOp, shapes: SymbolicShapes) -> str:

@@ -16,7 +16,8 @@ class SetNumericsPass(FunctionPass):
                                    coda.numerics = #gemm.numerics<"eager-exact">}
 
     `mode` is fp32-epilogue (the default of functions that state none: the attribute is removed),
-    eager-exact or deterministic. It has to run before `coda-to-gemm`, which does the rewriting.
+    fast, eager-exact or deterministic. It has to run before `coda-to-gemm`, which does the
+    rewriting.
     """
 
     name: ClassVar[str] = "set-numerics"

@@ -11,7 +11,6 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
     AttentionDqOp,
-    NumericsMode,
     Result,
     ResultPortAttr,
     Segment,
@@ -65,7 +64,7 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
         return Refusal(condition, f"{instead}, with {head_dim} columns")
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
-    if numerics_mode(op) != NumericsMode.FP32_EPILOGUE:
+    if numerics_mode(op).is_strict:
         return Refusal("the function does not ask for the bits of PyTorch", instead)
     return None
 

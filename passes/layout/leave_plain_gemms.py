@@ -26,7 +26,7 @@ class LeavePlainGemmsPass(FunctionPass):
 
     For programs in a graph, where PyTorch calls its library for it; of rows in groups it becomes a
     `coda.grouped_linear`, if their rows are of whole 16 bytes. Legal iff the result and all
-    operands have one type; a GEMM of several weights stays.
+    operands have one type of more than 8 bits; a GEMM of several weights stays.
     """
 
     name: ClassVar[str] = "leave-plain-gemms"
@@ -59,6 +59,8 @@ def is_plain(op: FusedOp) -> bool:
     if op.groups is not None and not library_multiplies_groups(op.x, op.outputs[0]):
         return False
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:
+        return False
+    if not op.has_one_type:
         return False
     (segment,) = segments
     if segment.pairing is not None or segment.layout != Layout.NK or len(segment.weights) != 1:

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
-from coda_ir.dialects.gemm import FusedOp, NumericsMode, numerics_mode
+from coda_ir.dialects.gemm import FusedOp, numerics_mode
 from coda_ir.passes.layout.leave_plain_gemms import is_plain
 from coda_ir.passes.layout.leftover_cost import CALL_US, saved_us
 from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
@@ -115,7 +115,7 @@ def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal
     nothing is lost. With `always`, what it saves does not matter.
     """
     func = rewriter.func
-    if numerics_mode(func) != NumericsMode.FP32_EPILOGUE:
+    if numerics_mode(func).is_strict:
         return _ROUNDING
     if any(map(is_donated, func.args)):
         return _MEMORY

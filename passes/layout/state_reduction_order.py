@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FinalizeOp,
     FusedOp,
@@ -67,7 +67,9 @@ def _fused_order(op: FusedOp) -> OrderAttr:
     columns = _fitting(max(segment.columns for segment in segments), MOST_COLUMNS)
     # Schedules for float32 have no registers for deeper steps.
     is_f32 = isinstance(element_type_of(op.x), Float32Type)
-    depth = 16 if is_f32 else _fitting(_deepest(op), MOST_DEPTH)
+    # Tensor cores multiply 32 float8 at once.
+    least = 32 if is_float8(element_type_of(op.x)) else 16
+    depth = 16 if is_f32 else _fitting(_deepest(op), MOST_DEPTH, least)
     return OrderAttr.get(depth=depth, columns=max(columns, _widest_group(segments)), rows=ROWS)
 
 

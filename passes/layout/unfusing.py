@@ -69,6 +69,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
         return _ORDER
     if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
         return _COLUMNS
+    if by == "library" and not op.has_one_type:
+        return _NARROW
     for segment in op.segments():
         if not is_bare(segment):
             refusal = _why_no_map(segment)
@@ -112,6 +114,11 @@ _PLACE = Refusal(
 _WEIGHTS = Refusal(
     "each product has one weight",
     "the epilogue stays in the GEMM: it needs the products of several weights side by side",
+)
+
+_NARROW = Refusal(
+    "the operands have one type of more than 8 bits",
+    "the epilogue stays in the GEMM: the library has no such product of 8-bit operands",
 )
 
 _GROUPS = Refusal(

@@ -16,6 +16,7 @@ from coda_ir.passes.algebra.defer_layer_norm import DeferLayerNormPass, check_mo
 from coda_ir.passes.algebra.defer_rms_norm import DeferRMSNormPass
 from coda_ir.passes.algebra.move_scales import MoveScalesPass
 from coda_ir.passes.algebra.place_column_scale import PlaceColumnScalePass
+from coda_ir.passes.algebra.read_narrow_weights import ReadNarrowWeightsPass
 from coda_ir.passes.algebra.split_group_norm import SplitGroupNormPass
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
@@ -52,6 +53,7 @@ FUSION: tuple[ModulePass, ...] = (
     FlattenGroupsPass(),
     # Algebra on the block level.
     SplitPackedLinearPass(),
+    ReadNarrowWeightsPass(),
     AbsorbModulationPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),

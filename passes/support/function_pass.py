@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, RemarkKind, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.traffic import is_executed
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class FunctionRewriter:
         self._emit("passed", op, message)
 
     def missed(self, op: Operation, refusal: Refusal) -> None:
-        """Report that a rewrite of `op` was refused, with the traffic that this costs."""
+        """Report that a rewrite of `op` was refused, with the traffic that this costs, if any."""
         emit_remark(
             Remark(
                 "missed",
@@ -53,7 +54,7 @@ class FunctionRewriter:
                 op.location,
                 refusal.found,
                 condition=refusal.condition,
-                bytes=self.shapes.traffic(op),
+                bytes=self.shapes.traffic(op) if is_executed(op) else None,
                 suggestion=refusal.suggestion,
                 function=self.func.sym_name.data,
             )

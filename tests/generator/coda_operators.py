@@ -183,6 +183,20 @@ def _float8(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return _beside(b, x, f"cast({moved.format(v=stored, n=n)}, {b.element})"), n
 
 
+def _narrow_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A product of two float8, or with a weight of 8 bits, with its scales in several places."""
+    element, columns = b.choices.pick((*FLOAT8, *NARROW)), b.choices.pick(b.columns)
+    w = b.parameter(columns, n, element=element, weight=True)
+    if element in FLOAT8 and b.choices.chance(40):
+        stored = b.parameter(*b.rows, n, element=b.choices.pick(FLOAT8))
+        scaled = f"linear({stored}, {w}) * {b.parameter(*b.rows, 1, element='f32')} * 0.25"
+        return f"cast({scaled}, {b.element})", columns
+    extent = b.choices.pick((columns, 1))
+    scale = b.choices.pick(("", "* 0.5", f"* {b.parameter(extent, 1, weight=True)}"))
+    bias = b.choices.pick(("", f", {b.parameter(columns, weight=True)}"))
+    return f"linear({x}, cast({w}, {b.element}) {scale}{bias})", columns
+
+
 # Rows and elements by number, and order.
 
 
@@ -407,6 +421,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (3, _quantized),
     (2, _narrowed),
     (2, _float8),
+    (2, _narrow_product),
     (2, _index),
     (1, _embedding),
     (2, _gather),

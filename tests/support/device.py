@@ -1,4 +1,4 @@
-"""The device that kernels of tests run on: a GPU with `pytest --gpu`, else the CPU, interpreted."""
+"""The device that kernels of tests run on: the GPU if CODA_TEST_GPU is 1, else the CPU."""
 
 from __future__ import annotations
 

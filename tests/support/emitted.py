@@ -19,7 +19,7 @@ from coda_ir.equivalence.emitted_run import is_same
 from coda_ir.equivalence.guarded_memory import GuardedMemory
 from coda_ir.launching.executable import TritonExecutable
 from support.checked_accesses import checked_accesses
-from support.device import on_device
+from support.device import DEVICE, on_device
 from support.programs import type_of
 
 _counter = itertools.count()
@@ -141,6 +141,11 @@ def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def assert_as_accurate(actual: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> None:
-    """At most 1.25 times the error of eager PyTorch in the same type, or one float32 ulp."""
-    error, allowed = relative_error(actual, exact), 1.25 * relative_error(eager, exact)
-    assert error <= max(allowed, torch.finfo(torch.float32).eps), f"{error:.2e} > {allowed:.2e}"
+    """At most 1.25 times the error of eager PyTorch in the same type, or one float32 ulp.
+
+    A GPU's instruction for exponentials has an error of two.
+    """
+    ulps = 1 if DEVICE == "cpu" else 3
+    allowed = max(1.25 * relative_error(eager, exact), ulps * torch.finfo(torch.float32).eps)
+    error = relative_error(actual, exact)
+    assert error <= allowed, f"{error:.2e} > {allowed:.2e}"

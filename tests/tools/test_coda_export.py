@@ -134,6 +134,15 @@ def test_mlir(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "calls of PyTorch left: none" in told.err
 
 
+def test_page(folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:mlp", "-o", "mlp.mlir", "--html", "mlp.html"]) == 0
+    assert "write mlp.html (" in capsys.readouterr().err
+    assert "gate_proj" in (folder / "mlp.html").read_text()
+    command = ["factories:mlp", "-o", "mlp.mlir", "--html", "nowhere/mlp.html", "-q"]
+    assert coda_export.main(command) == 1
+    assert "nowhere/mlp.html: cannot write the file" in capsys.readouterr().err
+
+
 def test_coda(folder: Path):
     command = ["factories:mlp", "-o", "mlp.coda", "--weights", "w.safetensors", "-q"]
     assert coda_export.main([*command, "--name", "network"]) == 0

@@ -20,7 +20,7 @@ from coda_ir.backends.triton.kernel import (
     location_comment,
 )
 from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.dialects.gemm import NumericsMode, numerics_mode
+from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.symbolic_shapes import Dim
 
 
@@ -47,7 +47,7 @@ class HostKernels:
         self._used: dict[str, UsedKernel] = {}
         self.is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
-        self._fp_fusion = numerics_mode(func) == NumericsMode.FP32_EPILOGUE
+        self._fp_fusion = not numerics_mode(func).is_strict
 
     @property
     def used(self) -> Sequence[UsedKernel]:

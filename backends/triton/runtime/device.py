@@ -44,14 +44,31 @@ SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.floa
 
 
 @triton.jit
-def dot(a, b, acc):
-    """acc + a @ b in the type of acc."""
+def dot(a, b, acc, IS_FAST: tl.constexpr = False):
+    """acc + a @ b in the type of acc, with b of 8 bits converted to the type of a.
+
+    Hopper sums products of float8 with 14 bits: unless it IS_FAST, 128 of them at most.
+    """
     if INTERPRET:
-        a = a.to(tl.float32).to(tl.float64)
-        b = b.to(tl.float32).to(tl.float64)
+        a, b = as_float64(a), as_float64(b)
         return tl.dot(a, b, acc.to(tl.float64), out_dtype=tl.float64).to(acc.dtype)
+    elif not a.dtype.is_fp8():
+        return tl.dot(a, b.to(a.dtype), acc, input_precision="ieee")
+    elif IS_FAST:
+        return tl.dot(a, b, acc)
     else:
-        return tl.dot(a, b, acc, input_precision="ieee")
+        return tl.dot(a, b, acc, max_num_imprecise_acc=min(a.shape[1], 128))
+
+
+@triton.jit
+def as_float64(x):
+    """x in the interpreter, which does not know every float8."""
+    if x.dtype == tl.float8e4nv:
+        return from_f8e4m3(x).to(tl.float64)
+    elif x.dtype == tl.float8e5:
+        return from_f8e5m2(x).to(tl.float64)
+    else:
+        return x.to(tl.float32).to(tl.float64)
 
 
 @triton.jit
@@ -512,6 +529,7 @@ def multiply(
     B_STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     IS_KNOWN: tl.constexpr = True,
+    IS_FAST: tl.constexpr = False,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
 
@@ -523,7 +541,7 @@ def multiply(
         sums = ()
         for i in tl.static_range(len(accs)):
             b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
-            sums = sums + (dot(a, b, accs[i]),)
+            sums = sums + (dot(a, b, accs[i], IS_FAST),)
         accs = sums
     return accs
 
@@ -558,6 +576,7 @@ def tma_multiply(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    IS_FAST: tl.constexpr = False,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
@@ -568,7 +587,7 @@ def tma_multiply(
         sums = ()
         for i in tl.static_range(len(accs)):
             b_tile = load_box(bs[i], b_corners[i], k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
-            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i]),)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
         accs = sums
     return accs
 

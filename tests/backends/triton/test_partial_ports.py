@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.device import on_device
 from support.emitted import load_module
 from support.gemm_programs import scaled_rows
 from support.inputs import random_inputs
@@ -95,7 +96,7 @@ def test_programs(program: str, constants: dict[str, int], launches: tuple[int, 
         )
         emitted = load_module(emit_module(lowered))
         assert len(emitted.KERNELS) == count
-        results = emitted.run(*arguments)
+        results = on_device(emitted.run)(*arguments)
         stated = run_function(find_entry(lowered), arguments, "stated")
         errors += [list(map(relative_error, each, exact)) for each in (results, stated)]
     for before, after in zip(errors[:2], errors[2:], strict=True):

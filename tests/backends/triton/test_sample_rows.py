@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.device import on_device
 from support.kernel_harness import (
     assert_rounded,
     function_of,
@@ -130,7 +131,7 @@ fn f(x: bf16[B, T, 64], w: bf16[96, 64], scale: bf16[B, 1, 96], shift: f32[B, 1,
 def test_pairs_of_columns():
     x, w = torch.randn(3, 29, 64).bfloat16(), (torch.randn(96, 64) / 8).bfloat16()
     scale, shift = torch.randn(3, 1, 96).bfloat16(), torch.randn(3, 1, 48)
-    y = coda_ir.compile(PAIRS, target="triton")(x, w, scale, shift)
+    y = on_device(coda_ir.compile(PAIRS, target="triton"))(x, w, scale, shift)
     g, u = (x.double() @ w.double().T * scale.double()).chunk(2, -1)
     exact = torch.nn.functional.silu(g) * u + shift.double()
     torch.testing.assert_close(y.double(), exact, rtol=2**-8, atol=1e-5)
@@ -155,7 +156,7 @@ def test_aligned_ranges_are_read_where_they_are(start: int, copies: int):
     function = coda_ir.compile(RANGES, target="triton", constants={"START": start})
     shapes = (3, 29, 64), (32, 64), (3, 128), (3, 3, 32), (3, 29, 32)
     x, w, columns, rows, res = arguments = [torch.randn(shape) for shape in shapes]
-    results = function(*arguments)
+    results = on_device(function)(*arguments)
     product, scale = x.double() @ w.double().T, columns.double()[:, None, start : start + 32]
     gate, shift = rows.double()[:, 2:3], rows.double()[:, :1]
     exact = (res + gate * product, product * scale, res * scale + shift)

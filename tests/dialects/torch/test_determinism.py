@@ -12,11 +12,17 @@ from coda_ir.dialects.torch.determinism import LISTED
 GIVEN, ON_REQUEST, STRICT, MISSING = Determinism
 
 
-def call(name: str, element_type: Attribute = f32, arguments: str = "{0}", rank: int = 1) -> CallOp:
-    type = TensorType(element_type, [4] * rank)
-    x = test.TestOp(result_types=[type]).results[0]
+def call(
+    name: str,
+    element_type: Attribute = f32,
+    arguments: str = "{0}",
+    rank: int = 1,
+    result: Attribute | None = None,
+) -> CallOp:
+    types = [TensorType(type, [4] * rank) for type in (element_type, result or element_type)]
+    x = test.TestOp(result_types=types[:1]).results[0]
     callee = name if "." in name else f"{name}.default"
-    return CallOp(f"aten.{callee}", [x], arguments, [type])
+    return CallOp(f"aten.{callee}", [x], arguments, types[1:])
 
 
 def vjp(name: str, arguments: str = "{0}") -> VjpOp:
@@ -49,6 +55,7 @@ def test_needs(name: str, of_call: Determinism, of_derivative: Determinism) -> N
 
 def test_sums_of_integers_are_exact() -> None:
     assert determinism_of(call("cumsum", i64)) == GIVEN
+    assert determinism_of(call("cumsum", i64, "{0}, 0, dtype=torch.float32", result=f32)) == MISSING
 
 
 @pytest.mark.parametrize(

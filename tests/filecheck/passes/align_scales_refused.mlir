@@ -103,7 +103,7 @@ func.func @range(%x: tensor<?x8xf16>, %w: tensor<16x8xf16>, %a: tensor<2x8xf16>,
   func.return %y : tensor<?x16xf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: the scaled input of %su may leave the range of float16; failed condition: the type of the input has the range of float32; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: the scaled input of %su may leave the range of f16; failed condition: the type of the input has the range of float32; costs 96*d0 bytes
 // REMARK: help: use bf16
 // CHECK:      func.func @range(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xf16>, tensor<16x8xf16>) -> tensor<?x16xf16>
@@ -205,3 +205,28 @@ func.func @infinite(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8x
 // CHECK:      func.func @infinite(
 // CHECK:        %su = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<bf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %y = coda.add %z, %su : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+
+// -----
+
+// Scales are for what float8 holds: a scaled input may leave its range.
+
+func.func @narrow(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16>, %b: tensor<16x2xf8E4M3FN>, %s: tensor<?x1xf32>) -> tensor<?x16xf32> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+  %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<2x8xbf16>) -> tensor<?x2xf32>
+  %q = coda.cast %t : (tensor<?x2xf32>) -> tensor<?x2xf8E4M3FN>
+  %u = coda.linear %q, %b : (tensor<?x2xf8E4M3FN>, tensor<16x2xf8E4M3FN>) -> tensor<?x16xf32>
+  %su = coda.mul %u, %s : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+  %y = coda.add %z, %su : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: the scaled input of %su may leave the range of f8E4M3FN; failed condition: the type of the input has the range of float32; costs 192*d0 bytes
+// CHECK:      func.func @narrow(
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<2x8xbf16>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %q = coda.cast %t : (tensor<?x2xf32>) -> tensor<?x2xf8E4M3FN>
+// CHECK-NEXT:   %u = coda.linear %q, %b : (tensor<?x2xf8E4M3FN>, tensor<16x2xf8E4M3FN>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %su = coda.mul %u, %s : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.add %z, %su : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x16xf32>
+// CHECK-NEXT: }

@@ -169,3 +169,27 @@ func.func @two(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<4x8xbf16>
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x20xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Products of float8, even where the result is float8, too.
+
+func.func @float8(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) -> tensor<?x16xf8E4M3FN> {
+  %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
+    columns(%w : tensor<16x8xf8E4M3FN>)
+      -> (tile : tensor<?x16xf8E4M3FN>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y : tensor<?x16xf8E4M3FN>
+}
+
+// CHECK:      func.func @float8(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf8E4M3FN>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf8E4M3FN>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xf8E4M3FN>
+// CHECK-NEXT: }

@@ -117,3 +117,41 @@ func.func @infinite(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   %y = coda.linear %t, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x4xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// What is scaled for float8 stays scaled: the GEMM reads other numbers than those of x.
+
+func.func @quantized(%x: tensor<?x8xbf16>, %s: tensor<?x1xbf16>, %w: tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32> {
+  %t = coda.mul %x, %s : (tensor<?x8xbf16>, tensor<?x1xbf16>) -> tensor<?x8xbf16>
+  %q = coda.cast %t : (tensor<?x8xbf16>) -> tensor<?x8xf8E4M3FN>
+  %y = coda.linear %q, %w : (tensor<?x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @quantized(
+// CHECK-NEXT:   %t = coda.mul %x, %s : (tensor<?x8xbf16>, tensor<?x1xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %q = coda.cast %t : (tensor<?x8xbf16>) -> tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:   %y = coda.linear %q, %w : (tensor<?x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// So does what was scaled to bring float8 to another range.
+
+func.func @requantized(%x: tensor<?x8xf8E4M3FN>, %s: tensor<?x1xf32>, %w: tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32> {
+  %wide = coda.cast %x : (tensor<?x8xf8E4M3FN>) -> tensor<?x8xf32>
+  %t = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %q = coda.cast %t : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+  %y = coda.linear %q, %w : (tensor<?x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+
+// CHECK:      func.func @requantized(
+// CHECK-NEXT:   %wide = coda.cast %x : (tensor<?x8xf8E4M3FN>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %t = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %q = coda.cast %t : (tensor<?x8xf32>) -> tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:   %y = coda.linear %q, %w : (tensor<?x8xf8E4M3FN>, tensor<4x8xf8E4M3FN>) -> tensor<?x4xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x4xf32>
+// CHECK-NEXT: }

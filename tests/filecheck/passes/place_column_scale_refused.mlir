@@ -103,3 +103,20 @@ func.func @rows(%x: tensor<?x8xf32>, %r: tensor<?x1xf32>, %y: tensor<?x8xf32>, %
 // CHECK-NEXT:   %u = coda.linear %t, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %z, %u : tensor<?x16xf32>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A scaled weight would be rounded to 8 bits.
+
+func.func @narrow(%x: tensor<?x8xf32>, %g: tensor<8xf32> {coda.weight}, %w: tensor<16x8xi8> {coda.weight}) -> tensor<?x16xf32> {
+  %s = coda.mul %x, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+  %z = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xi8>) -> tensor<?x16xf32>
+  func.return %z : tensor<?x16xf32>
+}
+
+// REMARK: remark[missed] place-column-scale: coda.mul: the scale is not folded: %w has element type i8; failed condition: the weight has more than 8 bits; costs 64*d0 + 32 bytes
+// CHECK:      func.func @narrow(
+// CHECK-NEXT:   %s = coda.mul %x, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %z = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xi8>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %z : tensor<?x16xf32>
+// CHECK-NEXT: }

@@ -199,3 +199,30 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The library has no products of float8 without scales.
+
+func.func @float8(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) -> tensor<?x16xbf16> {
+  %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
+    columns(%w : tensor<16x8xf8E4M3FN>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      %0 = math.tanh %acc : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library has no such product of 8-bit operands; failed condition: the operands have one type of more than 8 bits; costs 40*d0 + 128 bytes
+// CHECK:      func.func @float8(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf8E4M3FN>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = math.tanh %acc : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }

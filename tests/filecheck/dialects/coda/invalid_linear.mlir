@@ -71,3 +71,43 @@ func.func @f(%x: tensor<?x8xi32>, %w: tensor<16x8xi32>) {
   %r = coda.linear %x, %w : (tensor<?x8xi32>, tensor<16x8xi32>) -> tensor<?x16xi32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{operand weight has element type bf16, expected a float8 type}}
+  %r = coda.linear %x, %w : (tensor<?x8xf8E4M3FN>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8x16xi16>) {
+  // expected-error@below {{operand weight has element type i16, expected bf16, or a type of 8 bits}}
+  %r = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<8x16xi16>) -> tensor<?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf64>, %w: tensor<16x8xi8>) {
+  // expected-error@below {{operand weight has element type i8, expected f64}}
+  %r = coda.linear %x, %w : (tensor<?x8xf64>, tensor<16x8xi8>) -> tensor<?x16xf64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E5M2>, %b: tensor<16xf8E4M3FN>) {
+  // expected-error@below {{operand bias has element type f8E4M3FN, expected f32}}
+  %r = coda.linear %x, %w, %b : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E5M2>, tensor<16xf8E4M3FN>) -> tensor<?x16xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) {
+  // expected-error@below {{linear maps need floating-point operands and results}}
+  %r = coda.linear %x, %w : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E4M3FN>) -> tensor<?x16xf8E4M3FN>
+  func.return
+}

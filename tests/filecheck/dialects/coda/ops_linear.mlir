@@ -19,3 +19,21 @@ func.func @linear(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xbf1
   %conv1d = coda.matmul %x, %k : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>
   func.return
 }
+
+// Factors of 8 bits: two float8 types, whose product is f32 or what is stated, or the weight alone.
+
+// CHECK:      func.func @narrow(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E5M2>, %b: tensor<16xf32>, %z: tensor<?x8xbf16>, %i: tensor<16x8xi8>, %u: tensor<8x16xui8>) {
+// CHECK-NEXT:   %plain = coda.linear %x, %w : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E5M2>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %biased = coda.linear %x, %w, %b : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E5M2>, tensor<16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %int8 = coda.linear %z, %i : (tensor<?x8xbf16>, tensor<16x8xi8>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %uint8 = coda.matmul %z, %u : (tensor<?x8xbf16>, tensor<8x16xui8>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %float8 = coda.linear %z, %w : (tensor<?x8xbf16>, tensor<16x8xf8E5M2>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return
+func.func @narrow(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E5M2>, %b: tensor<16xf32>, %z: tensor<?x8xbf16>, %i: tensor<16x8xi8>, %u: tensor<8x16xui8>) {
+  %plain = coda.linear %x, %w : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E5M2>) -> tensor<?x16xf32>
+  %biased = coda.linear %x, %w, %b : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E5M2>, tensor<16xf32>) -> tensor<?x16xbf16>
+  %int8 = coda.linear %z, %i : (tensor<?x8xbf16>, tensor<16x8xi8>) -> tensor<?x16xbf16>
+  %uint8 = coda.matmul %z, %u : (tensor<?x8xbf16>, tensor<8x16xui8>) -> tensor<?x16xf32>
+  %float8 = coda.linear %z, %w : (tensor<?x8xbf16>, tensor<16x8xf8E5M2>) -> tensor<?x16xbf16>
+  func.return
+}

@@ -47,3 +47,11 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<8x16xbf16>) {
   %r = gemm.library transposed %x : tensor<?x8xbf16> columns(%w : tensor<8x16xbf16>) -> tensor<8x16xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>) {
+  // expected-error@below {{operands of 8 bits, expected one float type that libraries multiply}}
+  %r = gemm.library %x : tensor<?x8xbf16> columns(%w : tensor<16x8xi8>) -> tensor<?x16xf32>
+  func.return
+}

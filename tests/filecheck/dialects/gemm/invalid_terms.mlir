@@ -255,3 +255,16 @@ func.func @f(%x: tensor<4x8xbf16>, %y: tensor<8x4xbf16>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf8E4M3FN>, %y: tensor<?x4xf8E5M2>, %w: tensor<16x8xf8E5M2>, %v: tensor<16x4xi8>) {
+  // expected-error@below {{term 1: weight 0 has element type i8, expected a float8 type}}
+  %r = gemm.fused %x : tensor<?x8xf8E4M3FN> + %y : tensor<?x4xf8E5M2>
+    columns(%w : tensor<16x8xf8E5M2>) + (%v : tensor<16x4xi8>)
+    -> (tile : tensor<?x16xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}

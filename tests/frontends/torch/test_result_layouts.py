@@ -1,0 +1,83 @@
+"""Results of torch.compile lie in memory as those of eager PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.torch_compile import compiled
+from torch import Tensor, nn
+
+from coda_ir.frontends.torch.result_layouts import layout_of
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+OUTPUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "as computed": lambda y: y,
+    "transposed": lambda y: y.permute(1, 0, 2),
+    "contiguous": lambda y: y.permute(1, 0, 2).contiguous(),
+    "heads": lambda y: y.reshape(*y.shape[:2], 2, 8).permute(0, 2, 1, 3),
+    "heads, contiguous": lambda y: y.reshape(*y.shape[:2], 2, 8).permute(0, 2, 1, 3).contiguous(),
+    "columns": lambda y: y[..., :4],
+    "columns, contiguous": lambda y: y[..., :4].contiguous(),
+    "new order": lambda y: torch.relu(y.permute(2, 0, 1)),
+    "one row": lambda y: y[:, :1].permute(1, 0, 2),
+    "repeated": lambda y: y[:, :1].expand(-1, 3, -1),
+}
+
+
+def strides(tensor: Tensor) -> list[int]:
+    """Those of the dimensions that have more than one element."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return [stride for size, stride in pairs if size != 1]
+
+
+class Model(nn.Module):
+    def __init__(self, output: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.linear, self.output = nn.Linear(16, 16), output
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.linear(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("is_trained", [False, True])
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_strides(name: str, is_trained: bool, dynamic: bool):
+    model = Model(OUTPUTS[name])
+    fast = compiled(model, dynamic=dynamic)
+    with torch.set_grad_enabled(is_trained):
+        for rows in (5, 7) if dynamic else (5,):
+            x = torch.randn(2, rows, 16)
+            y, expected = fast(x), model(x)
+            torch.testing.assert_close(y, expected)
+            assert strides(y) == strides(expected)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("mask", [False, True])
+def test_attention_of_pytorch_whose_result_is_viewed(padding: bool, mask: bool):
+    model, x = nn.MultiheadAttention(16, 2, batch_first=True).eval(), torch.randn(2, 5, 16)
+    hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if padding else None
+    future = torch.ones(5, 5, dtype=torch.bool).triu(1) if mask else None
+
+    def attention(x: Tensor) -> Tensor:
+        y, _ = model(x, x, x, hidden, need_weights=False, attn_mask=future)
+        return y
+
+    with torch.no_grad():
+        y, expected = compiled(attention)(x), attention(x)
+    torch.testing.assert_close(y.view(-1), expected.view(-1))
+
+
+def test_layouts():
+    x = torch.randn(2, 3, 4)
+    assert layout_of(x)(x) is x
+    moved = x.permute(2, 0, 1)
+    assert layout_of(moved)(moved) is moved
+    copied = layout_of(moved)(moved.contiguous())
+    assert copied.stride() == moved.stride() and torch.equal(copied, moved)
+    gaps = x[..., :2]
+    assert layout_of(gaps)(gaps) is gaps
