@@ -274,6 +274,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
             known[-1] = shape[-1]
         elif port.kind == PortKind.ROW:
             known = [*shape[:-1], *known]
+        elif port.kind.is_table:
+            known = _rows_told_by_table(port.value, known, shape)
         else:
             continue
         shape = [
@@ -282,6 +284,15 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
     if DYNAMIC_INDEX in shape:
         raise CodaError(f"gemm.map{place(op)}: no port tells the extents of the result")
     return tuple(shape)
+
+
+def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """`shape` with the rows of a table in place of its own, but for those that it has as 1."""
+    rows = [
+        DYNAMIC_INDEX if stated == 1 else extent
+        for stated, extent in zip(shape_of(table), known, strict=True)
+    ][:-1]
+    return [*shape[: len(shape) - 1 - len(rows)], *rows, shape[-1]]
 
 
 def epilogue(

@@ -13,12 +13,16 @@ from support.kernel_harness import (
     parse_module,
     run_kernel,
 )
+from support.kernel_steps import kernel_steps
 from torch import Tensor
 
 import coda_ir
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.context import make_context
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 
 SCHEDULES = {
     "pointer": 'pointer, "32x64x32", warps = 4, stages = 2, group_m = 2',
@@ -149,3 +153,51 @@ def test_pointwise_kernel():
     y = coda_ir.compile(MAP, target="triton")(q, scale, zero)
     expected = (q - zero.repeat_interleave(16)) * scale.repeat_interleave(32, -1)
     torch.testing.assert_close(y, expected)
+
+
+SCALED = "fn f(x: f32[M, 16], weight w: f32[32, 16], s: f32[M, 4]) {{ return {} }}"
+CODE = {
+    "groups": "reshape(reshape(linear(x, w), [M, 4, 8]) * reshape(s, [M, 4, 1]), [M, 32])",
+    "repeated": "linear(x, w) * reshape(broadcast(reshape(s, [M, 4, 1]), [M, 4, 8]), [M, 32])",
+    "alone": "exp(reshape(broadcast(reshape(s, [M, 4, 1]), [M, 4, 8]), [M, 32]))",
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_what_repeats_is_no_tensor(name: str):
+    """An epilogue loads the scale of a group where a program repeats it for each column."""
+    program = SCALED.format(CODE[name])
+    expected_steps = "map" if name == "alone" else "fused"
+    assert kernel_steps(parse_text(program, "a.coda")) == {"f": expected_steps}
+    x, w, s = draw(29, 16), draw(32, 16), draw(29, 4)
+    y = coda_ir.compile(program, target="triton")(x, w, s)
+    scales = s.double().repeat_interleave(8, -1)
+    expected = scales.exp() if name == "alone" else x.double() @ w.double().T * scales
+    torch.testing.assert_close(y.double(), expected, rtol=1e-5, atol=1e-4)
+
+
+EXPERTS = """import "std/moe.coda"
+fn f(x: bf16[B, T, 64], gates: bf16[B, T, 4], weight wg: bf16[128, 64], weight wu: bf16[128, 64],
+     weight wd: bf16[64, 128]) {
+    return dense_experts(x, gates, wg, wu, wd, experts=4, hidden=32)
+}
+"""
+
+
+def test_gradients_of_gates():
+    """The gradient of the columns is in the epilogue of its GEMM, that of the gates a sum."""
+    module = parse_text(EXPERTS, "a.coda")
+    DifferentiatePass().apply(make_context(), module)
+    steps = kernel_steps(module)
+    assert steps["f_forward"] == "fused fused"
+    assert steps["f_backward"] == "fused fused map finalize fused fused"
+    shapes = ((2, 7, 64), (2, 7, 4), (128, 64), (128, 64), (64, 128))
+    values = [(draw(*shape) / 4).bfloat16().requires_grad_() for shape in shapes]
+    exact = [value.detach().double().requires_grad_() for value in values]
+    x, gates, gate, up, down = exact
+    hidden = F.silu(x @ gate.T) * (x @ up.T) * gates.repeat_interleave(32, -1)
+    d = draw(2, 7, 64).bfloat16()
+    expected = torch.autograd.grad(hidden @ down.T, exact, d.double())
+    found = torch.autograd.grad(coda_ir.compile(EXPERTS, training=True)(*values), values, d)
+    for gradient, other in zip(found, expected, strict=True):
+        assert (gradient.double() - other).norm() <= 2**-7 * other.norm()
