@@ -38,6 +38,8 @@ from coda_ir.dialects.coda import (
     ShiftOp,
     SliceOp,
     SoftmaxOp,
+    SSDGradOp,
+    SSDOp,
     SumToOp,
     TransposeOp,
     WeightGradientOp,
@@ -271,6 +273,8 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
     rows = of[op.x][-1:] if op.is_transposed else of[op.x][:-1]
+    if op.gather is not None:
+        rows = of[op.gather]
     row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
@@ -425,6 +429,8 @@ RULES: dict[type, Rule] = {
     AttentionOp: _attention,
     SelectiveScanOp: _like_first,
     SelectiveScanGradOp: _like_others,
+    SSDOp: _like_first,
+    SSDGradOp: _like_others,
     LinearScanOp: _like_first,
     LinearOp: _linear,
     MatmulOp: _linear,

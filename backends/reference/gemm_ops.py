@@ -154,6 +154,8 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     value_of = dict(zip(op.operands, operands, strict=True))
     extents = value_of[op.x].shape
     rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
+    if op.gather is not None:
+        rows = tuple(value_of[op.gather].shape)
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
@@ -163,7 +165,12 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
         tiling = tiling_of(op, segment, frame.domain)
         results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
-    return results
+    return results if op.scatter is None else _scattered(results, value_of[op.scatter])
+
+
+def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
+    """The results with row m as row ids[m]."""
+    return [torch.empty_like(result).index_copy(0, ids.long(), result) for result in results]
 
 
 def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -185,11 +192,19 @@ def _terms(
     is_grouped = op.groups is not None
     return [
         (
-            _rows_of(value_of[x], transposed=op.is_transposed),
+            _input(op, x, value_of),
             _joined(part, segment, value_of, is_grouped=is_grouped),
         )
         for x, part in zip(op.inputs, segment.terms, strict=True)
     ]
+
+
+def _input(
+    op: FusedOp | LibraryOp, x: SSAValue, value_of: Mapping[SSAValue, torch.Tensor]
+) -> torch.Tensor:
+    if isinstance(op, FusedOp) and op.gather is not None:
+        return value_of[x][value_of[op.gather].long()]
+    return _rows_of(value_of[x], transposed=op.is_transposed)
 
 
 def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:

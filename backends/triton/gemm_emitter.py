@@ -35,7 +35,7 @@ class GemmEmitter:
         self.names = LocalNames()
         self.helpers = {"grouped_tile"}
         self.launch = Launch.of(op)
-        domain = None if op.is_transposed else op.x
+        domain = None if op.is_transposed or op.gather is not None else op.x
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
         self.groups = RowGroups.of(op, self.arguments)
         self.ranges = [

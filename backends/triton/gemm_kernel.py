@@ -109,6 +109,7 @@ class _GemmEmitter(GemmEmitter):
             *([] if self.split is None else self.split.prologue()),
             self.tile_of("tl.program_id(0)" if self.split is None else "tile", "BLOCK_M"),
             *self._rows(bm),
+            *self._scattered_rows(),
             *self.main_loop.prologue(),
         ]
 
@@ -121,6 +122,13 @@ class _GemmEmitter(GemmEmitter):
             "row_mask = rows < M",
             *self._clamped_rows(bm),
         ]
+
+    def _scattered_rows(self) -> list[str]:
+        """The statement that defines the rows in which results are stored, if they are others."""
+        if self.op.scatter is None:
+            return []
+        ids = self.arguments.operand(self.op.scatter, "ids")
+        return [f"scattered = tl.load({ids} + row).to(tl.int64)"]
 
     def _clamped_rows(self, bm: int) -> list[str]:
         """Rows that exist, for loads without a mask."""
@@ -149,6 +157,7 @@ class _GemmEmitter(GemmEmitter):
                 names=self.names.branch(),
                 helpers=self.helpers,
                 is_ordered=self.op.order is not None,
+                stored_row="row" if self.op.scatter is None else "scattered",
                 is_dependent=self.launch.is_dependent,
                 split=self.split,
             )

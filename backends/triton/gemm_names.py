@@ -34,6 +34,8 @@ def gemm_kernel_name(op: FusedOp) -> str:
     name = "gemm_transposed" if op.is_transposed else "gemm"
     if op.groups is not None:
         name += "_grouped"
+    name += "_gather" if op.gather is not None else ""
+    name += "_scatter" if op.scatter is not None else ""
     if len(op.inputs) > 1:
         name += "_terms"
     for part in parts:

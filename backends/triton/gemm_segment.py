@@ -75,6 +75,8 @@ class SegmentEmitter:
     """True if sums have a stated order, which `tl.sum` has not."""
     split: SplitK | None = None
     """How several programs share K; None where one has all of it."""
+    stored_row: str = "row"
+    """The rows in which tiles are stored."""
     is_dependent: bool = False
     """True if the next kernel may begin when the main loop is done."""
     partials: dict[Port, str] = field(default_factory=dict[Port, str])
@@ -413,7 +415,7 @@ class SegmentEmitter:
         if isinstance(port.place, PlaceAttr):
             pitch = port.place.pitch(columns.extent)
             column = self._let("place", place_of_column(port.place, column))
-        return f"row[:, None] * {pitch} + {column}[None, :]"
+        return f"{self.stored_row}[:, None] * {pitch} + {column}[None, :]"
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

@@ -170,9 +170,14 @@ class PointerMainLoop(MainLoop):
 
     def prologue(self) -> list[str]:
         lines: list[str] = []
+        row = "row"
+        if self.op.gather is not None:
+            ids = self.arguments.operand(self.op.gather, "ids")
+            lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
+            row = "gathered"
         for name, x, depth in zip(self.rows, self.op.inputs, self.depths, strict=True):
             stride = "" if self.op.is_transposed else f" * {depth}"
-            lines.append(f"{name} = {self.arguments.operand(x, 'x')} + row[:, None]{stride}")
+            lines.append(f"{name} = {self.arguments.operand(x, 'x')} + {row}[:, None]{stride}")
         return lines
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:

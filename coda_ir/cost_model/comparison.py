@@ -23,6 +23,7 @@ from coda_ir.dialects.coda.scan import ScanLike
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+from coda_ir.traffic import is_executed
 
 EXTENT = 2048
 """The size that a symbol is taken to have."""
@@ -52,7 +53,7 @@ STATE_BYTES = 4 * 2
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
-SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp)
+SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
     gemm.LibraryOp,
@@ -145,8 +146,12 @@ class _Cost:
                 self.gpu += self._moving(_states(op, shapes) * STATE_BYTES)
         left = [op for op in func.body.block.ops if _is_left(op)]
         for group in connected(left, lambda a, b: levels[a] == levels[b]):
-            self.gpu += KERNEL_US + self._moving(traffic(group, shapes))
+            self._add_kernel(traffic(group, shapes))
             self.host += HOST.compiled
+            for op in group:
+                if isinstance(op, coda.GroupNormOp):
+                    self._add_kernel(_size([op.x], shapes))
+                    self.host += HOST.compiled
 
     def add_lowered(self, func: FuncOp, programs: Mapping[str, FuncOp]) -> None:
         """A function of the scheduled level: a program, or a graph that calls some."""
@@ -163,9 +168,14 @@ class _Cost:
                 self.gpu += described(op, op.schedule, self.device, _rows(op.x, shapes)).us
             elif _is_attention(op):
                 self.gpu += self._attention(op)
-            elif _is_left(op):
-                self.gpu += KERNEL_US + self._moving(traffic([op], shapes))
+            elif _is_left(op) and is_executed(op):
+                self._add_kernel(traffic([op], shapes))
+                if before := _moved_before(op):
+                    self._add_kernel(_size(before, shapes))
             self.host += _launching(op)
+
+    def _add_kernel(self, bytes: int) -> None:
+        self.gpu += KERNEL_US + self._moving(bytes)
 
     def _add_library(
         self, op: Operation, shapes: SymbolicShapes, *, is_convolution: bool = False
@@ -203,7 +213,10 @@ def _launching(op: Operation) -> float:
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
     if isinstance(op, SCANS):
-        return 3 * HOST.kernel if isinstance(op, coda.SelectiveScanOp) else HOST.scan_gradient
+        is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
+        return 3 * HOST.kernel if is_forward else HOST.scan_gradient
+    if isinstance(op, torch.VjpOp):
+        return 2 * HOST.call
     if not _is_attention(op):
         return HOST.call if _is_left(op) else 0.0
     is_gradient = isinstance(op, coda.AttentionGradOp) or (
@@ -270,6 +283,15 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
     return computing + moving
 
 
+def _moved_before(op: Operation) -> Sequence[SSAValue]:
+    """The values that PyTorch moves in a kernel before that of `op`: a norm of groups reads its
+    operand for the statistics, and a derivative computes the operator again.
+    """
+    if isinstance(op, coda.GroupNormOp):
+        return [op.x]
+    return op.operands if isinstance(op, torch.VjpOp) else ()
+
+
 def _is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
     is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
@@ -326,4 +348,9 @@ def traffic(group: Iterable[Operation], shapes: SymbolicShapes) -> int:
     read = {value for op in members for value in op.operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
-    return sum(shapes.bytes(value).evaluate(_Sizes()) for value in read | written)
+    return _size(read | written, shapes)
+
+
+def _size(values: Iterable[SSAValue], shapes: SymbolicShapes) -> int:
+    """The bytes of the values, each of them once."""
+    return sum(shapes.bytes(value).evaluate(_Sizes()) for value in set(values))

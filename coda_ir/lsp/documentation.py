@@ -57,6 +57,7 @@ _CLASSES: dict[str, type] = {
     "rope": coda.RopeOp,
     "attention": coda.AttentionOp,
     "selective_scan": coda.SelectiveScanOp,
+    "ssd": coda.SSDOp,
     "cross_entropy": coda.CrossEntropyOp,
     "embedding": coda.EmbeddingOp,
     "finalize": gemm.FinalizeOp,

@@ -19,6 +19,7 @@ from coda_ir.random_inputs.roles import (
     GroupEnds,
     Index,
     NormWeight,
+    Permutation,
     Role,
     RotaryTable,
     roles_of,
@@ -158,6 +159,8 @@ class _Draw:
         for role in roles:
             if isinstance(role, GroupEnds):
                 return self._ends(role, shape, generator)
+            if isinstance(role, Permutation):
+                return torch.randperm(shape[0], generator=generator)
         if not stated_dtype(parameter.type).is_floating_point:
             return self._integers(roles, shape, generator)
         table = _table_kind(parameter, roles)

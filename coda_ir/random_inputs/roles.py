@@ -72,7 +72,12 @@ class GroupEnds:
     rows: SSAValue
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds
+@dataclass(frozen=True)
+class Permutation:
+    """Each of the numbers from 0 on once."""
+
+
+Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds | Permutation
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -126,7 +131,9 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
-        case coda.SelectiveScanOp() | coda.SelectiveScanGradOp() if value in (op.dt, op.a):
+        case (
+            coda.SelectiveScanOp() | coda.SelectiveScanGradOp() | coda.SSDOp() | coda.SSDGradOp()
+        ) if value in (op.dt, op.a):
             return Decay(1 if value is op.dt else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
@@ -136,8 +143,14 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.logits, -1, op.ignore_index.value.data)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
+        case FusedOp() if op.operands[index] is op.groups and op.gather is not None:
+            return GroupEnds(op.gather)
         case FusedOp() | LibraryOp() if op.operands[index] is op.groups:
             return GroupEnds(op.x)
+        case FusedOp() if op.operands[index] is op.gather:
+            return Index(op.x, 0)
+        case FusedOp() if op.operands[index] is op.scatter:
+            return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
             return _weight(op.operands[index], -1 if op.layout.data == Layout.NK else -2)
         case FusedOp():

@@ -103,6 +103,7 @@ from coda_ir.dialects.coda.reductions import (
 )
 from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanGradOp, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda.ssd import MAX_HEAD_COLUMNS, SSDGradOp, SSDLike, SSDOp
 
 Coda = Dialect(
     "coda",
@@ -126,6 +127,8 @@ Coda = Dialect(
         AttentionGradOp,
         SelectiveScanOp,
         SelectiveScanGradOp,
+        SSDOp,
+        SSDGradOp,
         CrossEntropyOp,
         EmbeddingOp,
         ReshapeOp,
@@ -148,6 +151,7 @@ __all__ = [
     "GRADIENT_OPS",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_HEAD_COLUMNS",
     "MAX_STATES",
     "MAX_TAPS",
     "PATCHES",
@@ -214,6 +218,9 @@ __all__ = [
     "ReshapeOp",
     "RopeOp",
     "RsqrtOp",
+    "SSDGradOp",
+    "SSDLike",
+    "SSDOp",
     "ScatterOp",
     "SelectiveScanGradOp",
     "SelectiveScanOp",

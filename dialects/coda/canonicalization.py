@@ -14,9 +14,10 @@ from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
 from coda_ir.dialects.coda.positions import positions_in
-from coda_ir.dialects.coda.reductions import ReduceOp
+from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.truth_folding import TRUTH_FOLDS
 
 
 def _at(op: Operation, new: Operation) -> Operation:
@@ -59,6 +60,25 @@ class NarrowBeforeReshape(RewritePattern):
         narrow.location, moved.location = op.location, view.location
         moved.attributes |= view.attributes
         rewriter.replace(op, (narrow, moved), (moved.result,))
+
+
+class SoftmaxBeforeReshape(RewritePattern):
+    """softmax(reshape(x)) -> reshape(softmax(x)) where a reshape flattens rows for a softmax alone:
+    the scores of a router, whose GEMM has whole rows on chip.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SoftmaxOp, rewriter: PatternRewriter) -> None:
+        view = op.x.owner
+        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+            return
+        before, after = shape_of(view.x), shape_of(op.x)
+        if len(after) != 2 or before[-1:] != after[-1:] or after[-1] == DYNAMIC_INDEX:
+            return
+        softmax = _at(op, SoftmaxOp(view.x))
+        moved = _at(view, ReshapeOp(softmax.results[0], after))
+        moved.attributes |= view.attributes
+        rewriter.replace(op, (softmax, moved), (moved.results[0],))
 
 
 class FoldReshape(RewritePattern):
@@ -256,6 +276,25 @@ def _is_widened_to(op: CastOp, type: Attribute) -> bool:
     return is_narrow and element_type_of(op.result) == type
 
 
+class SumBeforeTranspose(RewritePattern):
+    """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), which copies
+    nothing, and a reshape.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReduceOp, rewriter: PatternRewriter) -> None:
+        turned, shape = op.x.owner, shape_of(op.result)
+        if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
+            return
+        rank = len(shape)
+        if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
+            return
+        kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
+        total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
+        view = _at(op, ReshapeOp(_at(op, total), shape))
+        rewriter.replace(op, (total, view), (view.results[0],))
+
+
 class FoldBroadcast(RewritePattern):
     """broadcast(x) to the shape of x -> x, and operators that broadcast themselves take x:
 
@@ -307,6 +346,7 @@ CANONICALIZATIONS.extend(
     (
         FoldCast(),
         NarrowBeforeReshape(),
+        SoftmaxBeforeReshape(),
         FoldReshape(),
         ReshapePositions(),
         FoldTranspose(),
@@ -318,8 +358,10 @@ CANONICALIZATIONS.extend(
         FoldMulByOne(),
         FoldDivByOne(),
         FoldSumTo(),
+        SumBeforeTranspose(),
         FoldBroadcast(),
         FoldPad(),
         DropUnusedLse(),
+        *TRUTH_FOLDS,
     )
 )

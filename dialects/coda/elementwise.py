@@ -19,12 +19,9 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     prop_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.elementwise_op import (
     BinaryOp,
     Elements,
@@ -50,7 +47,6 @@ class AddOp(BinaryOp):
     SCALAR: ClassVar[Scalar | None] = arith.AddfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("add.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -73,7 +69,6 @@ class MulOp(BinaryOp):
     SCALAR: ClassVar[Scalar | None] = arith.MulfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("mul.Scalar",)
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -84,7 +79,6 @@ class DivOp(BinaryOp):
     ATEN: ClassVar[str | None] = "div.Tensor"
     SCALAR: ClassVar[Scalar | None] = arith.DivfOp
     ALIASES: ClassVar[tuple[str, ...]] = ("div.Scalar",)
-    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition
@@ -157,7 +151,6 @@ class NegOp(UnaryOp):
     ATEN: ClassVar[str | None] = "neg.default"
     SCALAR: ClassVar[Scalar | None] = arith.NegfOp
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-    traits = traits_def(Pure(), FoldsAway())
 
 
 @irdl_op_definition

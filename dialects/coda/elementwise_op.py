@@ -11,7 +11,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     element_type_of,
@@ -65,7 +65,7 @@ class ElementwiseOp(CodaOp, ABC):
     """True if a rounding of an operand may change the result by more than a rounding."""
 
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def verify_(self) -> None:
         shape = broadcast_operands(self.name, self.operands)

@@ -27,7 +27,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
@@ -198,7 +198,7 @@ class SoftmaxOp(CodaOp):
     name = "coda.softmax"
     x = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation):
         x = SSAValue.get(x)
@@ -224,7 +224,7 @@ class ReduceOp(CodaOp):
     kind = prop_def(StringAttr)
     result = result_def(TensorType)
     rest = opt_result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FoldsAway())
 
     KINDS: ClassVar = ("sum", "mean", "max", "lse")
 

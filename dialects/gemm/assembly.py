@@ -88,16 +88,16 @@ def parse_sum(parser: Parser) -> list[SSAValue]:
     return values
 
 
-def print_groups(printer: Printer, groups: SSAValue | None) -> None:
-    """` groups(%ends : type)`, or nothing."""
-    if groups is not None:
-        printer.print_string(" groups")
-        print_typed_values(printer, [groups])
+def print_operand(printer: Printer, keyword: str, value: SSAValue | None) -> None:
+    """` keyword(%value : type)`, or nothing."""
+    if value is not None:
+        printer.print_string(f" {keyword}")
+        print_typed_values(printer, [value])
 
 
-def parse_groups(parser: Parser) -> list[SSAValue]:
-    """`groups(%ends : type)`, or nothing."""
-    if not parser.parse_optional_keyword("groups"):
+def parse_operand(parser: Parser, keyword: str) -> list[SSAValue]:
+    """`keyword(%value : type)`, or nothing."""
+    if not parser.parse_optional_keyword(keyword):
         return []
     with parser.in_parens():
         return [parse_typed_value(parser)]

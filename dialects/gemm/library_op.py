@@ -22,10 +22,10 @@ from xdsl.traits import Pure
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
-    parse_groups,
+    parse_operand,
     parse_sum,
     parse_terms,
-    print_groups,
+    print_operand,
     print_sum,
     print_typed_values,
 )
@@ -107,7 +107,7 @@ class LibraryOp(GemmInputs, IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" transposed " if self.is_transposed else " ")
         print_sum(printer, self.inputs)
-        print_groups(printer, self.groups)
+        print_operand(printer, "groups", self.groups)
         printer.print_string(" columns")
         for number, weight in enumerate(self.weights):
             printer.print_string(" + " if number else "")
@@ -122,7 +122,7 @@ class LibraryOp(GemmInputs, IRDLOperation):
     def parse(cls, parser: Parser) -> "LibraryOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
-        groups = parse_groups(parser)
+        groups = parse_operand(parser, "groups")
         parser.parse_keyword("columns")
         terms = parse_terms(parser, len(inputs))
         layout = Layout.KN if parser.parse_optional_keyword(Layout.KN.value) else Layout.NK

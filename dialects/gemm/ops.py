@@ -26,17 +26,17 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda.shapes import AnyTensor
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
-    parse_groups,
+    parse_operand,
     parse_ports,
     parse_segment,
     parse_sum,
     parse_typed_value,
-    print_groups,
     print_new_line,
+    print_operand,
     print_ports,
     print_segment,
     print_sum,
@@ -118,6 +118,13 @@ class FusedOp(GemmInputs, HasSegments):
     groups, and each weight is one of N x K (K x N) for each group: E x N x K. Groups may be empty;
     results of rows behind the last one are left open.
 
+    With `gather(%ids)`, x is a matrix of R x K, and row m of the product is that of row ids[m] of
+    x; no id is negative, or above R - 1. With `scatter(%ids)`, the results of row m are stored in
+    row ids[m]; the ids are a permutation of the rows. Both copy nothing:
+
+        %y = gemm.fused %x : tensor<?x8xbf16> gather(%ids : tensor<?xi64>)
+            columns(%w : tensor<16x8xbf16>) -> (tile : tensor<?x16xbf16>) {...}
+
     Source: CODA, arXiv 2605.19269.
     """
 
@@ -125,6 +132,8 @@ class FusedOp(GemmInputs, HasSegments):
     inputs = var_operand_def(TensorType)
     weights = var_operand_def(TensorType)
     groups = opt_operand_def(TensorType)
+    gather = opt_operand_def(TensorType)
+    scatter = opt_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
@@ -144,13 +153,15 @@ class FusedOp(GemmInputs, HasSegments):
         *,
         transposed: bool = False,
         groups: SSAValue | None = None,
+        gather: SSAValue | None = None,
+        scatter: SSAValue | None = None,
     ):
         is_single = isinstance(inputs, SSAValue | Operation)
         super().__init__(
             operands=[
                 [inputs] if is_single else inputs,
                 [w for segment in segments for weights in segment.terms for w in weights],
-                [] if groups is None else [groups],
+                *([] if value is None else [value] for value in (groups, gather, scatter)),
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
@@ -163,6 +174,11 @@ class FusedOp(GemmInputs, HasSegments):
             result_types=[[result.type for segment in segments for result in segment.results]],
         )
 
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The dimensions of the accumulator's rows, which flatten to M."""
+        return super().row_shape if self.gather is None else shape_of(self.gather)
+
     def with_segments(self, segments: Sequence[Segment]) -> "FusedOp":
         """The operator on the same inputs with other column ranges."""
         return FusedOp(
@@ -172,6 +188,8 @@ class FusedOp(GemmInputs, HasSegments):
             self.order,
             transposed=self.is_transposed,
             groups=self.groups,
+            gather=self.gather,
+            scatter=self.scatter,
         )
 
     def segments(self) -> list[Segment]:
@@ -185,6 +203,10 @@ class FusedOp(GemmInputs, HasSegments):
             len(self.inputs),
         )
 
+    @property
+    def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:
+        return (("groups", self.groups), ("gather", self.gather), ("scatter", self.scatter))
+
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
         verify.verify_fused(self)
@@ -192,7 +214,8 @@ class FusedOp(GemmInputs, HasSegments):
     def print(self, printer: Printer) -> None:
         printer.print_string(" transposed " if self.is_transposed else " ")
         print_sum(printer, self.inputs)
-        print_groups(printer, self.groups)
+        for keyword, value in self._of_rows:
+            print_operand(printer, keyword, value)
         with printer.indented():
             if self.schedule is not None:
                 print_new_line(printer)
@@ -211,7 +234,7 @@ class FusedOp(GemmInputs, HasSegments):
     def parse(cls, parser: Parser) -> "FusedOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
-        groups = parse_groups(parser)
+        of_rows = [parse_operand(parser, keyword) for keyword in ("groups", "gather", "scatter")]
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
@@ -220,7 +243,7 @@ class FusedOp(GemmInputs, HasSegments):
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
-            operands=[inputs, parsed.weights, groups, parsed.ports],
+            operands=[inputs, parsed.weights, *of_rows, parsed.ports],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
                 "transposed": UnitAttr() if transposed else None,

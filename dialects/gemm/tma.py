@@ -79,6 +79,8 @@ def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
     """
     if isinstance(element_type_of(op.x), Float32Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
+    if op.gather is not None:
+        return "a box has rows that follow one another, and those of x are gathered"
     by_column = [part.terms for part in op.segments() if part.layout == Layout.NK]
     for value in (*op.inputs, *chain(*chain(*by_column))):
         row_bytes = element_bytes(value.type) * shape_of(value)[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -47,6 +47,7 @@ from coda_ir.dialects.gemm.segment import (
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_port, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
+from coda_ir.dialects.gemm.verify_rows import verify_gather, verify_row_groups, verify_scatter
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -57,7 +58,9 @@ if TYPE_CHECKING:
 def verify_fused(op: FusedOp) -> None:
     _verify_counts(op)
     _verify_inputs(op)
-    _verify_groups(op)
+    verify_row_groups(op)
+    verify_gather(op)
+    verify_scatter(op)
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")
@@ -72,21 +75,6 @@ def verify_fused(op: FusedOp) -> None:
         _verify_results(segment, domain)
         verify_region(segment.body, _argument_types(segment), _yield_types(segment))
         verify_columns(segment, segment.columns)
-
-
-def _verify_groups(op: FusedOp | LibraryOp) -> None:
-    """The groups of rows are those of a matrix."""
-    if op.groups is None:
-        return
-    shape = shape_of(op.groups)
-    if len(shape) != 1:
-        raise VerifyException(f"operand groups has rank {len(shape)}, expected 1")
-    expect_element_type("operand groups", op.groups, i32)
-    if op.is_transposed or len(op.row_shape) != 1:
-        raise VerifyException(
-            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of M x K, "
-            "whose rows are in groups"
-        )
 
 
 def _verify_counts(op: FusedOp) -> None:
@@ -111,6 +99,7 @@ def _verify_counts(op: FusedOp) -> None:
 
 def _verify_inputs(op: FusedOp | LibraryOp) -> None:
     x, least = op.x, 2 if op.is_transposed else 1
+    expected = shape_of(x)[-1:] if op.is_transposed else shape_of(x)[:-1]
     if not shape_of(x):
         raise VerifyException("operand x is a scalar, expected at least one dimension")
     if not stores_floats(element_type_of(x)):
@@ -125,10 +114,10 @@ def _verify_inputs(op: FusedOp | LibraryOp) -> None:
                 "then M"
             )
         rows = shape[-1:] if op.is_transposed else shape[:-1]
-        if len(rows) != len(op.row_shape) or not all(map(dims_agree, rows, op.row_shape)):
+        if not shapes_agree(rows, expected):
             raise VerifyException(
                 f"{what} of shape {format_shape(shape)} has rows {format_shape(rows)}, expected "
-                f"{format_shape(op.row_shape)} as operand x has"
+                f"{format_shape(expected)} as operand x has"
             )
         if is_float8(element_type_of(x)) and is_float8(element_type_of(value)):
             continue
@@ -143,7 +132,7 @@ def verify_library(op: LibraryOp) -> None:
             f"{len(op.weights)} weights, expected {len(op.inputs)}, one for each input"
         )
     _verify_inputs(op)
-    _verify_groups(op)
+    verify_row_groups(op)
     if op.groups is not None and (len(op.inputs) > 1 or op.is_stored_transposed):
         raise VerifyException("rows in groups have one input, and a result of M x N")
     if not op.has_one_type:

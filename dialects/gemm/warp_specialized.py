@@ -80,6 +80,8 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
     if op.groups is not None:
         return "its rows are in groups"
+    if op.scatter is not None:
+        return "a box has rows that follow one another, and those of results are scattered"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:

@@ -19,12 +19,14 @@ include_patterns = [
     "docs/**.md",
     "*.md",
     "benchmarks/README.md",
+    "examples/authoring/tasks.md",
     "frontends/coda_text/editors/vscode/README.md",
 ]
 myst_heading_anchors = 4
 default_role = "code"
 html_theme = "furo"
 html_title = "CODA IR"
+html_extra_path = ["../llms.txt"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 

@@ -214,6 +214,9 @@ class OperatorWriter:
         operands = map(self._tensor, (op.q, op.k, op.v))
         return _call("attention", *operands, **_properties(op), **given)
 
+    def ssd(self, op: coda.SSDOp) -> Text:
+        return _call("ssd", *map(self._tensor, op.operands), **_properties(op), **_widened(op))
+
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
         if dims.count("-1") > 1:
@@ -294,6 +297,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
     coda.SelectiveScanOp: OperatorWriter.with_properties,
+    coda.SSDOp: OperatorWriter.ssd,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,

@@ -33,6 +33,8 @@ from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
 from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
 from coda_ir.frontends.coda_text.scan import selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
+from coda_ir.frontends.coda_text.ssd import SIGNATURE as SSD
+from coda_ir.frontends.coda_text.ssd import ssd
 from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
@@ -378,6 +380,7 @@ _RULES: dict[str, Rule] = {
     "table_heads: integer = 1, per_column: boolean = false)": rope,
     ATTENTION: attention,
     SELECTIVE_SCAN: selective_scan,
+    SSD: ssd,
     'cross_entropy(logits, target, *, reduction: string = "mean", '
     "ignore_index: integer = -100)": cross_entropy,
     "embedding(ids, table, *, padding_idx: integer?)": embedding,

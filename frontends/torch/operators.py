@@ -36,6 +36,7 @@ from coda_ir.frontends.torch.elementwise import (
 from coda_ir.frontends.torch.gradient_stops import STOP
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
+from coda_ir.frontends.torch.scaled_products import SCALED_PRODUCTS
 from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
 from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
 from coda_ir.symbolic_shapes import dims_attribute
@@ -341,6 +342,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.mm.default": matmul,
     "aten.matmul.default": matmul,
     "aten.addmm.default": addmm,
+    **SCALED_PRODUCTS,
     "aten.softmax.int": softmax,
     "aten._softmax.default": softmax,
     "aten.mean.dim": reduce("mean"),

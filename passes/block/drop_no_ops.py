@@ -15,6 +15,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import dims_attribute
 
 
@@ -32,6 +33,7 @@ class DropNoOpsPass(FunctionPass):
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
         cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
+        where(ids >= n, x, y) of ids below n             -> y
 
     Dimensions are compared as symbols: two symbols are never the same extent.
     """
@@ -67,8 +69,28 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return _simpler_concat(op, rewriter)
         case coda.CrossEntropyOp():
             return _loss_of_rows(op, rewriter)
+        case coda.WhereOp():
+            return _decided(op, rewriter)
         case _:
             return None
+
+
+def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return the value that a condition on numbers chooses, if these are known to meet it or not to
+    meet it.
+    """
+    condition = op.condition.owner
+    while isinstance(condition, coda.ReshapeOp):
+        condition = condition.x.owner
+    if not isinstance(condition, coda.CompareOp):
+        return None
+    limit, bound = condition.rhs.owner, bound_of(condition.lhs, rewriter.shapes)
+    if not isinstance(limit, coda.ConstantOp) or bound is None or bound.symbols:
+        return None
+    if limit.number < int(bound):
+        return None
+    chosen = op.lhs if condition.relation.data in ("lt", "le", "ne") else op.rhs
+    return _if_same_dims(chosen, op, rewriter)
 
 
 def _if_same_dims(x: SSAValue, op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:

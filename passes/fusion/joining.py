@@ -15,6 +15,7 @@ from coda_ir.passes.support.editing import (
     EpilogueOp,
     Site,
     fuse_consumer,
+    is_scattered,
     leaf_operands,
     recomputation,
 )
@@ -169,7 +170,7 @@ def _sites_loading(value: SSAValue) -> list[Site]:
     found: dict[Site, None] = {}
     for use in value.uses:
         kernel = use.operation
-        if not isinstance(kernel, FusedOp | MapOp):
+        if not isinstance(kernel, FusedOp | MapOp) or is_scattered(kernel):
             continue
         for number, segment in enumerate(kernel.segments()):
             for kind, loaded in segment.ports:

@@ -109,6 +109,8 @@ def _kind(value: SSAValue) -> Hashable:
         element_type_of(gemm.x),
         gemm.is_transposed,
         gemm.groups,
+        gemm.gather,
+        gemm.scatter,
         gemm.schedule,
         gemm.order,
         segment.layout,
@@ -149,6 +151,8 @@ def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
         first.order,
         transposed=first.is_transposed,
         groups=first.groups,
+        gather=first.gather,
+        scatter=first.scatter,
     )
     merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
     merged.outputs[0].name_hint = group[0].name_hint

@@ -61,7 +61,7 @@ class MergeSiblingGemmsPass(FunctionPass):
 
 def _inputs(op: FusedOp) -> Hashable:
     """Equal for GEMMs that can be column ranges of one."""
-    return tuple(op.inputs), op.is_transposed, op.groups, op.order
+    return tuple(op.inputs), op.is_transposed, op.groups, op.gather, op.scatter, op.order
 
 
 def _share_weights(rewriter: FunctionRewriter) -> None:

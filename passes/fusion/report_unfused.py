@@ -35,13 +35,19 @@ _REASONS: dict[type[Operation], Refusal] = {
         "a row needs no other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
     ),
-    coda.SelectiveScanOp: Refusal(
-        "a row needs no other rows of the sequence",
-        "runs as separate kernels over chunks of the sequence",
+    **dict.fromkeys(
+        (coda.SelectiveScanOp, coda.SSDOp),
+        Refusal(
+            "a row needs no other rows of the sequence",
+            "runs as separate kernels over chunks of the sequence",
+        ),
     ),
-    coda.SelectiveScanGradOp: Refusal(
-        "a row needs no other rows of the sequence",
-        "runs as separate kernels, which compute the states again",
+    **dict.fromkeys(
+        (coda.SelectiveScanGradOp, coda.SSDGradOp),
+        Refusal(
+            "a row needs no other rows of the sequence",
+            "runs as separate kernels, which compute the states again",
+        ),
     ),
     coda.EmbeddingOp: Refusal(
         "its rows are computed, not looked up in a table", "runs as PyTorch's embedding"

@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import depend_on
-from coda_ir.passes.support.editing import EpilogueEditor
+from coda_ir.passes.support.editing import EpilogueEditor, is_scattered
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.order import BlockOrder
@@ -51,7 +51,7 @@ class AccumulateInPlacePass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, CallOp):
                 _call_in_place(op, rewriter)
-            if not isinstance(op, FusedOp | MapOp):
+            if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
                 continue
             if any(map(is_given_up, ports_of(op))):
                 _store_in_place(op, rewriter)

@@ -56,6 +56,8 @@ def _linear(
 def is_plain(op: FusedOp) -> bool:
     """Return whether the library computes a GEMM as it is."""
     segments = op.segments()
+    if op.gather is not None or op.scatter is not None:
+        return False
     if op.groups is not None and not library_multiplies_groups(op.x, op.outputs[0]):
         return False
     if len(segments) != 1 or len(op.inputs) != 1 or op.is_transposed or op.order is not None:

@@ -20,6 +20,7 @@ from coda_ir.dialects.coda import (
     EmbeddingOp,
     PadOp,
     SelectiveScanGradOp,
+    SSDGradOp,
     SumToOp,
     WeightGradientOp,
 )
@@ -54,6 +55,7 @@ LIBRARY_OPS = (
     PackWeightOp,
     PadOp,
     SelectiveScanGradOp,
+    SSDGradOp,
     SumToOp,
     VjpOp,
     WeightGradientOp,

@@ -67,6 +67,8 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
     """Why the epilogues of `op` cannot be taken apart from its products."""
     if op.order is not None:
         return _ORDER
+    if op.gather is not None or op.scatter is not None:
+        return _ROWS
     if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
         return _COLUMNS
     if by == "library" and not op.has_one_type:
@@ -99,6 +101,11 @@ _ORDER = Refusal(
     "the order of reductions is the backend's to choose",
     "the epilogue stays in the GEMM: the program states the order of its reductions",
     "use the mode fp32-epilogue or eager-exact",
+)
+
+_ROWS = Refusal(
+    "the rows of the product are those of its operand, and of its results",
+    "the epilogue stays in the GEMM: it gathers or scatters rows",
 )
 
 _COLUMNS = Refusal(

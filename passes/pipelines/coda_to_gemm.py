@@ -22,18 +22,22 @@ from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchPass
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
+from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
 from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.block.unroll_sums import UnrollSumsPass
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.fusion.fuse_cross_entropy import FuseCrossEntropyPass
 from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
+from coda_ir.passes.fusion.fuse_gather import FuseGatherPass
 from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fusion.fuse_pointwise import FusePointwisePass
 from coda_ir.passes.fusion.fuse_qk_norm import FuseQkNormPass
+from coda_ir.passes.fusion.fuse_scatter import FuseScatterPass
 from coda_ir.passes.fusion.join_pointwise import JoinPointwisePass
 from coda_ir.passes.fusion.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.fusion.outline_rope import OutlineRopePass
@@ -64,6 +68,7 @@ FUSION: tuple[ModulePass, ...] = (
     SplitConcatenationPass(),
     AlignScalesPass(),
     PadRowsPass(),
+    UnrollSumsPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.
     ConvertLinearToGemmPass(),
     MergeGemmSumsPass(),
@@ -85,6 +90,11 @@ FUSION: tuple[ModulePass, ...] = (
     # those of the pointwise kernels that remain, which also reports what is refused.
     SplitReductionsPass(report=False),
     FuseFinalizePass(),
+    DeadCodeElimination(),
+    # Where rows come from and go to, once epilogues are whole and store what is read.
+    DropUnusedResultsPass(),
+    FuseGatherPass(),
+    FuseScatterPass(),
     DeadCodeElimination(),
 )
 """The algebra of the block level, the GEMMs, and what runs on their tiles."""

@@ -17,6 +17,7 @@ from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import PARAMETERS, arguments_by_name
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.row_numbers import is_permutation
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,18 @@ class RaiseLibraryCallsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, CallOp) and op.callee.data in _MAKERS and op.in_place is None:
+            if isinstance(op, CallOp) and _is_candidate(op):
                 refusal = _raise(op, rewriter)
                 is_float_call = any(is_float(element_type_of(value)) for value in op.inputs)
                 if refusal is not None and is_float_call:
                     rewriter.missed(op, refusal)
+
+
+def _is_candidate(op: CallOp) -> bool:
+    """Return whether an operator may mean the same: of stores, where no two are to one place."""
+    is_store = op.callee.data == _INDEX_PUT
+    is_known = op.callee.data in _MAKERS and op.in_place is None
+    return is_known and not (is_store and not is_permutation(op.inputs[1]))
 
 
 class _NearMiss(Exception):
@@ -112,6 +120,18 @@ def _index(x: SSAValue, indices: Sequence[SSAValue | None]) -> coda.LibraryCallO
     if element_type_of(ids) == i1:
         raise _NearMiss("elements are chosen by a mask")
     return coda.IndexOp(x, ids, dim=len(skipped))
+
+
+_INDEX_PUT = "aten.index_put.default"
+
+
+def _index_put(
+    x: SSAValue, indices: Sequence[SSAValue | None], values: SSAValue, accumulate: bool = False
+) -> coda.LibraryCallOp:
+    ids, *others = indices
+    if ids is None or others or accumulate:
+        raise _NearMiss("it adds up what it stores, or several dimensions are indexed")
+    return coda.ScatterOp(x, ids, values, dim=0)
 
 
 def _index_select(x: SSAValue, dim: int, index: SSAValue) -> coda.LibraryCallOp:
@@ -207,6 +227,7 @@ def _one_hot(ids: SSAValue, num_classes: int = -1) -> coda.LibraryCallOp:
 
 _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.index.Tensor": _index,
+    _INDEX_PUT: _index_put,
     "aten.index_select.default": _index_select,
     "aten.gather.default": _gather,
     "aten.scatter.src": _scatter,

@@ -50,9 +50,11 @@ class Site:
 
     @staticmethod
     def of(value: SSAValue) -> Site | None:
-        """The site that defines `value`, or None where it is no tile or half result."""
+        """The site that defines `value`, or None where it is no tile or half result, and where its
+        rows are not those of the epilogue.
+        """
         op = value.owner
-        if not isinstance(op, FusedOp | MapOp):
+        if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
             return None
         for number, segment in enumerate(op.segments()):
             for index, output in enumerate(segment.outputs):
@@ -69,6 +71,11 @@ class Site:
             and other.op is self.op
             and (other.segment, other.is_half) == (self.segment, self.is_half)
         )
+
+
+def is_scattered(op: Operation) -> bool:
+    """Return whether a kernel stores its results in other rows than it computes them in."""
+    return isinstance(op, FusedOp) and op.scatter is not None
 
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:

@@ -163,6 +163,10 @@ class TestRules:
         func, (u, a, b) = arguments(("B", "T", 8), (8, 4), ("B", "T", 4))
         assert dims_after(func, coda.SelectiveScanOp(u, u, a, b, b)) == [("B", "T", 8)]
 
+    def test_models_of_heads_keep_the_shape(self):
+        func, (x, dt, a, b) = arguments(("B", "T", 8), ("B", "T", 2), (2,), ("B", "T", 4))
+        assert dims_after(func, coda.SSDOp(x, dt, a, b, b, states=4)) == [("B", "T", 8)]
+
     def test_reductions_leave_one_column(self):
         func, (x,) = arguments(("M", 8))
         ops = [coda.ReduceOp(x, "sum"), coda.NormStatsOp(x, "layer", 1e-5)]

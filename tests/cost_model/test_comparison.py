@@ -8,6 +8,8 @@ from xdsl.dialects.builtin import UnitAttr
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import (
+    KERNEL_US,
+    MEMORY_EFFICIENCY,
     Comparison,
     compare,
     connected,
@@ -117,6 +119,39 @@ def test_a_graph_counts_its_programs():
     kernels, graph = (comparison_of(ADAPTIVE, how) for how in ("kernels", "inductor"))
     assert kernels.apart == graph.apart
     assert graph.fused > 0
+
+
+BESIDE_GEMM = """
+fn f(x: bf16[512, 128, 4096], h: bf16[8, 64], weight w: bf16[64, 64]) {{
+    return linear(h, w), {call}
+}}
+"""
+
+DERIVATIVE = """
+func.func @f(%x: tensor<512x128x4096xbf16>, %dy: tensor<512x128x4096xbf16>, %h: tensor<8x64xbf16>,
+             %w: tensor<64x64xbf16> {coda.weight})
+    -> (tensor<8x64xbf16>, tensor<512x128x4096xbf16>) {
+  %y = coda.linear %h, %w : (tensor<8x64xbf16>, tensor<64x64xbf16>) -> tensor<8x64xbf16>
+  %dx = torch.vjp "aten.cumsum.default"(%x : tensor<512x128x4096xbf16>)
+    of(%dy : tensor<512x128x4096xbf16>) {arguments = "{0}, -1", of = [0], wrt = [0]}
+    -> tensor<512x128x4096xbf16>
+  func.return %y, %dx : tensor<8x64xbf16>, tensor<512x128x4096xbf16>
+}
+"""
+
+
+def test_library_calls_of_two_kernels():
+    """A norm of groups reads its operand twice; PyTorch computes what it differentiates again."""
+    one, norm = (
+        comparison_of(BESIDE_GEMM.format(call=call))
+        for call in ("cumsum(x)", "group_norm(x, groups=8)")
+    )
+    derivative = comparison_of(DERIVATIVE)
+    kernel = KERNEL_US + 2**29 / (1e3 * MEMORY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert norm.fused - one.fused == pytest.approx(kernel)
+    assert norm.apart - one.apart == pytest.approx(kernel)
+    assert derivative.fused - one.fused == pytest.approx(3 * kernel - 2 * KERNEL_US)
+    assert derivative.apart - one.apart == pytest.approx(kernel - KERNEL_US)
 
 
 def test_groups_are_connected_where_they_may_be():

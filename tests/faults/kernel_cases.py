@@ -130,7 +130,8 @@ class EagerCase:
 
 def _every_index(argument: torch.Tensor, parameter: SSAValue) -> torch.Tensor:
     """Targets of a `select`: every column in turn, after one that is none."""
-    selects = any(isinstance(use.operation, FusedOp) for use in parameter.uses)
+    gemms = [use.operation for use in parameter.uses if isinstance(use.operation, FusedOp)]
+    selects = any(parameter in gemm.ports for gemm in gemms)
     if argument.is_floating_point() or not selects:
         return argument
     return torch.arange(argument.numel()).reshape(argument.shape) - 1
@@ -443,6 +444,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         ),
         "partial columns": KernelCase(PARTIAL_COLUMNS, "", {"?": 35}),
         "groups": KernelCase(GROUPS, "", {"?": 35}),
+        "moved rows": KernelCase(
+            programs.moved_rows("f32", 40, 42, SMALL, rows="gather scatter", groups=3), "", rows
+        ),
         "places": KernelCase(PLACES, FUSED, {"?": 35}),
         "bytes": KernelCase(BYTES, FUSED, rows),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),

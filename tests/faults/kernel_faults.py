@@ -143,6 +143,16 @@ KERNEL_FAULTS = (
         Text("self.columns.padded_group", "self.columns.padded_group // 2"),
     ),
     KernelFault(
+        "kernel: rows not gathered",
+        f"{T}mainloop:PointerMainLoop.prologue",
+        Text("row = 'gathered'", "row = 'row'"),
+    ),
+    KernelFault(
+        "kernel: rows not scattered",
+        f"{T}gemm_kernel:_GemmEmitter._emit_segments",
+        Text("'scattered'", "'row'"),
+    ),
+    KernelFault(
         "kernel: parts of a concatenation over each other",
         f"{T}result_places:place_of_column",
         Text("{column} % {width} + {offset}", "{column} % {width}"),

@@ -333,6 +333,16 @@ def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)})", n
 
 
+def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A state space model of heads, where there is one dimension of positions."""
+    if len(b.rows) != 2:
+        return f"silu({x})", n
+    heads = 2 if n % 2 == 0 else 1
+    dt, a = b.parameter(*b.rows, heads), b.parameter(heads)
+    reads = [b.parameter(*b.rows, 3) for _ in range(2)]
+    return f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3)", n
+
+
 def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
     """A linear map with a weight for each group of rows, where these are one dimension."""
     if len(b.rows) != 1:
@@ -434,6 +444,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (2, _reduced),
     (3, _positions_convolved),
     (1, _scan),
+    (1, _heads),
     (1, _groups),
     (1, _attention),
     (1, _loss),

@@ -51,9 +51,9 @@ HALF_PORTS = (
 def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
     """A GEMM of x with one to three segments, the results of which are consumed or returned.
 
-    Sometimes further inputs are multiplied and added, or rows are in groups, and sometimes the
-    inputs are transposed: then the rows of the program are K, and the results, of the columns of x,
-    are returned.
+    Sometimes further inputs are multiplied and added, or rows are in groups, gathered or scattered,
+    and sometimes the inputs are transposed: then the rows of the program are K, and the results, of
+    the columns of x, are returned.
     """
     transposed = bool(b.style.rows) and b.choices.chance(25)
     inputs = draw_inputs(b, x, transposed=transposed)
@@ -68,7 +68,16 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
         for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))
     ]
     schedule = draw_schedule(b) if b.choices.chance(35) else None
-    op = FusedOp(inputs, segments, schedule, transposed=transposed, groups=ends)
+    gather, scatter = (None, None) if transposed else draw_moves(b, style.rows, segments)
+    op = FusedOp(
+        inputs,
+        segments,
+        schedule,
+        transposed=transposed,
+        groups=ends,
+        gather=gather,
+        scatter=scatter,
+    )
     if schedule is not None and not fits(op, schedule):
         op.schedule = None
     b.add(op, "fused")
@@ -76,6 +85,18 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
         consume(b, segment, tiles=b.extras if transposed else b.tiles)
     b.style = style
     return op
+
+
+def draw_moves(
+    b: FunctionBuilder, rows: Dims, segments: Sequence[Segment]
+) -> tuple[SSAValue | None, SSAValue | None]:
+    """The rows of the inputs that are read, and the rows in which those of results are stored."""
+    if len(rows) != 1:
+        return None, None
+    kinds = {result.port.kind.data for segment in segments for result in segment.results}
+    can_scatter = kinds <= {ResultKind.TILE, ResultKind.HALF}
+    gather = b.integers(rows) if b.choices.chance(20) else None
+    return gather, b.integers(rows) if can_scatter and b.choices.chance(40) else None
 
 
 def draw_inputs(b: FunctionBuilder, x: SSAValue, *, transposed: bool) -> list[SSAValue]:

@@ -427,6 +427,28 @@ def add_scan(b: FunctionBuilder) -> None:
     b.tile(coda.SelectiveScanOp(u, dt, a, *columns))
 
 
+def add_ssd(b: FunctionBuilder) -> None:
+    """A state space model of heads whose states decay."""
+    x = b.pick_tile()
+    element, columns = element_type_of(x), b.columns_of(x)
+    if len(shape_of(x)) != 3 or FLOATS["f64"] in (element, b.style.element):
+        return
+    heads, states = b.choices.pick(_divisors(columns)), b.choices.pick((1, 3, 4))
+    groups = b.choices.pick(_divisors(heads))
+    rates = b.parameter((heads,), element, hint="rates", weight=True)
+    a = b.add(coda.NegOp(b.add(elementwise.SoftplusOp(rates))))
+    times = b.parameter(b.tile_dims(heads), element, hint="times")
+    dt = b.add(elementwise.SoftplusOp(times))
+    read = [b.parameter(b.tile_dims(groups * states), element, hint=name) for name in "bc"]
+    type = b.choices.pick((element, FLOATS["f32"]))
+    b.tile(coda.SSDOp(x, dt, a, *read, states=states, result_element_type=type))
+
+
+def _divisors(n: int) -> tuple[int, ...]:
+    """The divisors of n that are no more than 4."""
+    return tuple(count for count in (1, 2, 3, 4) if n % count == 0)
+
+
 def add_embedding(b: FunctionBuilder) -> None:
     n = b.choices.pick(b.style.columns)
     table = b.parameter((b.choices.pick((7, 11, 3)), n), hint="table", weight=True)
@@ -481,6 +503,7 @@ STEPS: Sequence[tuple[int, Step]] = (
     (2, add_library_call),
     (2, add_shift),
     (1, add_scan),
+    (1, add_ssd),
     (1, add_tied_rows),
     (3, add_grouped_linear),
 )

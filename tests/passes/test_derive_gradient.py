@@ -339,6 +339,15 @@ CASES: dict[str, Case] = {
         },
         of(coda.SelectiveScanOp),
     ),
+    "ssd": Case(
+        {
+            "x": ("B", "T", 8),
+            "dt": ("B", "T", 4),
+            "a": (4,),
+            **dict.fromkeys("bc", ("B", "T", 6)),
+        },
+        of(coda.SSDOp, states=3),
+    ),
     "embedding": Case(
         {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}
     ),

@@ -139,6 +139,35 @@ func.func @f(%x : {x}, %w : {w}, %b : {b}, %r : tensor<?x1xf32>, %x0 : {y}, %end
 """
 
 
+def moved_rows(
+    dtype: str, k: int, n: int, schedule: str, *, rows: str = "", groups: int = 0, of_x: int = 9
+) -> str:
+    """acc·factor of the row, with rows that are gathered from 9 of x, scattered, or both."""
+    x, y = f"tensor<{of_x if 'gather' in rows else '?'}x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>"
+    w = f"tensor<{f'{groups}x' if groups else ''}{n}x{k}x{dtype}>"
+    moves = [(name, f"%{name} : tensor<?xi64>") for name in rows.split()]
+    if groups:
+        moves.append(("groups", f"%ends : tensor<{groups}xi32>"))
+    operands = " ".join(f"{name}({operand})" for name, operand in sorted(moves, key=_order))
+    parameters = "".join(f", {operand}" for _, operand in moves)
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %r : tensor<?x1xf32>{parameters}) -> {y} {{
+  %y = gemm.fused %x : {x} {operands}
+      {_schedule(schedule)}
+      columns(%w : {w}) col(%r : tensor<?x1xf32>) -> (tile : {y}) {{
+  ^epilogue(%acc : f32, %factor : f32):
+    %0 = arith.mulf %acc, %factor : f32
+    gemm.yield %0 : f32
+  }}
+  func.return %y : {y}
+}}
+"""
+
+
+def _order(move: tuple[str, str]) -> int:
+    return ("groups", "gather", "scatter").index(move[0])
+
+
 def swiglu(dtype: str, k: int, n: int, schedule: str, pairing: str = "two weights") -> str:
     """silu(gate) · up over pairs: two weights of n columns, or one of 2n with `pairing`."""
     weights = {"wg": n, "wu": n} if pairing == "two weights" else {"w": 2 * n}

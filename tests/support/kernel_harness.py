@@ -146,7 +146,8 @@ def run_kernel(
 ) -> tuple[EmittedKernel, list[torch.Tensor]]:
     """Run the only `gemm.fused` of `func`, whose operands are arguments of `func`."""
     (op,) = gemms_of_func(func)
-    rows = arguments[list(func.args).index(op.x)].shape[:-1]  # pyright: ignore[reportArgumentType]
+    given_of = dict(zip(list[SSAValue](func.args), arguments, strict=True))
+    rows = given_of[op.x].shape[:-1] if op.gather is None else given_of[op.gather].shape
     kernel = emit_gemm(op, NameAllocator())
     names = {value: f"arg{index}" for index, value in enumerate(func.args)}
     outputs = empty_outputs(op, rows)

@@ -80,8 +80,7 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
     "moe.grouped_experts": (
-        "fused topk sort one_hot map reduce cumsum map map index fused map index fused sort index "
-        "reduce"
+        "fused topk sort one_hot map finalize cumsum map map fused map index fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused copy fill attention",
@@ -89,6 +88,7 @@ BLOCK_STEPS: dict[str, str] = {
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
     "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
+    "mamba.state_space_block": "fused map map ssd fused finalize fused",
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",
     "mamba.retention_output": "layer_norm fused fused",
@@ -97,6 +97,9 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.float8_block_swiglu": "fused map",
     # The scale of a row is known when all tiles of the row are.
     "quantize.int8_row_linear": "fused finalize map",
+    "quantize.float8_linear": "fused",
+    "quantize.float8_mlp": "fused fused",
+    "quantize.float8_row_mlp": "fused finalize map fused",
 }
 """What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms
 of arguments, a `map` where whole rows are needed first, a `finalize` for sums of their tiles."""

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from filecheck.main import main as filecheck
 
-from coda_ir.tools import coda_export, coda_opt
+from coda_ir.tools import coda_cache, coda_export, coda_opt
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"(?:^<!-- (\w+): (\S+) -->\n)?^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 TOOLS: dict[str, Callable[[list[str]], int]] = {
+    "coda-cache": coda_cache.main,
     "coda-export": coda_export.main,
     "coda-opt": coda_opt.main,
     "filecheck": lambda arguments: _exit_code(filecheck, ["filecheck", *arguments]),
@@ -52,7 +53,7 @@ def check_command(command: str, output: str, capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     printed = captured.out + captured.err
     assert re.fullmatch(shown_pattern(output), printed), f"{command}\n{printed}"
-    assert code == (1 if ": error: " in output else 0)
+    assert code == (1 if re.search(r': error: |"severity": "error"', output) else 0)
 
 
 def shown_pattern(output: str) -> str:

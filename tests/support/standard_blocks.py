@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from coda_ir.backends.reference.ssd import scanned_heads
+
 Values: TypeAlias = dict[str, Tensor]
 SIZES = {"B": 2, "T": 24, "S": 20}
 D, HEAD, HIDDEN = 64, 16, 96
@@ -290,6 +292,17 @@ def selective_block(v: Values) -> Tensor:
     return F.linear(y * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
 
 
+def state_space_block(v: Values) -> Tensor:
+    x = F.pad(F.linear(v["x"], v["w_xbc"]).transpose(1, 2), (3, 0))
+    y = F.conv1d(x, v["w_taps"][:, None], v["w_b_taps"], groups=128)
+    columns = F.silu(y.transpose(1, 2))
+    u, b, c = columns[..., :96], columns[..., 96:112], columns[..., 112:]
+    dt, a = F.softplus(F.linear(v["x"], v["w_dt"]) + v["w_b_dt"]), -torch.exp(v["w_a_log"].float())
+    scan = (u, dt, a.to(torch.promote_types(u.dtype, torch.float32)), b, c)
+    y = scanned_heads(scan, 8).to(u.dtype) + u * v["w_skip"]
+    return gated_norm_output({**v, "y": y})
+
+
 def gated_output(v: Values) -> Tensor:
     return v["x"] + F.linear(v["y"] * F.silu(F.linear(v["x"], v["w_z"])), v["w_out"])
 
@@ -329,7 +342,45 @@ def in_float8(x: Tensor) -> Tensor:
     return (x / scale).to(torch.float8_e4m3fn).to(x.dtype) * scale
 
 
+def scaled(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor) -> Tensor:
+    """The product of float8, which PyTorch multiplies in bfloat16 here."""
+    if x.dtype != torch.float64:
+        x, w = x.bfloat16(), w.bfloat16()
+    return F.linear(x, w) * x_scale * w_scale
+
+
+def in_range_of_float8(x: Tensor) -> Tensor:
+    return x.clamp(-448, 448).to(torch.float8_e4m3fn).to(x.dtype)
+
+
+def float8_hidden(v: Values) -> Tensor:
+    gate, up = (
+        scaled(v["x8"], v[f"w_{name}8"], v["x_scale"], v[f"w_{name}_scale"])
+        for name in ("gate", "up")
+    )
+    return F.silu(gate) * up
+
+
+def float8_mlp(v: Values) -> Tensor:
+    q = in_range_of_float8(float8_hidden(v) / v["w_hidden_scale"])
+    return scaled(q, v["w_down8"], v["w_hidden_scale"], v["w_down_scale"])
+
+
+def float8_row_mlp(v: Values) -> Tensor:
+    hidden = float8_hidden(v)
+    if hidden.dtype != torch.float64:
+        hidden = hidden.bfloat16().float()
+    scale = hidden.abs().amax(-1, keepdim=True) / 448
+    return scaled(in_range_of_float8(hidden / scale), v["w_down8"], scale, v["w_down_scale"])
+
+
 X = {"x": "B, T, 64"}
+X8 = {"x8": "B, T, 64", "x_scale": "B, T, 1"}
+MLP8 = {
+    **X8,
+    **{"w_gate8": "96, 64", "w_gate_scale": "96", "w_up8": "96, 64", "w_up_scale": "96"},
+    **{"w_down8": "64, 96", "w_down_scale": "64"},
+}
 ROTARY = {"cos": f"T, {HEAD // 2}", "sin": f"T, {HEAD // 2}"}
 QKV = {"wq": "64, 64", "wk": "32, 64", "wv": "32, 64"}
 FULL = {"wq": "64, 64", "wk": "64, 64", "wv": "64, 64"}
@@ -564,6 +615,24 @@ BLOCKS: dict[str, Block] = {
         selective_block,
         "rank=4, states=8",
     ),
+    "mamba.state_space_block": Block(
+        "mamba",
+        {
+            **X,
+            "w_z": "96, 64",
+            "w_xbc": "128, 64",
+            "w_dt": "4, 64",
+            "w_taps": "128, 4",
+            "w_b_taps": "128",
+            "w_b_dt": "4",
+            "w_a_log": "4",
+            "w_skip": "96",
+            "w_n1": "96",
+            "w_out": "64, 96",
+        },
+        state_space_block,
+        "heads=4, head=24, groups=2, states=8",
+    ),
     "mamba.gated_output": Block(
         "mamba", {"y": "B, T, 64", **X, "w_z": "64, 64", "w_out": "64, 64"}, gated_output
     ),
@@ -601,4 +670,11 @@ BLOCKS: dict[str, Block] = {
         statements="q, scale = int8_row_linear(x, w_in)",
         call="cast(q, f32) * scale",
     ),
+    "quantize.float8_linear": Block(
+        "quantize",
+        {**X8, "w8": "96, 64", "w_scale": "96"},
+        lambda v: scaled(v["x8"], v["w8"], v["x_scale"], v["w_scale"]),
+    ),
+    "quantize.float8_mlp": Block("quantize", {**MLP8, "w_hidden_scale": "1"}, float8_mlp),
+    "quantize.float8_row_mlp": Block("quantize", MLP8, float8_row_mlp),
 }

@@ -14,6 +14,7 @@ from coda_ir.backends.triton.operators import (
     gemm_level,
     gradients,
     scans,
+    ssd,
     torch_calls,
 )
 from coda_ir.backends.triton.operators.launching import Writer
@@ -66,5 +67,6 @@ _WRITERS: Mapping[type, Writer] = {
     **torch_calls.WRITERS,
     **gradients.WRITERS,
     **scans.WRITERS,
+    **ssd.WRITERS,
 }
 """How the operators of a type (or of a base class) are emitted."""

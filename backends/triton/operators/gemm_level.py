@@ -48,10 +48,11 @@ def _fused(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FusedOp)
     pitches = table_pitches(host, op)
     kernel = kernel_of(host, op, lambda names: emit_gemm(op, names, pitches))
-    operands, rows = operands_of(host, op, pitches), host.extents.size(host.dims(op.x)[:-1])
+    launched = host.dims(op.x)[:-1] if op.gather is None else host.dims(op.gather)
+    operands, rows = operands_of(host, op, pitches), host.extents.size(launched)
     assert op.schedule is not None
     block_m = op.schedule.block_m.data
-    domain = op.row_shape if op.is_transposed else host.dims(op.x)[:-1]
+    domain = op.row_shape if op.is_transposed else launched
     for segment in op.segments():
         _bind_row_tiles(host, segment, domain, block_m)
     launch(host, op, kernel, rows, operands)

@@ -50,7 +50,8 @@ def weight_rows(
     if len(segment.weights) == 2:
         return [WeightRows(weights[half], first, count, half * count) for half in range(2)]
     assert group is not None
-    step = min(count, group // 2)
+    # A box that goes past the halves of the whole weight fills lanes without columns.
+    step = count if group == segment.columns else min(count, group // 2)
     return [
         WeightRows(
             weights[0],

@@ -69,6 +69,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.PositionsOp: "its result is an integer",
     coda.OneHotOp: "its result is integers",
     coda.SelectiveScanGradOp: _SECOND,
+    coda.SSDGradOp: _SECOND,
     LinearScanOp: "it has to be a part of a selective scan, which has one",
     VjpOp: _SECOND,
 }

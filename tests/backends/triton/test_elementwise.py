@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from support.emitted import assert_as_accurate, load_program, run_operator
 from support.programs import type_of
 
+import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 
@@ -267,6 +268,20 @@ def test_constants_are_in_the_kernel() -> None:
     y, half = run(x)
     torch.testing.assert_close(y, x * 0.3)
     torch.testing.assert_close(half, torch.tensor(0.3).bfloat16())
+
+
+def test_constants_that_are_compared() -> None:
+    """Beside a tile: the interpreter has no logical operators of a comparison of numbers."""
+    text = """fn f(x: f32[M, 8]) {
+        is_less = lt(cast(1.0, f32), 2.0)
+        mixed = logical_and(logical_or(is_less, gt(cast(1.0, f32), 2.0)), x > 0)
+        return where(mixed, x, 0), where(is_less, x, 0), x + cast(is_less, f32)
+    }"""
+    x = torch.randn(5, 8)
+    for found, expected in zip(
+        coda_ir.compile(text, device="cpu")(x), (x.relu(), x, x + 1), strict=True
+    ):
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("source", [*DTYPES, torch.int32, torch.int64], ids=str)

@@ -114,6 +114,12 @@ class TestNumbers:
         text = programs.swiglu("bf16", 136, 352, schedule(stages=stages), pairing)
         assert "_glu" in check_against_reference(text, [150], tmp_path).name
 
+    @pytest.mark.parametrize("columns", [48, 80, 112])
+    def test_halves_that_end_inside_of_a_tile(self, columns: int, tmp_path: Path):
+        """A box of the first half may go on in the second: these lanes have no column."""
+        text = programs.swiglu("bf16", 136, columns, schedule(128), "halves")
+        check_against_reference(text, [150], tmp_path)
+
     def test_five_tiles(self, tmp_path: Path):
         text = gradients.swiglu_gradient("bf16", (72, 136), 264, schedule())
         check_against_reference(text, [150], tmp_path)

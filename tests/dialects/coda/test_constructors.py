@@ -22,6 +22,7 @@ Q, KV = tensor(D, D, 16), tensor(D, D, 8)
 ENDS = tensor(4, element_type=i32)
 COS = tensor(D, 2, element_type=f32)
 RATES, STATES = tensor(16, 4, element_type=f32), tensor(D, D, 4)
+HEADS, HEAD_RATES = tensor(D, D, 2), tensor(2, element_type=f32)
 
 CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute]]] = {
     "add": (lambda: coda.AddOp(X, tensor(8)), ((D, 8), bf16)),
@@ -54,6 +55,14 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "selective_scan": (
         lambda: coda.SelectiveScanOp(Q, Q, RATES, STATES, STATES),
         ((D, D, 16), bf16),
+    ),
+    "ssd": (
+        lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=4),
+        ((D, D, 16), bf16),
+    ),
+    "wide ssd": (
+        lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=2, result_element_type=f32),
+        ((D, D, 16), f32),
     ),
     "attention": (
         lambda: coda.AttentionOp(Q, KV, KV, head_dim=4, scale=0.5, softcap=2.0),

@@ -125,3 +125,25 @@ func.func @outer(%f: tensor<8xbf16>, %p: tensor<?xi64> {coda.dims = ["T"]}) -> t
 // CHECK-NEXT:   %a = coda.mul %column_2, %row_2 : (tensor<1x1x8xf32>, tensor<1x?x1xf32>) -> tensor<1x?x8xf32>
 // CHECK-NEXT:   func.return %a : tensor<1x?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Numbers that topk gives are below the number of columns, also in another order: masks that ask for it.
+
+func.func @masks(%s: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %x: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}, %y: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
+  %values, %ids = coda.topk %s {k = 2 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  %flat = coda.reshape %ids : (tensor<?x2xi64>) -> tensor<?xi64>
+  %sorted, %order = coda.sort %flat {dim = 0 : i64, descending = false} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+  %four = coda.constant {value = 4 : i64} : tensor<i64>
+  %is_none = coda.compare %sorted, %four {relation = "ge"} : (tensor<?xi64>, tensor<i64>) -> tensor<?xi1>
+  %column = coda.reshape %is_none : (tensor<?xi1>) -> tensor<?x1xi1>
+  %a = coda.where %column, %x, %y : (tensor<?x1xi1>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %is_one = coda.compare %sorted, %four {relation = "lt"} : (tensor<?xi64>, tensor<i64>) -> tensor<?xi1>
+  %other = coda.reshape %is_one : (tensor<?xi1>) -> tensor<?x1xi1>
+  %b = coda.where %other, %x, %y : (tensor<?x1xi1>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %a, %b : tensor<?x8xbf16>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @masks(%s: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %x: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}, %y: tensor<?x8xbf16> {coda.dims = ["2*M", 8 : i64]}) -> (tensor<?x8xbf16>, tensor<?x8xbf16>) {
+// CHECK-NEXT:   func.return %y, %x : tensor<?x8xbf16>, tensor<?x8xbf16>
+// CHECK-NEXT: }

@@ -120,3 +120,27 @@ func.func @outer(%m: tensor<8x4xf32>, %c: tensor<4xf32>, %f: tensor<8x1xf32>) ->
 // CHECK-NEXT:   %b = coda.transpose %y {perm = [1 : i64, 0 : i64]} : (tensor<8x4xf32>) -> tensor<4x8xf32>
 // CHECK-NEXT:   func.return %a, %b, %y : tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x4xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A mask of numbers that reach the limit, and of those of the caller.
+
+func.func @masks(%s: tensor<?x4xf32>, %ids: tensor<?x2xi64>, %x: tensor<?x2xf32>, %y: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>) {
+  %values, %top = coda.topk %s {k = 2 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+  %three = coda.constant {value = 3 : i64} : tensor<i64>
+  %is_last = coda.compare %top, %three {relation = "ge"} : (tensor<?x2xi64>, tensor<i64>) -> tensor<?x2xi1>
+  %a = coda.where %is_last, %values, %x : (tensor<?x2xi1>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  %unknown = coda.compare %ids, %three {relation = "ge"} : (tensor<?x2xi64>, tensor<i64>) -> tensor<?x2xi1>
+  %b = coda.where %unknown, %x, %y : (tensor<?x2xi1>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  func.return %a, %b : tensor<?x2xf32>, tensor<?x2xf32>
+}
+
+// CHECK:      func.func @masks(%s: tensor<?x4xf32>, %ids: tensor<?x2xi64>, %x: tensor<?x2xf32>, %y: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>) {
+// CHECK-NEXT:   %values, %top = coda.topk %s {k = 2 : i64, dim = 1 : i64} : (tensor<?x4xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)
+// CHECK-NEXT:   %three = coda.constant {value = 3 : i64} : tensor<i64>
+// CHECK-NEXT:   %is_last = coda.compare %top, %three {relation = "ge"} : (tensor<?x2xi64>, tensor<i64>) -> tensor<?x2xi1>
+// CHECK-NEXT:   %a = coda.where %is_last, %values, %x : (tensor<?x2xi1>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %unknown = coda.compare %ids, %three {relation = "ge"} : (tensor<?x2xi64>, tensor<i64>) -> tensor<?x2xi1>
+// CHECK-NEXT:   %b = coda.where %unknown, %x, %y : (tensor<?x2xi1>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   func.return %a, %b : tensor<?x2xf32>, tensor<?x2xf32>
+// CHECK-NEXT: }

@@ -79,3 +79,19 @@ func.func @chosen_groups(%x: tensor<?x8xf32>, %i: tensor<?x2xi64>) -> tensor<?x8
 // CHECK-NEXT:   %m = coda.scatter %x, %i, %1 {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %m : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// Places that are stored where a permutation says: its inverse.
+
+func.func @inverse(%e: tensor<?xi64>, %room: tensor<?xi64>) -> tensor<?xi64> {
+  %sorted, %order = torch.call "aten.sort.stable"(%e) {arguments = "{0}, stable=True"} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+  %places = coda.positions %e {dim = 0 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?xi64>) -> tensor<?xi64>
+  %inverse = torch.call "aten.index_put.default"(%room, %order, %places) {arguments = "{0}, [{1}], {2}"} : (tensor<?xi64>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
+  func.return %inverse : tensor<?xi64>
+}
+
+// CHECK:      func.func @inverse(%e: tensor<?xi64>, %room: tensor<?xi64>) -> tensor<?xi64> {
+// CHECK-NEXT:   %sorted, %order = coda.sort %e {dim = 0 : i64, descending = false} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+// CHECK-NEXT:   %places = coda.positions %e {dim = 0 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?xi64>) -> tensor<?xi64>
+// CHECK-NEXT:   %inverse = coda.scatter %room, %order, %places {dim = 0 : i64} : (tensor<?xi64>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
+// CHECK-NEXT:   func.return %inverse : tensor<?xi64>
+// CHECK-NEXT: }

@@ -112,3 +112,17 @@ func.func @transposed(%x: tensor<2x8x5xf32>, %w: tensor<8x6x3xf32>) -> tensor<2x
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-library-calls: torch.call: aten.convolution.default: it is transposed; failed condition: an operator of the block level means the same; costs 1232 bytes
+
+// -----
+
+// Places that ids may name twice: no candidate.
+
+func.func @places(%x: tensor<?xf32>, %ids: tensor<?xi64>, %values: tensor<?xf32>) -> tensor<?xf32> {
+  %y = torch.call "aten.index_put.default"(%x, %ids, %values) {arguments = "{0}, [{1}], {2}"} : (tensor<?xf32>, tensor<?xi64>, tensor<?xf32>) -> tensor<?xf32>
+  func.return %y : tensor<?xf32>
+}
+
+// CHECK:      func.func @places(%x: tensor<?xf32>, %ids: tensor<?xi64>, %values: tensor<?xf32>) -> tensor<?xf32> {
+// CHECK-NEXT:   %y = torch.call "aten.index_put.default"(%x, %ids, %values) {arguments = "{0}, [{1}], {2}"} : (tensor<?xf32>, tensor<?xi64>, tensor<?xf32>) -> tensor<?xf32>
+// CHECK-NEXT:   func.return %y : tensor<?xf32>
+// CHECK-NEXT: }

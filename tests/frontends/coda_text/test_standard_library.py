@@ -18,18 +18,25 @@ FILES = sorted(Path(FOLDER).glob("*.coda"))
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
     "clamped_swiglu",
-    *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows"),
+    *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }
 """Functions that the tested ones call."""
 
 FLOAT32 = ("cos", "sin", "balance")
-"""Parameters that are no bf16."""
+"""Parameters of f32, as scales are; those whose names end in 8 are float8, all others bf16."""
+
+DTYPES = {"f32": torch.float32, "f8e4m3": torch.float8_e4m3fn, "bf16": torch.bfloat16}
+
+
+def element_of(name: str) -> str:
+    if name in FLOAT32 or name.endswith("scale"):
+        return "f32"
+    return "f8e4m3" if name.endswith("8") else "bf16"
 
 
 def program(name: str, block: Block) -> str:
     def parameter(name: str, dims: str) -> str:
-        element = "f32" if name in FLOAT32 else "bf16"
-        return f"{'weight ' * name.startswith('w')}{name}: {element}[{dims}]"
+        return f"{'weight ' * name.startswith('w')}{name}: {element_of(name)}[{dims}]"
 
     parameters = ", ".join(parameter(*item) for item in block.parameters.items())
     arguments = ", ".join(filter(None, [*block.parameters, block.options]))
@@ -52,7 +59,9 @@ def drawn(block: Block) -> Values:
             value = value / shape[-1] ** 0.5
         elif name.startswith("w_n") or name.endswith("norm"):
             value = 1 + value / 10
-        values[name] = value if name in FLOAT32 else value.bfloat16()
+        elif name.endswith("scale"):
+            value = 0.5 + value.abs()
+        values[name] = value.to(DTYPES[element_of(name)])
     return values
 
 

@@ -14,14 +14,21 @@ from transformers import (
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
 )
+from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind
+from coda_ir.dialects.torch import CallOp
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.storage import is_view
+from coda_ir.traffic import NOT_EXECUTED
 
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
@@ -68,12 +75,68 @@ def grouped_gemms(model: ExportedModel) -> list[FusedOp]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_experts_are_gemms_with_epilogues(name: str):
-    """Columns of gate and up are paired; the router's weights scale the rows of what comes down."""
+    """Columns of gate and up are paired; the router's weights scale the rows of what comes down.
+
+    Tokens are read, and results stored, where they are.
+    """
     _, model = exported(name)
-    (gated,), (down,) = (op.segments() for op in grouped_gemms(model))
+    up, down = grouped_gemms(model)
+    (gated,), (scaled,) = up.segments(), down.segments()
     assert gated.pairing == PairingAttr.halves() and len(gated.weights) == 1
-    assert [kind for kind, _ in down.ports].count(PortKind.COL) == 2
-    assert down.pairing is None
+    assert [kind for kind, _ in scaled.ports] == [PortKind.COL]
+    assert scaled.pairing is None
+    assert up.gather is not None and up.scatter is None
+    assert down.gather is None and down.scatter is not None
+
+
+BLOCKS: dict[str, tuple[Any, list[str]]] = {
+    "qwen3_moe": (
+        lambda: Qwen3MoeSparseMoeBlock(
+            Qwen3MoeConfig(**SIZES, moe_intermediate_size=48, num_experts=4)
+        ),
+        ["gemm.map"],
+    ),
+    "mixtral": (
+        lambda: MixtralSparseMoeBlock(
+            MixtralConfig(**SIZES, intermediate_size=48, num_local_experts=4)
+        ),
+        ["gemm.map"],
+    ),
+}
+
+
+class Residual(torch.nn.Module):
+    def __init__(self, block: torch.nn.Module):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.block(x)
+
+
+def steps_of(module: ModuleOp) -> list[str]:
+    """The kernels and the calls of PyTorch, in order."""
+    ops = [op for op in module.walk() if isinstance(op.parent_op(), FuncOp)]
+    return [
+        op.callee.data if isinstance(op, CallOp) else op.name
+        for op in ops
+        if not isinstance(op, NOT_EXECUTED) and not is_view(op)
+    ]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_steps_of_a_block(name: str):
+    """The router with its softmax, the order of the tokens, two GEMMs, and one sum."""
+    make, weights = BLOCKS[name]
+    block = Residual(make()).eval().bfloat16()
+    x = torch.randn(2, 9, 64).bfloat16()
+    found = export(block, (x,), dynamic_shapes=({1: torch.export.Dim("T")},))
+    module = found.module.clone()
+    CodaToGemmPass().apply(make_context(), module)
+    router = ["gemm.fused", "coda.topk", *weights]
+    order = ["coda.sort", "gemm.map", "coda.index", "gemm.map", "aten.histc.default"]
+    experts = ["aten.cumsum.default", "gemm.fused", "gemm.fused", "gemm.map"]
+    assert sorted(steps_of(module)) == sorted([*router, *order, *experts])
 
 
 def test_kernels_are_as_exact_as_eager():

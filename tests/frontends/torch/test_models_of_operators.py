@@ -124,7 +124,7 @@ NOT_RAISED: Mapping[type, str] = {
         (
             *(coda.ActivationGradOp, coda.AttentionGradOp, coda.CrossEntropyGradOp),
             *(coda.EmbeddingGradOp, coda.MaximumGradOp, coda.SumToOp, coda.WeightGradientOp),
-            *(coda.BarrierOp, coda.SelectiveScanGradOp),
+            *(coda.BarrierOp, coda.SelectiveScanGradOp, coda.SSDGradOp),
         ),
         BACKWARD,
     ),
@@ -136,6 +136,7 @@ NOT_RAISED: Mapping[type, str] = {
     coda.NormStatsOp: "passes split norms",
     coda.OneHotOp: "PyTorch exports a comparison with positions",
     coda.SelectiveScanOp: "models spell it as a loop, which the golden of raise-selective-scan has",
+    coda.SSDOp: "models spell it by chunks, as test_mamba2.py tests",
     coda.PadOp: "PyTorch's call does the same: no kernel takes either",
 }
 

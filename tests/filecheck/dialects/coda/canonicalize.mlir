@@ -61,3 +61,43 @@ func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tenso
   %g = coda.add %h, %none : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   func.return %column, %m, %g : tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>
 }
+
+// Comparisons of constants are truth values, which choose.
+// CHECK-LABEL: func.func @truth
+// CHECK-NEXT: %zero = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT: %gt = coda.compare %x, %zero {relation = "gt"}
+// CHECK-NEXT: %chosen = coda.where %gt, %x, %y
+// CHECK-NEXT: [[ONE:%.*]] = coda.constant {value = 1.000000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT: func.return %chosen, %y, [[ONE]]
+func.func @truth(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<bf16>) {
+  %one = coda.constant {value = 1.0 : f64} : tensor<f32>
+  %two = coda.constant {value = 2.0 : f64} : tensor<f32>
+  %zero = coda.constant {value = 0.0 : f64} : tensor<f32>
+  %lt = coda.compare %one, %two {relation = "lt"} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %not = coda.logical_not %lt : (tensor<i1>) -> tensor<i1>
+  %xor = coda.logical_xor %lt, %not : (tensor<i1>, tensor<i1>) -> tensor<i1>
+  %gt = coda.compare %x, %zero {relation = "gt"} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xi1>
+  %and = coda.logical_and %xor, %gt : (tensor<i1>, tensor<4x8xi1>) -> tensor<4x8xi1>
+  %chosen = coda.where %and, %x, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %other = coda.where %not, %x, %y : (tensor<i1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %number = coda.cast %lt : (tensor<i1>) -> tensor<bf16>
+  func.return %chosen, %other, %number : tensor<4x8xf32>, tensor<4x8xf32>, tensor<bf16>
+}
+
+// Not where the result has another shape, or where a rounding decides.
+// CHECK-LABEL: func.func @no_truth
+// CHECK-NEXT: coda.constant
+// CHECK-NEXT: coda.constant
+// CHECK-NEXT: coda.constant
+// CHECK-NEXT: coda.compare
+// CHECK-NEXT: coda.where
+// CHECK-NEXT: coda.where
+func.func @no_truth(%x: tensor<8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %true = coda.constant {value = 1 : i64} : tensor<i1>
+  %one = coda.constant {value = 1.0 : f64} : tensor<bf16>
+  %more = coda.constant {value = 1.001 : f64} : tensor<bf16>
+  %lt = coda.compare %one, %more {relation = "lt"} : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+  %a = coda.where %lt, %y, %x : (tensor<i1>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %b = coda.where %true, %x, %y : (tensor<i1>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+}

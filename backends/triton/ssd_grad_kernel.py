@@ -1,0 +1,294 @@
+"""The kernels of the gradients of a state space model of heads, beside those of its states.
+
+    chunk_adjoints   the adjoint of the states before each chunk but the first, as if 0 came after
+    carry_states     (reversed) the adjoint of the states before each chunk
+    held             for each row of a head, what the sum of dt · a up to it gets as it reads
+    x                the gradient of x, and what sums of dt · a get as a row writes
+    b, c             their gradients, which are sums over the heads of a group
+    times            those of dt and a
+
+Rows i and j of a chunk share the weight k[i, j] = (c[i] · b[j]) (dy[i] · x[j]) decay dt[j]. The sum
+of dt · a up to a row gets what its row of k holds, less its column, and so for states. Sums over
+the heads of a group are in parts of `HEADS`, which the host adds up in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
+from coda_ir.backends.triton.kernel_text import rounded
+from coda_ir.backends.triton.ssd_kernel import sums_kernel
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, output
+from coda_ir.dialects.coda import SSDGradOp, SSDLike
+from coda_ir.dialects.coda.shapes import element_type_of
+
+Pitches = Mapping[SSAValue, int]
+
+HEADS = 8
+"""Heads of a group, at most, whose gradients of b and c a program adds up."""
+
+WARPS = 8
+"""Warps of a program that adds up over heads: its tiles would not fit in the registers of four."""
+
+_SQUARE = (ROWS, ROWS)
+
+OPERANDS = ("x", "dt", "a", "b", "c", "d_y")
+
+
+def heads_of_program(op: SSDLike) -> int:
+    """The heads of a group whose gradients of b and c a program adds up."""
+    members = op.heads // op.groups
+    return next(count for count in range(HEADS, 0, -1) if members % count == 0)
+
+
+def chunk_adjoints_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of what each chunk but the first adds to the adjoint of the states before it,
+    and of its sum of dt · a. The rows of the launch are these chunks of all samples.
+    """
+    return sums_kernel(op, name, pitches, ("c", "d_y"), is_reversed=True)
+
+
+def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of what the rows of k hold, with what states give. The rows of the launch
+    are all chunks.
+    """
+    text = SSDText(op, pitches)
+    body = [
+        *text.rows("_j", "(block - number)"),
+        text.tile("b", "_j"),
+        text.tile("x", "_j"),
+        *text.decays("", "_j"),
+        f"products = {text.product('d_y', 'tl.trans(x_j)', _SQUARE)} * decays * dt_j[None, :]",
+        f"products *= {text.product('c', 'tl.trans(b_j)', _SQUARE)}",
+        "held += tl.sum(tl.where(row[:, None] == row_j[None, :], 0.0, products), 1)",
+        "gap += whole_j",
+    ]
+    lines = [
+        *_block_of_head(text),
+        text.tile("c", ""),
+        *_narrow_tile(text, "d_y", ""),
+        f"held = tl.zeros(({ROWS},), tl.float32)",
+        "gap = -whole",
+        "for number in range(bound(block + 1)):",
+        *indented(body),
+        *_states_before(text),
+        f"given = {text.product('c', 'h', (ROWS, text.columns))} * d_y.to(tl.float32)",
+        "held += tl.exp(gap + passed) * tl.sum(given, 1)",
+        _store_of_head(op, "held", "held"),
+    ]
+    arguments = [*map(text.operand, OPERANDS), output("states", 0), output("held", 1)]
+    return text.emitted(
+        name, arguments, lines, "what decays get from rows that read", BLOCKS * op.heads
+    )
+
+
+def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of the gradient of x, and for each row of a head of what its column of k
+    holds without dt, with what states take. The rows of the launch are all chunks.
+    """
+    text = SSDText(op, pitches)
+    columns = (ROWS, text.columns)
+    body = [
+        *text.rows("_i", "(block + number)"),
+        text.tile("c", "_i"),
+        *_narrow_tile(text, "d_y", "_i"),
+        *text.decays("_i", "", is_transposed=True),
+        f"scores = {text.product('b', 'tl.trans(c_i)', _SQUARE)} * decays",
+        f"d_x = dot({text.narrow('scores')}, d_y_i, d_x)",
+        f"products = scores * {text.product('x', 'tl.trans(d_y_i)', _SQUARE)}",
+        "is_own = row[:, None] == row_i[None, :]",
+        "inner += tl.sum(tl.where(is_own, 0.0, products), 1)",
+        "own += tl.sum(tl.where(is_own, products, 0.0), 1)",
+        "gap += whole_i",
+    ]
+    lines = [
+        *_block_of_head(text),
+        text.tile("b", ""),
+        text.tile("x", ""),
+        f"d_x = tl.zeros({columns}, tl.float32)",
+        f"inner = tl.zeros(({ROWS},), tl.float32)",
+        f"own = tl.zeros(({ROWS},), tl.float32)",
+        "gap = -whole",
+        f"for number in range(bound({BLOCKS} - block)):",
+        *indented(body),
+        *_adjoints_after(text),
+        f"of_states = tl.exp(gap + rest)[:, None] * {text.product('b', 'g', columns)}",
+        "taken = tl.sum(x.to(tl.float32) * of_states, 1)",
+        "d_x = (d_x + of_states) * dt[:, None]",
+        text.store_columns("d_x", op.d_x),
+        _store_of_head(op, "inner", "inner + taken"),
+        _store_of_head(op, "own", "own"),
+        _store_of_head(op, "taken", "taken"),
+    ]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        output("adjoints", 0),
+        text.result("d_x", op.d_x, 1),
+        *_outputs(2, "own", "inner", "taken"),
+    ]
+    return text.emitted(name, arguments, lines, "gradients of x", BLOCKS * op.heads)
+
+
+def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of parts of the gradient of c; the rows of the launch are all chunks."""
+    text = SSDText(op, pitches)
+    body = [
+        *text.rows("_j", "(block - number)"),
+        text.tile("b", "_j"),
+        text.tile("x", "_j"),
+        *text.decays("", "_j"),
+        f"weights = {text.product('d_y', 'tl.trans(x_j)', _SQUARE)} * decays * dt_j[None, :]",
+        f"d_c = dot({text.narrow('weights')}, b_j, d_c)",
+        "gap += whole_j",
+    ]
+    head = [
+        *text.rows("", "block"),
+        *_narrow_tile(text, "d_y", ""),
+        "gap = -whole",
+        "for number in range(bound(block + 1)):",
+        *indented(body),
+        *_states_before(text),
+        f"of_states = {text.product('d_y', 'tl.trans(h)', (ROWS, text.states))}",
+        "d_c += of_states * tl.exp(gap + passed)[:, None]",
+    ]
+    arguments = [*map(text.operand, OPERANDS), output("states", 0), output("d_c", 1)]
+    return text.emitted(
+        name, arguments, _over_heads(text, "d_c", head), "gradients of c", _programs(op), WARPS
+    )
+
+
+def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of parts of the gradient of b; the rows of the launch are all chunks."""
+    text = SSDText(op, pitches)
+    body = [
+        *text.rows("_i", "(block + number)"),
+        text.tile("c", "_i"),
+        *_narrow_tile(text, "d_y", "_i"),
+        *text.decays("_i", "", is_transposed=True),
+        f"weights = {text.product('x', 'tl.trans(d_y_i)', _SQUARE)} * decays * dt[:, None]",
+        f"d_b = dot({text.narrow('weights')}, c_i, d_b)",
+        "gap += whole_i",
+    ]
+    head = [
+        *text.rows("", "block"),
+        text.tile("x", ""),
+        "gap = -whole",
+        f"for number in range(bound({BLOCKS} - block)):",
+        *indented(body),
+        *_adjoints_after(text),
+        f"of_states = {text.product('x', 'tl.trans(g)', (ROWS, text.states))}",
+        "d_b += of_states * (tl.exp(gap + rest) * dt)[:, None]",
+    ]
+    arguments = [*map(text.operand, OPERANDS), output("adjoints", 0), output("d_b", 1)]
+    return text.emitted(
+        name, arguments, _over_heads(text, "d_b", head), "gradients of b", _programs(op), WARPS
+    )
+
+
+def _block_of_head(text: SSDText) -> list[str]:
+    """The statements for a block of rows of one head."""
+    text.helpers.add("bound")
+    heads = text.op.heads
+    return [
+        *text.place(BLOCKS * heads),
+        f"head = part % {heads}",
+        f"block = part // {heads}",
+        *text.tiles(),
+        text.rate(),
+        *text.rows("", "block"),
+    ]
+
+
+def _narrow_tile(text: SSDText, name: str, suffix: str) -> list[str]:
+    """The statements that load a tile that may be wider than operands of products."""
+    narrow = text.narrow(f"{name}{suffix}.to(tl.float32)")
+    return [text.tile(name, suffix), f"{name}{suffix} = {narrow}"]
+
+
+def _states_before(text: SSDText) -> list[str]:
+    return [
+        "# A sample has states of all of its chunks but the last.",
+        text.load_states("h", "states_ptr", "place - sample - 1", "chunk > 0"),
+        f"h = {text.narrow('h')}",
+    ]
+
+
+def _adjoints_after(text: SSDText) -> list[str]:
+    return [
+        "# A sample has adjoints before all of its chunks but the first.",
+        text.load_states("g", "adjoints_ptr", "place - sample", f"chunk < {CHUNKS} - 1"),
+        f"g = {text.narrow('g')}",
+    ]
+
+
+def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """The gradient of dt, and parts of that of a; the rows of the launch are all chunks."""
+    text = SSDText(op, pitches)
+    at = f"(start * {op.heads} + head) + row * {op.heads}"
+    chunk, last = "place - sample - 1", f"chunk < {CHUNKS} - 1"
+    lines = [
+        *text.place(op.heads),
+        "head = part",
+        *text.tiles(),
+        text.rate(),
+        f"row = tl.arange(0, {CHUNK})",
+        f"dt = {text.times()}",
+        *(
+            f"{name} = tl.load({name}_ptr + {at}, mask=row < count, other=0.0)"
+            for name in ("held", "own", "inner", "taken")
+        ),
+        text.load_states("h", "states_ptr", chunk, "chunk > 0"),
+        text.load_states("g", "adjoints_ptr", "place - sample", last),
+        "through = tl.exp(tl.sum(dt * rate, 0)) * tl.sum(tl.sum(h * g, 1), 0)",
+        "net = held - dt * inner",
+        "of_sum = tl.cumsum(net, 0, reverse=True) + tl.sum(dt * taken, 0) + through",
+        "d_dt = rate * of_sum + inner + own",
+        f"tl.store(d_dt_ptr + {at}, {rounded('d_dt', element_type_of(op.dt), text.helpers)}, "
+        "mask=row < count)",
+        f"tl.store(d_a_ptr + place * {op.heads} + head, tl.sum(dt * of_sum, 0))",
+    ]
+    arguments = [
+        *map(text.operand, ("dt", "a")),
+        *_outputs(0, "states", "adjoints", "held", "own", "inner", "taken"),
+        text.result("d_dt", op.d_dt, 6),
+        output("d_a", 7),
+    ]
+    return text.emitted(name, arguments, lines, "gradients of times and rates", op.heads)
+
+
+def _programs(op: SSDLike) -> int:
+    return BLOCKS * (op.heads // heads_of_program(op))
+
+
+def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
+    """The statements for a block of rows and several heads, over which it adds up `total`."""
+    op, count = text.op, heads_of_program(text.op)
+    parts = op.heads // count
+    text.helpers.add("bound")
+    pitch = parts * op.state_count
+    at = f"(start * {pitch} + part % {parts} * {op.state_count})"
+    return [
+        *text.place(_programs(op)),
+        f"block = part // {parts}",
+        *text.tiles(),
+        f"row = block * {ROWS} + offset",
+        f"{total} = tl.zeros(({ROWS}, {text.states}), tl.float32)",
+        f"for member in range({count}):",
+        *indented([f"head = part % {parts} * {count} + member", text.rate(), *head]),
+        f"tl.store({total}_ptr + {at} + (row[:, None] * {pitch} + state[None, :]), {total}, "
+        f"mask=(row < count)[:, None] & (state < {op.state_count})[None, :])",
+    ]
+
+
+def _outputs(first: int, *names: str) -> list[KernelArgument]:
+    """The arguments for tensors of float32 from the output `first` on."""
+    return [output(name, index) for index, name in enumerate(names, first)]
+
+
+def _store_of_head(op: SSDLike, name: str, value: str) -> str:
+    """The statement that stores an element for each row of the head."""
+    at = f"(start * {op.heads} + head) + row * {op.heads}"
+    return f"tl.store({name}_ptr + {at}, {value}, mask=row < count)"

@@ -1,0 +1,158 @@
+"""The kernels of a state space model of heads, by chunks of rows (arXiv 2405.21060, section 6).
+
+    chunk_states   what each chunk but the last adds to the states: a product over its rows
+    carry_states   the states at the end of each chunk, from those of the chunks before
+    ssd            the results: a product with a masked product of c and b within the chunk, and
+                   one with the states at the end of the chunk before
+
+Operands of products have the type of x, and products and states are float32. Chunks begin at
+multiples of `CHUNK`, so that neither the size of the batch nor what follows a row changes its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, output
+from coda_ir.dialects.coda import SSDLike, SSDOp
+
+Pitches = Mapping[SSAValue, int]
+
+COLUMNS = 64
+"""Columns of a head in a program of the states, at most: its tile has a row for each state."""
+
+CARRIED = 1024
+"""States that a program carries over chunks."""
+
+
+def chunk_states_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
+    """Emit the kernel of what each chunk but the last adds to the states, and of its sum of dt · a.
+
+    The rows of the launch are these chunks of all samples.
+    """
+    return sums_kernel(op, name, pitches, ("b", "x"))
+
+
+def sums_kernel(
+    op: SSDLike, name: str, pitches: Pitches, factors: tuple[str, str], *, is_reversed: bool = False
+) -> EmittedKernel:
+    """Emit the kernel of sums over a chunk of a row of states times a row of columns, which decay
+    from the row to the end of the chunk, or reversed, from its start to the row.
+    """
+    text = SSDText(op, pitches)
+    narrow = min(text.columns, COLUMNS)
+    parts = text.columns // narrow
+    read, written = factors
+    order = "number" if is_reversed else f"{BLOCKS - 1} - number"
+    decay = "gap + passed" if is_reversed else "gap + rest"
+    scale = f"tl.exp({decay})" if is_reversed else f"tl.exp({decay}) * dt"
+    body = [
+        *text.rows("", f"({order})"),
+        text.tile(read, ""),
+        text.tile(written, ""),
+        f"factor = {scale}",
+        f"decayed = {written}.to(tl.float32) * factor[:, None]",
+        f"h = dot(tl.trans({read}), {text.narrow('decayed')}, h)",
+        "gap += whole",
+    ]
+    lines = [
+        *text.place(op.heads * parts, f"({CHUNKS} - 1)", first=int(is_reversed)),
+        f"head = part // {parts}",
+        *text.tiles(),
+        f"column = part % {parts} * {narrow} + tl.arange(0, {narrow})",
+        text.rate(),
+        f"h = tl.zeros(({text.states}, {narrow}), tl.float32)",
+        "gap = 0.0",
+        f"for number in range({BLOCKS}):",
+        *indented(body),
+        f"tl.store({text.at_states('states_ptr', 'place')}, h, mask={text.mask_of_states()})",
+        f"tl.store(decays_ptr + place * {op.heads} + head, gap)",
+    ]
+    arguments = [
+        *map(text.operand, (written, "dt", "a", read)),
+        output("states", 0),
+        output("decays", 1),
+    ]
+    return text.emitted(
+        name, arguments, lines, f"states of chunks of {CHUNK} rows", op.heads * parts
+    )
+
+
+def carry_kernel(op: SSDLike, name: str, *, is_reversed: bool = False) -> EmittedKernel:
+    """The states at the end of each chunk, in place of what the chunk adds to them.
+
+    Reversed, it begins with the last chunk. The rows of the launch are the samples.
+    """
+    text = SSDText(op, {})
+    states = op.state_count * op.head_columns
+    parts = -(-states // CARRIED)
+    first, behind = f"sample * ({CHUNKS} - 1)", f"(sample + 1) * ({CHUNKS} - 1)"
+    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
+    if is_reversed:
+        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
+    pointer = f"states_ptr + (place * {op.heads} + head) * {states} + state"
+    lines = [
+        f"sample = (tl.program_id(0) // {op.heads * parts}).to(tl.int64)",
+        f"head = tl.program_id(0) % {op.heads * parts} // {parts}",
+        f"state = tl.program_id(0) % {parts} * {CARRIED} + tl.arange(0, {CARRIED})",
+        f"holds = state < {states}",
+        f"h = tl.zeros(({CARRIED},), tl.float32)",
+        start,
+        f"while {condition}:",
+        *indented(
+            [
+                f"decay = tl.exp(tl.load(decays_ptr + place * {op.heads} + head))",
+                f"h = decay * h + tl.load({pointer}, mask=holds, other=0.0)",
+                f"tl.store({pointer}, h, mask=holds)",
+                move,
+            ]
+        ),
+    ]
+    arguments = [output("states", 0), output("decays", 1)]
+    summary = f"states carried over chunks of {CHUNK} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads * parts)
+
+
+def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """The results of each chunk of each sample, which are the rows of the launch."""
+    text = SSDText(op, pitches)
+    text.helpers.add("bound")
+    shape = (ROWS, text.columns)
+    lines = [
+        *text.place(BLOCKS * op.heads),
+        f"head = part % {op.heads}",
+        f"block = part // {op.heads}",
+        *text.tiles(),
+        text.rate(),
+        *text.rows("", "block"),
+        text.tile("c", ""),
+        f"y = tl.zeros({shape}, tl.float32)",
+        "gap = -whole",
+        "for number in range(bound(block + 1)):",
+        *indented(
+            [
+                *text.rows("_j", "(block - number)"),
+                text.tile("b", "_j"),
+                text.tile("x", "_j"),
+                *text.decays("", "_j"),
+                f"scores = {text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}",
+                "weights = scores * decays * dt_j[None, :]",
+                f"y = dot({text.narrow('weights')}, x_j, y)",
+                "gap += whole_j",
+            ]
+        ),
+        "# A sample has states of all of its chunks but the last.",
+        text.load_states("h", "states_ptr", "place - sample - 1", "chunk > 0"),
+        f"y += tl.exp(gap + passed)[:, None] * {text.product('c', text.narrow('h'), shape)}",
+        text.store_columns("y", op.result),
+    ]
+    arguments = [
+        *map(text.operand, ("x", "dt", "a", "b", "c")),
+        output("states", 0),
+        text.result("y", op.result, 1),
+    ]
+    summary = f"a state space model of heads by chunks of {CHUNK} rows"
+    return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)

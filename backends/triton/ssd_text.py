@@ -1,0 +1,218 @@
+"""Lines that the kernels of state space models of heads, and of their gradients, share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import SSAValue
+
+from coda_ir.backends.triton import ports
+from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel_text import (
+    NEGATIVE_INFINITY,
+    emitted,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.backends.triton.scan_text import output
+from coda_ir.dialects.coda import SSDLike
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+
+CHUNK = 256
+"""Rows of a chunk. Its states have the bytes of x in bfloat16 where a head has 128 states."""
+
+ROWS = 64
+"""Rows of a block of a chunk: those of a tile."""
+
+BLOCKS = CHUNK // ROWS
+
+CHUNKS = f"tl.cdiv(T, {CHUNK})"
+"""The chunks of a sample."""
+
+MIN_TILE = 16
+"""The least extent of a tile of a product."""
+
+__all__ = ["BLOCKS", "CHUNK", "CHUNKS", "ROWS", "SSDText", "output"]
+
+
+@dataclass(frozen=True)
+class SSDText:
+    """Lines that kernels of state space models of heads share.
+
+    Tiles are rows x columns of a head, or rows x states. A decay between two rows is computed from
+    sums of dt · a of the rows in between alone, all of one sign, so that no digits cancel.
+    """
+
+    op: SSDLike
+    pitches: Mapping[SSAValue, int]
+    """The elements between the starts of the rows of operands that are ranges of columns."""
+    helpers: set[str] = field(default_factory=lambda: {"dot"})
+
+    @property
+    def columns(self) -> int:
+        """The columns of a head in a tile."""
+        return max(MIN_TILE, next_power_of_2(self.op.head_columns))
+
+    @property
+    def states(self) -> int:
+        """The states in a tile."""
+        return max(MIN_TILE, next_power_of_2(self.op.state_count))
+
+    @property
+    def members(self) -> int:
+        """The heads of a group."""
+        return self.op.heads // self.op.groups
+
+    def operand(self, name: str) -> KernelArgument:
+        """The argument for an operand."""
+        value = getattr(self.op, name)
+        place = nth_operand(list(self.op.operands).index(value))
+        return pointer_argument(f"{name}_ptr", element_type_of(value), place)
+
+    def result(self, name: str, value: SSAValue, index: int) -> KernelArgument:
+        """The argument for a result."""
+        return pointer_argument(f"{name}_ptr", element_type_of(value), nth_output(index))
+
+    def place(self, programs: int, chunks: str = CHUNKS, first: int = 0) -> list[str]:
+        """The chunk of a program, of `programs` for each, and its `count` rows from `start` on.
+
+        Rows in tiles are numbered within the chunk, by 32 bits: tiles of pointers take registers.
+        """
+        number = f"place % {chunks}"
+        return [
+            f"place = (tl.program_id(0) // {programs}).to(tl.int64)",
+            f"part = tl.program_id(0) % {programs}",
+            f"sample = place // {chunks}",
+            f"chunk = {number} + {first}" if first else f"chunk = {number}",
+            f"start = sample * T + chunk * {CHUNK}",
+            f"count = tl.minimum({CHUNK}, (sample + 1) * T - start).to(tl.int32)",
+        ]
+
+    def tiles(self) -> list[str]:
+        """The places in tiles of rows, of the columns of a head and of states."""
+        return [
+            f"offset = tl.arange(0, {ROWS})",
+            f"column = tl.arange(0, {self.columns})",
+            f"state = tl.arange(0, {self.states})",
+        ]
+
+    def rate(self) -> str:
+        """The statement that loads the rate of the head."""
+        return f"rate = {load('a_ptr + head', element_type_of(self.op.a), None)}"
+
+    def rows(self, suffix: str, block: str) -> list[str]:
+        """The statements for rows of a block of the chunk, and their times and decays.
+
+        `passed` is the sum of dt · a from the start of the block to each row, `rest` that from each
+        row to the end.
+        """
+        return [
+            f"row{suffix} = {block} * {ROWS} + offset",
+            f"dt{suffix} = {self.times(suffix)}",
+            f"passed{suffix} = tl.cumsum(dt{suffix} * rate, 0)",
+            f"whole{suffix} = tl.sum(dt{suffix} * rate, 0)",
+            f"rest{suffix} = tl.cumsum(dt{suffix} * rate, 0, reverse=True) - dt{suffix} * rate",
+        ]
+
+    def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
+        """The statements for the decays from rows that write states to rows that read them.
+
+        In the block `number` 0, both are of one block; `gap` is the sum of dt · a over blocks
+        between others. Rows read no later ones. Columns are those that write, or transposed, rows.
+        """
+        read, written = ("[None, :]", "[:, None]") if is_transposed else ("[:, None]", "[None, :]")
+        return [
+            f"until = tl.where(number == 0, -passed{writer}, gap + rest{writer}){written}",
+            f"sees = row{reader}{read} >= row{writer}{written}",
+            f"decays = tl.where(sees, passed{reader}{read} + until, {NEGATIVE_INFINITY})",
+            "decays = tl.exp(decays)",
+        ]
+
+    def times(self, suffix: str = "") -> str:
+        """The expression that loads dt of rows of the head."""
+        pitch = self._pitch("dt")
+        pointer = f"dt_ptr + (start * {pitch} + head) + row{suffix} * {pitch}"
+        return load(pointer, element_type_of(self.op.dt), f"row{suffix} < count")
+
+    def tile(self, name: str, suffix: str) -> str:
+        """The statement that loads a block of rows of an operand, in its type."""
+        is_of_states = name in ("b", "c")
+        index = "state" if is_of_states else "column"
+        extent = self.op.state_count if is_of_states else self.op.head_columns
+        unit = f"head // {self.members}" if is_of_states else "head"
+        pitch = self._pitch(name)
+        pointer = (
+            f"{name}_ptr + (start * {pitch} + {unit} * {extent}) + "
+            f"(row{suffix}[:, None] * {pitch} + {index}[None, :])"
+        )
+        mask = f"(row{suffix} < count)[:, None] & ({index} < {extent})[None, :]"
+        return f"{name}{suffix} = tl.load({pointer}, mask={mask}, other=0.0)"
+
+    def _pitch(self, name: str) -> int:
+        value = getattr(self.op, name)
+        return self.pitches.get(value, shape_of(value)[-1])
+
+    def at_states(self, base: str, place: str) -> str:
+        """Where the states of a head at a place are."""
+        states, columns = self.op.state_count, self.op.head_columns
+        return (
+            f"{base} + (({place}) * {self.op.heads} + head) * {states * columns}"
+            f" + (state[:, None] * {columns} + column[None, :])"
+        )
+
+    def mask_of_states(self) -> str:
+        return (
+            f"(state < {self.op.state_count})[:, None] & (column < {self.op.head_columns})[None, :]"
+        )
+
+    def store_columns(self, name: str, value: SSAValue) -> str:
+        """The statement that stores a tile of rows of columns of the head, named as `value` is."""
+        op, pitch = self.op, self.op.heads * self.op.head_columns
+        pointer = (
+            f"{name}_ptr + (start * {pitch} + head * {op.head_columns}) + "
+            f"(row[:, None] * {pitch} + column[None, :])"
+        )
+        mask = f"(row < count)[:, None] & (column < {op.head_columns})[None, :]"
+        return (
+            f"tl.store({pointer}, {rounded(name, element_type_of(value), self.helpers)}, "
+            f"mask={mask})"
+        )
+
+    def load_states(self, name: str, base: str, place: str, condition: str) -> str:
+        """The statement that loads states, which are 0 unless there are some."""
+        mask = f"{self.mask_of_states()} & ({condition})"
+        return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
+
+    def narrow(self, value: str) -> str:
+        """`value`, of float32, as an operand of a product."""
+        return ports.rounded(value, element_type_of(self.op.x), self.helpers)
+
+    def product(self, a: str, b: str, shape: tuple[int, int]) -> str:
+        """The product of two tiles."""
+        return f"dot({a}, {b}, tl.zeros({shape}, tl.float32))"
+
+    def emitted(
+        self,
+        name: str,
+        arguments: Sequence[KernelArgument],
+        lines: Sequence[str],
+        summary: str,
+        programs: int,
+        num_warps: int = 4,
+    ) -> EmittedKernel:
+        """A kernel with so many programs for each row of the launch."""
+        x = nth_operand(list(self.op.operands).index(self.op.x))
+        kernel = emitted(
+            name,
+            [*arguments, KernelArgument("T", "i32", x.shape(1))],
+            lines,
+            summary=summary,
+            grid=ROW_COUNT * programs,
+            num_warps=num_warps,
+        )
+        used = (helper for helper in self.helpers if f"{helper}(" in kernel.source)
+        return replace(kernel, helpers=frozenset(used))

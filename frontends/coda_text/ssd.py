@@ -1,0 +1,90 @@
+"""The operator `ssd` of .coda."""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute
+
+from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue
+
+SIGNATURE = "ssd(x, dt, a, b, c, *, states: integer, dtype: type?)"
+
+
+def ssd(call: Invocation) -> TensorValue:
+    x, a = call.float_tensor("x", rank=3), call.float_tensor("a", rank=1)
+    b, c, dt = (call.tensor(name) for name in ("b", "c", "dt"))
+    if x.type.element == "f64":
+        raise Mistake(
+            f"ssd: x is {x.type}, but its states are f32",
+            "convert it: cast(x, f32)",
+            argument="x",
+        )
+    states = _states(call)
+    batch, length, columns = x.dims
+    (heads,) = a.dims
+    if not isinstance(heads, int) or not isinstance(columns, int):
+        raise Mistake(
+            f"ssd: x is {x.type} and a is {a.type}, expected constant columns and heads",
+            "give them as numbers or consts",
+            argument="a",
+        )
+    _expect_columns(x, heads)
+    call.expect_dims("dt", dt, (batch, length, heads), "the positions of x by heads of a")
+    _expect_groups(call, b, heads, states)
+    call.expect_dims("b", b, (batch, length, b.dims[-1]), "the positions of x by groups of states")
+    call.expect_dims("c", c, b.dims, "that of b")
+    for name, value in (("dt", dt), ("a", a)):
+        if value.type.element != "f32":
+            call.expect_element(name, value, x.type.element, "x")
+    for name, value in (("b", b), ("c", c)):
+        call.expect_element(name, value, x.type.element, "x")
+    type = _result_type(call, x)
+    operands = (value.ssa for value in (x, dt, a, b, c))
+    return call.emit(coda.SSDOp(*operands, states=states, result_element_type=type), x.dims)
+
+
+def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:
+    """The element type of the result, where it is given."""
+    name = call.element_type("dtype")
+    if name not in (None, "f32", x.type.element):
+        raise Mistake(
+            f"ssd: dtype is {name}, expected f32 or {x.type.element}, as x has", argument="dtype"
+        )
+    return None if name is None else ELEMENT_TYPES[name]
+
+
+def _states(call: Invocation) -> int:
+    states = call.integer("states", 1)
+    if not 1 <= states <= coda.MAX_STATES:
+        raise Mistake(
+            f"ssd: states is {states}, expected 1 to {coda.MAX_STATES}", argument="states"
+        )
+    return states
+
+
+def _expect_columns(x: TensorValue, heads: int) -> None:
+    """Raise unless the heads have the columns of x."""
+    columns = x.dims[-1]
+    assert isinstance(columns, int)
+    if heads < 1 or columns % heads or not 1 <= columns // heads <= coda.MAX_HEAD_COLUMNS:
+        raise Mistake(
+            f"ssd: x is {x.type}, but a has {heads} elements: expected as many heads of 1 to "
+            f"{coda.MAX_HEAD_COLUMNS} columns",
+            "a has one rate for each head",
+            argument="x",
+        )
+
+
+def _expect_groups(call: Invocation, b: TensorValue, heads: int, states: int) -> None:
+    """Raise unless the columns of b are those of groups that divide the heads."""
+    columns = b.dims[-1] if b.dims else None
+    is_group = isinstance(columns, int) and columns > 0 and columns % states == 0
+    if not is_group or heads % (columns // states):
+        raise Mistake(
+            f"ssd: b is {b.type}, expected columns of {states} states, for as many groups as "
+            f"divide the {heads} heads",
+            "give `states`, the states of a group",
+            argument="b",
+        )

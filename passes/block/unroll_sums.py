@@ -1,0 +1,114 @@
+"""Pass `unroll-sums`: a sum over few neighbouring rows is a sum of slices."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_bytes,
+    element_type_of,
+    shape_of,
+)
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import is_tilewise, name_of
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.storage import ALIGNMENT
+
+MOST_ROWS = 16
+"""Rows that are added up in one pointwise kernel, which loads an element of each."""
+
+
+@dataclass(frozen=True)
+class UnrollSumsPass(FunctionPass):
+    """A sum over the last dimension but one, of a few rows, becomes additions in float32.
+
+        %s = coda.sum_to %x                           %a = coda.slice %x {dim = 1, start = 0, ...}
+            : (tensor<?x2x8xf32>)             ->      %b = coda.slice %x {dim = 1, start = 1, ...}
+            -> tensor<?x1x8xf32>                      %s = coda.add %a, %b
+
+    Pointwise kernels read the slices where they are, and add up what follows in the same kernel:
+    the results of the experts of a token, and the residual. The order is that of the rows. Legal
+    iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
+    kernel has the rows on chip.
+    """
+
+    name: ClassVar[str] = "unroll-sums"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.SumToOp) and _is_over_rows(op):
+                refusal = _why_not(op)
+                if refusal is None:
+                    _unroll(op, rewriter)
+                else:
+                    rewriter.missed(op, refusal)
+
+
+def _is_over_rows(op: coda.SumToOp) -> bool:
+    """Return whether a sum is over a small dimension before the columns alone."""
+    shape = shape_of(op.x)
+    is_single = len(shape) > 2 and op.summed_dims == (len(shape) - 2,)
+    is_kept = len(shape_of(op.result)) == len(shape)
+    is_few = is_single and is_kept and 1 < shape[-2] <= MOST_ROWS
+    return is_few and not is_tilewise(op.x)
+
+
+def _why_not(op: coda.SumToOp) -> Refusal | None:
+    columns, name = shape_of(op.x)[-1], name_of(op.x)
+    if columns == DYNAMIC_INDEX or columns * element_bytes(op.x.type) % ALIGNMENT:
+        return Refusal(
+            f"rows start at multiples of {ALIGNMENT} bytes",
+            f"the sum runs through PyTorch: rows of {name} start elsewhere",
+        )
+    if not all(computes_in_float32(element_type_of(value)) for value in (op.x, op.result)):
+        return Refusal(
+            "float32 holds every value",
+            f"the sum runs through PyTorch: it computes in {element_type_of(op.x)}",
+        )
+    return None
+
+
+def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
+    count = shape_of(op.x)[-2]
+    rewriter.passed(op, f"adds up {count} rows one by one")
+    total = _last_view(op.result)
+    assert isinstance(total.owner, coda.ReshapeOp | coda.CastOp | coda.SumToOp)
+    insert = OpInserter(rewriter, total.owner, op.location)
+    first, *others = (_row(op.x, number, total, insert) for number in range(count))
+    for other in others:
+        first = insert.add(first, other)
+    first = insert.cast(first, element_type_of(total))
+    first.name_hint = total.name_hint
+    total.replace_all_uses_with(first)
+
+
+def _last_view(value: SSAValue) -> SSAValue:
+    """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
+    use = value.get_unique_use()
+    view = None if use is None else use.operation
+    is_rounding = isinstance(view, coda.CastOp) and element_type_of(value) == f32
+    if not is_rounding and not isinstance(view, coda.ReshapeOp):
+        return value
+    is_like = shape_of(view.result)[-1:] == shape_of(value)[-1:]
+    return _last_view(view.result) if is_like else value
+
+
+def _view_of(value: SSAValue) -> Operation:
+    """The operator that gives `value` its shape."""
+    owner = value.owner
+    assert isinstance(owner, Operation)
+    return _view_of(owner.operand) if isinstance(owner, coda.CastOp) else owner
+
+
+def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAValue:
+    """Row `number` of those that are added up, in float32."""
+    part = insert.insert(coda.SliceOp(x, len(shape_of(x)) - 2, number, number + 1), x.name_hint)
+    if shape_of(part) != shape_of(like):
+        view = coda.ReshapeOp(part, shape_of(like))
+        view.attributes |= _view_of(like).attributes
+        part = insert.insert(view, x.name_hint)
+    return insert.cast(part, f32)

@@ -1,0 +1,98 @@
+"""Pass `fuse-gather`: GEMMs read the rows that ids name where they are."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue, Use
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.row_numbers import bound_of
+from coda_ir.symbolic_shapes import SymbolicSize
+
+
+@dataclass(frozen=True)
+class FuseGatherPass(FunctionPass):
+    """Rows that only GEMMs read are not copied: the main loop loads them from where they are.
+
+        %r = coda.index %x, %ids {dim = 0}          %y = gemm.fused %x gather(%ids) ...
+        %y = gemm.fused %r ...                ->
+
+    The tokens of experts are such rows. A GEMM reads as many bytes as before; writing and reading
+    the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
+    are (another one ends the program with an error, which a GEMM would not notice), and the GEMMs
+    have no other input.
+    """
+
+    name: ClassVar[str] = "fuse-gather"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.IndexOp) and any(map(_is_input, op.result.uses)):
+                refusal = _why_not(op, rewriter)
+                if refusal is None:
+                    _fuse(op, rewriter)
+                else:
+                    rewriter.missed(op, refusal)
+
+
+def _is_input(use: Use) -> bool:
+    gemm = use.operation
+    return isinstance(gemm, FusedOp) and use.index < len(gemm.inputs)
+
+
+def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
+    if (len(shape_of(op.x)), len(shape_of(op.ids)), op.given["dim"]) != (2, 1, 0):
+        return Refusal("ids name rows of a matrix", "copies what it selects for a GEMM")
+    for use in op.result.uses:
+        if not _is_input(use) or not _can_gather(use.operation):
+            return Refusal(
+                "only GEMMs of one input read the rows",
+                f"copies rows for a GEMM: {use.operation.name} reads them, too",
+            )
+    bound, (rows, _) = bound_of(op.ids, rewriter.shapes), rewriter.shapes.dims(op.x)
+    if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
+        return Refusal(
+            "the ids are known to be numbers of rows, as those of a sort are",
+            f"copies rows for a GEMM, which would not notice an id in {name_of(op.ids)} that names "
+            "none",
+        )
+    return None
+
+
+def _can_gather(op: object) -> bool:
+    is_single = isinstance(op, FusedOp) and len(op.inputs) == 1
+    return is_single and not op.is_transposed and op.gather is None
+
+
+def _is_at_most(bound: SymbolicSize, rows: SymbolicSize) -> bool:
+    if bound.symbols or rows.symbols:
+        return bound == rows
+    return int(bound) <= int(rows)
+
+
+def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(op, f"its rows are gathered by {_gemms_that_read(op.result)}")
+    for gemm in [use.operation for use in op.result.uses]:
+        assert isinstance(gemm, FusedOp)
+        gathering = FusedOp(
+            op.x,
+            gemm.take_segments(),
+            gemm.schedule,
+            gemm.order,
+            groups=gemm.groups,
+            gather=op.ids,
+            scatter=gemm.scatter,
+        )
+        gathering.location = gemm.location
+        rewriter.order.substitute(gemm, gathering)
+    rewriter.order.erase(op)
+
+
+def _gemms_that_read(value: SSAValue) -> str:
+    """The GEMMs that read `value`, as a remark calls them."""
+    count = len(list(value.uses))
+    return "the GEMM that reads them" if count == 1 else f"the {count} GEMMs that read them"

@@ -1,0 +1,87 @@
+"""Pass `fuse-scatter`: GEMMs store rows of results in the order in which they are read."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import NoneAttr
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.gemm import FusedOp, ResultKind
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.row_numbers import inverse_of
+
+
+@dataclass(frozen=True)
+class FuseScatterPass(FunctionPass):
+    """Rows of a result that are only read in another order are stored in that order.
+
+        %inverse = ... of %order                    %z = gemm.fused %x scatter(%order) ...
+        %y = gemm.fused %x ...                ->
+        %z = coda.index %y, %inverse {dim = 0}
+
+    The rows that experts compute return so to the order of the tokens: the permutation copies
+    nothing, and its inverse is not computed. Legal iff the numbers of the rows are the inverse of
+    a permutation, and the rows are the only result of a GEMM, without another use.
+    """
+
+    name: ClassVar[str] = "fuse-scatter"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.IndexOp) and isinstance(op.x.owner, FusedOp):
+                order = _order(op, op.x.owner)
+                if isinstance(order, Refusal):
+                    rewriter.missed(op, order)
+                else:
+                    _fuse(op, op.x.owner, order, rewriter)
+
+
+def _order(op: coda.IndexOp, gemm: FusedOp) -> SSAValue | Refusal:
+    """The rows in which results are to be stored."""
+    order = inverse_of(op.ids) if op.given["dim"] == 0 else None
+    if order is None:
+        return Refusal(
+            "the ids are the inverse of a permutation of the rows, which a sort gives",
+            f"copies rows of a GEMM: {name_of(op.ids)} may name a row twice",
+        )
+    if not op.x.has_one_use() or not _has_rows_alone(gemm):
+        return Refusal(
+            "the rows are the only result of a GEMM, and nothing else reads them",
+            f"copies rows of a GEMM: {name_of(op.x)} is read in its order, too",
+        )
+    return order
+
+
+def _has_rows_alone(gemm: FusedOp) -> bool:
+    """Return whether a GEMM has one result, which it stores row by row in a matrix."""
+    ports = [result.port for segment in gemm.segments() for result in segment.results]
+    is_matrix = not gemm.is_transposed and len(gemm.row_shape) == 1
+    return (
+        is_matrix
+        and gemm.scatter is None
+        and [port.kind.data in (ResultKind.TILE, ResultKind.HALF) for port in ports] == [True]
+        and isinstance(ports[0].place, NoneAttr)
+    )
+
+
+def _fuse(op: coda.IndexOp, gemm: FusedOp, order: SSAValue, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(op, "its rows are stored in this order by the GEMM that computes them")
+    is_known = rewriter.order.hoist([order], gemm)
+    assert is_known, "what depends on the rows would be another use of them"
+    scattering = FusedOp(
+        gemm.inputs,
+        gemm.take_segments(),
+        gemm.schedule,
+        gemm.order,
+        groups=gemm.groups,
+        gather=gemm.gather,
+        scatter=order,
+    )
+    scattering.location = gemm.location
+    op.result.replace_all_uses_with(scattering.outputs[0])
+    name = op.result.name_hint
+    rewriter.order.erase(op)
+    rewriter.order.substitute(gemm, scattering)
+    scattering.outputs[0].name_hint = name

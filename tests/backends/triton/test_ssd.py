@@ -1,0 +1,213 @@
+"""State space models of heads: products within chunks, states in float32."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from support.emitted import operator_program, run_operator
+from support.programs import type_of
+
+from coda_ir.api import parse
+from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.ssd_grad_kernel import (
+    b_gradients_kernel,
+    c_gradients_kernel,
+    chunk_adjoints_kernel,
+    held_kernel,
+    times_kernel,
+    x_gradients_kernel,
+)
+from coda_ir.backends.triton.ssd_kernel import carry_kernel, chunk_states_kernel, ssd_kernel
+from coda_ir.backends.triton.ssd_text import CHUNK, ROWS
+from coda_ir.dialects.coda import SSDGradOp, SSDOp
+from coda_ir.float64 import relative_error
+
+Operands = tuple[torch.Tensor, ...]
+
+ROUNDINGS = 6
+"""Times the error of rounding once: weights and states are rounded as operands of products, too."""
+
+GRADIENT_ROUNDINGS = 16
+"""The same for gradients: those of decays are differences of sums over a chunk."""
+
+
+def operands_of(
+    batch: int,
+    length: int,
+    heads: int = 2,
+    columns: int = 8,
+    states: int = 4,
+    groups: int = 1,
+    dtype: torch.dtype = torch.float32,
+) -> Operands:
+    """x, positive dt, negative a, b and c."""
+    generator = torch.Generator().manual_seed(length)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    x, dt = normal(batch, length, heads * columns), normal(batch, length, heads).abs() / 2
+    a, (b, c) = -normal(heads).exp(), normal(2, batch, length, groups * states)
+    return x.to(dtype), dt.to(dtype), a, b.to(dtype), c.to(dtype)
+
+
+def check(operands: Operands, states: int = 4, result: torch.dtype | None = None) -> torch.Tensor:
+    x = operands[0]
+    result = result or x.dtype
+    name = f"coda.ssd {{states = {states} : i64}}"
+    actual = run_operator(name, *operands, result=type_of(x.to(result)))
+    wide, exact = (
+        scanned_heads([each.to(type) for each in operands], states)
+        for type in (torch.float32, torch.float64)
+    )
+    assert_accurate(actual, wide, exact, x.dtype)
+    return actual
+
+
+def assert_accurate(
+    actual: torch.Tensor,
+    wide: torch.Tensor,
+    exact: torch.Tensor,
+    dtype: torch.dtype,
+    roundings: int = ROUNDINGS,
+) -> None:
+    """Compare with float32, row after row, whose result has the type of operands of products."""
+    assert relative_error(actual, exact) <= roundings * relative_error(wide.to(dtype), exact)
+
+
+@pytest.mark.parametrize("length", [1, ROWS + 1, CHUNK, 2 * CHUNK + 3])
+def test_lengths(length: int) -> None:
+    check(operands_of(1, length))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("heads", "columns", "states", "groups"), [(3, 33, 16, 1), (4, 5, 20, 2), (1, 1, 1, 1)]
+)
+def test_sizes_that_are_no_tiles(
+    heads: int, columns: int, states: int, groups: int, dtype: torch.dtype
+) -> None:
+    check(operands_of(2, CHUNK + 6, heads, columns, states, groups, dtype), states)
+
+
+def test_samples_have_separate_states() -> None:
+    operands = operands_of(3, CHUNK + 9)
+    together = check(operands)
+    for sample in range(3):
+        x, dt, a, b, c = operands
+        rows = slice(sample, sample + 1)
+        alone = (x[rows], dt[rows], a, b[rows], c[rows])
+        assert torch.equal(run_operator("coda.ssd {states = 4 : i64}", *alone)[0], together[sample])
+
+
+def test_later_rows_change_no_bits() -> None:
+    x, dt, a, b, c = operands_of(1, CHUNK + 70)
+    whole = run_operator("coda.ssd {states = 4 : i64}", x, dt, a, b, c)
+    for length in (CHUNK - 3, CHUNK + 66):
+        shorter = (x[:, :length], dt[:, :length], a, b[:, :length], c[:, :length])
+        assert torch.equal(run_operator("coda.ssd {states = 4 : i64}", *shorter), whole[:, :length])
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
+def test_nothing(shape: tuple[int, int]) -> None:
+    operands = operands_of(*shape)
+    assert run_operator("coda.ssd {states = 4 : i64}", *operands).shape == (*shape, 16)
+
+
+def test_result_that_is_wider_than_the_operands() -> None:
+    operands = operands_of(1, 9, dtype=torch.bfloat16)
+    assert check(operands, result=torch.float32).dtype == torch.float32
+
+
+def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedKernel]:
+    operands = [x.bfloat16() for x in operands_of(1, 4, heads, columns, states, groups)]
+    text = operator_program(f"coda.ssd {{states = {states} : i64}}", operands, type_of(operands[0]))
+    (op,) = (op for op in parse(text).walk() if isinstance(op, SSDOp))
+    return [
+        chunk_states_kernel(op, "head_states", {}),
+        carry_kernel(op, "carry_head_states"),
+        ssd_kernel(op, "ssd", {}),
+    ]
+
+
+def check_gradients(
+    operands: Operands, states: int = 4, d_type: torch.dtype | None = None
+) -> Sequence[torch.Tensor]:
+    """Compare sums of what has one sign: others would cancel."""
+    x, dt, a, b, c = operands
+    operands = x.abs(), dt, a, b.abs(), c.abs()
+    d_y = torch.rand(x.shape, generator=torch.Generator().manual_seed(1)).to(d_type or x.dtype)
+    name = f"coda.ssd_grad {{states = {states} : i64}}"
+    types = ", ".join(map(type_of, operands))
+    actual = run_operator(name, d_y, *operands, result=types)
+
+    def expected(dtype: torch.dtype) -> Sequence[torch.Tensor]:
+        leaves = [each.to(dtype).requires_grad_() for each in operands]
+        return torch.autograd.grad(scanned_heads(leaves, states), leaves, d_y.to(dtype))
+
+    wide, exact = expected(torch.float32), expected(torch.float64)
+    for found, close, true in zip(actual, wide, exact, strict=True):
+        assert_accurate(found, close, true, x.dtype, GRADIENT_ROUNDINGS)
+    return actual
+
+
+@pytest.mark.parametrize("length", [1, ROWS + 1, 2 * CHUNK + 3])
+def test_gradients_of_lengths(length: int) -> None:
+    check_gradients(operands_of(1, length))
+
+
+@pytest.mark.parametrize(("heads", "columns", "states", "groups"), [(3, 33, 16, 1), (18, 5, 3, 2)])
+def test_gradients_of_sizes_that_are_no_tiles(
+    heads: int, columns: int, states: int, groups: int
+) -> None:
+    operands = operands_of(1, ROWS + 6, heads, columns, states, groups, torch.bfloat16)
+    check_gradients(operands, states)
+
+
+def test_gradients_of_a_wide_result() -> None:
+    check_gradients(operands_of(1, 9, dtype=torch.bfloat16), d_type=torch.float32)
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
+def test_gradients_of_nothing(shape: tuple[int, int]) -> None:
+    operands = operands_of(*shape)
+    types = ", ".join(map(type_of, operands))
+    name = "coda.ssd_grad {states = 4 : i64}"
+    actual = run_operator(name, operands[0], *operands, result=types)
+    assert [x.shape for x in actual] == [x.shape for x in operands]
+    assert not actual[2].any()
+
+
+def gradient_kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedKernel]:
+    operands = [x.bfloat16() for x in operands_of(1, 4, heads, columns, states, groups)]
+    types = ", ".join(map(type_of, operands))
+    name = f"coda.ssd_grad {{states = {states} : i64}}"
+    text = operator_program(name, [operands[0], *operands], types)
+    (op,) = (op for op in parse(text).walk() if isinstance(op, SSDGradOp))
+    return [
+        chunk_adjoints_kernel(op, "head_adjoints", {}),
+        held_kernel(op, "held", {}),
+        x_gradients_kernel(op, "x_gradients", {}),
+        b_gradients_kernel(op, "b_gradients", {}),
+        c_gradients_kernel(op, "c_gradients", {}),
+        times_kernel(op, "time_gradients", {}),
+    ]
+
+
+SIZES = 8, 64, 128, 1
+"""Heads of 64 columns with 128 states, as Mamba 2 has them."""
+
+
+def assert_no_spills(kernels: list[EmittedKernel], arch: str, level: MachineLevel) -> None:
+    for kernel in compile_kernels(kernels, arch, level):
+        assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+
+
+def test_kernels_compile_for_hopper() -> None:
+    assert_no_spills([*kernels(*SIZES), *gradient_kernels(*SIZES)], "sm_90", "ptx")
+
+
+def test_kernels_compile_for_cdna() -> None:
+    assert_no_spills(kernels(*SIZES), "gfx942", "amdgcn")

@@ -1,0 +1,14 @@
+// RUN: coda-opt %s | filecheck %s
+// RUN: coda-opt %s | coda-opt -f mlir | filecheck %s
+// RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
+
+func.func @f(%x: tensor<?x?x64xbf16>, %dt: tensor<?x?x4xf32>, %a: tensor<4xf32>, %b: tensor<?x?x32xbf16>) -> tensor<?x?x64xf32> {
+  %y = coda.ssd %x, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> tensor<?x?x64xf32>
+  %g:5 = coda.ssd_grad %y, %x, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xf32>, tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>)
+  func.return %y : tensor<?x?x64xf32>
+}
+
+// CHECK:      func.func @f(%x: tensor<?x?x64xbf16>, %dt: tensor<?x?x4xf32>, %a: tensor<4xf32>, %b: tensor<?x?x32xbf16>) -> tensor<?x?x64xf32> {
+// CHECK-NEXT:   %y = coda.ssd %x, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> tensor<?x?x64xf32>
+// CHECK-NEXT:   %g, %g_1, %g_2, %g_3, %g_4 = coda.ssd_grad %y, %x, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xf32>, tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>)
+// CHECK-NEXT:   func.return %y : tensor<?x?x64xf32>

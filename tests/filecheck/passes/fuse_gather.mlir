@@ -1,0 +1,74 @@
+// RUN: coda-opt %s -p fuse-gather,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p fuse-gather,dce --split-input-file --remarks=passed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The tokens of experts: each is one of the k rows of a sort.
+
+func.func @tokens(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %e: tensor<?xi64> {coda.dims = ["2*T"]}, %w: tensor<4x16x8xbf16>, %ends: tensor<4xi32>) -> tensor<?x16xbf16> {
+  %sorted, %order = coda.sort %e {dim = 0 : i64, descending = false} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+  %two = coda.constant {value = 2 : i64} : tensor<i64>
+  %token = coda.floor_divide %order, %two : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+  %rows = coda.index %x, %token {dim = 0 : i64} : (tensor<?x8xbf16>, tensor<?xi64>) -> tensor<?x8xbf16>
+  %y = gemm.fused %rows : tensor<?x8xbf16> groups(%ends : tensor<4xi32>)
+    columns(%w : tensor<4x16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @tokens(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %e: tensor<?xi64> {coda.dims = ["2*T"]}, %w: tensor<4x16x8xbf16>, %ends: tensor<4xi32>) -> tensor<?x16xbf16> {
+// CHECK-NEXT:   %sorted, %order = coda.sort %e {dim = 0 : i64, descending = false} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+// CHECK-NEXT:   %two = coda.constant {value = 2 : i64} : tensor<i64>
+// CHECK-NEXT:   %token = coda.floor_divide %order, %two : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16> groups(%ends : tensor<4xi32>) gather(%token : tensor<?xi64>)
+// CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] fuse-gather: coda.index: its rows are gathered by the GEMM that reads them
+
+// -----
+
+// Rows in another order, without groups, for two GEMMs; a number of rows that is known.
+
+func.func @sorted(%x: tensor<9x8xbf16>, %s: tensor<7xf32>, %w: tensor<16x8xbf16>, %v: tensor<4x8xbf16>) -> (tensor<7x16xbf16>, tensor<7x4xbf16>) {
+  %values, %order = coda.sort %s {dim = 0 : i64, descending = true} : (tensor<7xf32>) -> (tensor<7xf32>, tensor<7xi64>)
+  %rows = coda.index %x, %order {dim = 0 : i64} : (tensor<9x8xbf16>, tensor<7xi64>) -> tensor<7x8xbf16>
+  %y = gemm.fused %rows : tensor<7x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<7x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %z = gemm.fused %rows : tensor<7x8xbf16>
+    columns(%v : tensor<4x8xbf16>)
+      -> (tile : tensor<7x4xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y, %z : tensor<7x16xbf16>, tensor<7x4xbf16>
+}
+
+// CHECK:      func.func @sorted(%x: tensor<9x8xbf16>, %s: tensor<7xf32>, %w: tensor<16x8xbf16>, %v: tensor<4x8xbf16>) -> (tensor<7x16xbf16>, tensor<7x4xbf16>) {
+// CHECK-NEXT:   %values, %order = coda.sort %s {dim = 0 : i64, descending = true} : (tensor<7xf32>) -> (tensor<7xf32>, tensor<7xi64>)
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<9x8xbf16> gather(%order : tensor<7xi64>)
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<7x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<9x8xbf16> gather(%order : tensor<7xi64>)
+// CHECK-NEXT:     columns(%v : tensor<4x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<7x4xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %z : tensor<7x16xbf16>, tensor<7x4xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] fuse-gather: coda.index: its rows are gathered by the 2 GEMMs that read them

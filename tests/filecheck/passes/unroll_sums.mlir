@@ -1,0 +1,72 @@
+// RUN: coda-opt %s -p unroll-sums,dce --split-input-file | filecheck %s
+// RUN: coda-opt %s -p unroll-sums,dce --split-input-file --remarks=passed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// The rows that two experts compute for each token, which are read as rows of two dimensions.
+
+func.func @experts(%y: tensor<?x2x8xbf16> {coda.dims = ["2*T", 2 : i64, 8 : i64]}, %x: tensor<2x?x8xbf16> {coda.dims = [2 : i64, "T", 8 : i64]}) -> tensor<2x?x8xbf16> {
+  %s = coda.sum_to %y : (tensor<?x2x8xbf16>) -> tensor<?x1x8xbf16>
+  %flat = coda.reshape %s {coda.dims = ["2*T", 8 : i64]} : (tensor<?x1x8xbf16>) -> tensor<?x8xbf16>
+  %rows = coda.reshape %flat {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x8xbf16>) -> tensor<2x?x8xbf16>
+  %z = coda.add %x, %rows : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>) -> tensor<2x?x8xbf16>
+  func.return %z : tensor<2x?x8xbf16>
+}
+
+// CHECK:      func.func @experts(%y: tensor<?x2x8xbf16> {coda.dims = ["2*T", 2 : i64, 8 : i64]}, %x: tensor<2x?x8xbf16> {coda.dims = [2 : i64, "T", 8 : i64]}) -> tensor<2x?x8xbf16> {
+// CHECK-NEXT:   %y_1 = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xbf16>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   %y_2 = coda.reshape %y_1 {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x1x8xbf16>) -> tensor<2x?x8xbf16>
+// CHECK-NEXT:   %y_3 = coda.cast %y_2 : (tensor<2x?x8xbf16>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %y_4 = coda.slice %y {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xbf16>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   %y_5 = coda.reshape %y_4 {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x1x8xbf16>) -> tensor<2x?x8xbf16>
+// CHECK-NEXT:   %y_6 = coda.cast %y_5 : (tensor<2x?x8xbf16>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %0 = coda.add %y_3, %y_6 : (tensor<2x?x8xf32>, tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %rows = coda.cast %0 : (tensor<2x?x8xf32>) -> tensor<2x?x8xbf16>
+// CHECK-NEXT:   %z = coda.add %x, %rows : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>) -> tensor<2x?x8xbf16>
+// CHECK-NEXT:   func.return %z : tensor<2x?x8xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one
+
+// -----
+
+// Three rows in float32, and a sum that is read in two ways.
+
+func.func @three(%y: tensor<?x3x8xf32>) -> (tensor<?x1x8xf32>, tensor<?x8xf32>) {
+  %s = coda.sum_to %y : (tensor<?x3x8xf32>) -> tensor<?x1x8xf32>
+  %flat = coda.reshape %s : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+  func.return %s, %flat : tensor<?x1x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @three(%y: tensor<?x3x8xf32>) -> (tensor<?x1x8xf32>, tensor<?x8xf32>) {
+// CHECK-NEXT:   %y_1 = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x3x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y_2 = coda.slice %y {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x3x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y_3 = coda.slice %y {dim = 1 : i64, start = 2 : i64, stop = 3 : i64} : (tensor<?x3x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %0 = coda.add %y_1, %y_2 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %s = coda.add %0, %y_3 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %flat = coda.reshape %s : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %s, %flat : tensor<?x1x8xf32>, tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 3 rows one by one
+
+// -----
+
+// A sum that is rounded, once, before it is read as rows of two dimensions.
+
+func.func @rounded(%y: tensor<?x2x8xf32> {coda.dims = ["2*T", 2 : i64, 8 : i64]}) -> tensor<2x?x8xbf16> {
+  %s = coda.sum_to %y : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  %narrow = coda.cast %s : (tensor<?x1x8xf32>) -> tensor<?x1x8xbf16>
+  %rows = coda.reshape %narrow {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x1x8xbf16>) -> tensor<2x?x8xbf16>
+  func.return %rows : tensor<2x?x8xbf16>
+}
+
+// CHECK:      func.func @rounded(%y: tensor<?x2x8xf32> {coda.dims = ["2*T", 2 : i64, 8 : i64]}) -> tensor<2x?x8xbf16> {
+// CHECK-NEXT:   %y_1 = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y_2 = coda.reshape %y_1 {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %y_3 = coda.slice %y {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %y_4 = coda.reshape %y_3 {coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<?x1x8xf32>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %0 = coda.add %y_2, %y_4 : (tensor<2x?x8xf32>, tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %rows = coda.cast %0 : (tensor<2x?x8xf32>) -> tensor<2x?x8xbf16>
+// CHECK-NEXT:   func.return %rows : tensor<2x?x8xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one

@@ -1,0 +1,50 @@
+// RUN: coda-opt %s -p unroll-sums --split-input-file | filecheck %s
+// RUN: coda-opt %s -p unroll-sums --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Rows that start anywhere, and float64.
+
+func.func @odd(%y: tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16> {
+  %s = coda.sum_to %y : (tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16>
+  func.return %s : tensor<?x1x9xbf16>
+}
+
+// CHECK:      func.func @odd(%y: tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16> {
+// CHECK-NEXT:   %s = coda.sum_to %y : (tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16>
+// CHECK-NEXT:   func.return %s : tensor<?x1x9xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: rows of %y start elsewhere; failed condition: rows start at multiples of 16 bytes; costs 54*d0 bytes
+
+// -----
+
+func.func @wide(%y: tensor<?x2x8xf64>) -> tensor<?x1x8xf64> {
+  %s = coda.sum_to %y : (tensor<?x2x8xf64>) -> tensor<?x1x8xf64>
+  func.return %s : tensor<?x1x8xf64>
+}
+
+// CHECK:      func.func @wide(%y: tensor<?x2x8xf64>) -> tensor<?x1x8xf64> {
+// CHECK-NEXT:   %s = coda.sum_to %y : (tensor<?x2x8xf64>) -> tensor<?x1x8xf64>
+// CHECK-NEXT:   func.return %s : tensor<?x1x8xf64>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 192*d0 bytes
+
+// -----
+
+// Many rows, other dimensions, and rows that a kernel has on chip: no candidates.
+
+func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x?x8xf32>, %u: tensor<?x2x8xf32>) -> (tensor<?x1x8xf32>, tensor<1x?x8xf32>, tensor<?x1x8xf32>) {
+  %s = coda.sum_to %y : (tensor<?x17x8xf32>) -> tensor<?x1x8xf32>
+  %t = coda.sum_to %z : (tensor<2x?x8xf32>) -> tensor<1x?x8xf32>
+  %v = coda.mul %u, %u : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+  %w = coda.sum_to %v : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %s, %t, %w : tensor<?x1x8xf32>, tensor<1x?x8xf32>, tensor<?x1x8xf32>
+}
+
+// CHECK:      func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x?x8xf32>, %u: tensor<?x2x8xf32>) -> (tensor<?x1x8xf32>, tensor<1x?x8xf32>, tensor<?x1x8xf32>) {
+// CHECK-NEXT:   %s = coda.sum_to %y : (tensor<?x17x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t = coda.sum_to %z : (tensor<2x?x8xf32>) -> tensor<1x?x8xf32>
+// CHECK-NEXT:   %v = coda.mul %u, %u : (tensor<?x2x8xf32>, tensor<?x2x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %w = coda.sum_to %v : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %s, %t, %w : tensor<?x1x8xf32>, tensor<1x?x8xf32>, tensor<?x1x8xf32>
+// CHECK-NEXT: }
