@@ -80,7 +80,7 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
     "moe.grouped_experts": (
-        "fused topk sort one_hot map finalize cumsum map map fused map index fused map"
+        "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused copy fill attention",

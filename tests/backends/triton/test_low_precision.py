@@ -166,6 +166,25 @@ def test_deterministic_order() -> None:
     torch.testing.assert_close(whole.double(), x.double() @ w.double().T, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("element", ["i8", "f8e4m3"])
+def test_gradient_of_x(element: str) -> None:
+    """A weight of 8 bits is a constant: one backward GEMM reads it, and its scale or none."""
+    for scale in ("", " * s"):
+        text = f"""fn f(x: bf16[M, 64], w: {element}[48, 64], s: bf16[48, 1]) {{
+            return linear(x, cast(w, bf16){scale}) * reshape(s, [48])
+        }}"""
+        x, w, s = drawn("bf16", 9, 64), drawn(element, 48, 64, seed=1), drawn("bf16", 48, 1, seed=2)
+        y = coda_ir.compile(text, device="cpu", training=True)(x.requires_grad_(), w, s)
+        dy = drawn("bf16", 9, 48, seed=3)
+        assert isinstance(y, torch.Tensor) and x.grad is None
+        y.backward(dy)
+        factor = s.double() ** (2 if scale else 1)
+        expected = dy.double() @ (w.double() * factor)
+        assert x.grad is not None
+        error = (x.grad.double() - expected).square().mean().sqrt()
+        assert error <= 0.01 * expected.square().mean().sqrt()
+
+
 PROGRAMS = {
     "rowwise": """fn f(x: f8e4m3[M, 2048], w: f8e4m3[2048, 2048], sx: f32[M, 1], sw: f32[2048]) {
         return cast(linear(x, w) * sx * sw, bf16)
