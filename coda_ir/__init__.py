@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coda_ir.api import CompiledFunction, compile, parse
     from coda_ir.diagnostics import CodaError
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
+    from coda_ir.frontends.torch.experts import register_experts
     from coda_ir.frontends.torch.export import export
     from coda_ir.training.functions import TrainableFunction
 
@@ -29,6 +30,7 @@ __all__ = [
     "export",
     "load",
     "parse",
+    "register_experts",
     "save",
 ]
 
@@ -42,6 +44,7 @@ _MODULES = {
     "export": "coda_ir.frontends.torch.export",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
+    "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
 }
 

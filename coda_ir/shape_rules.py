@@ -297,11 +297,9 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     segment = op.segment()
     rank = _domain_rank(segment)
     pairs = list(zip(segment.ports, operands, strict=True))
-    known = [
-        _port_domain(port.kind, dims, rank) for port, dims in pairs if port.kind != PortKind.TABLE
-    ]
+    known = [_port_domain(port.kind, dims, rank) for port, dims in pairs if not port.kind.is_table]
     domain = broadcast_dims([(1,) * rank, *known])
-    for dims in (dims for port, dims in pairs if port.kind == PortKind.TABLE):
+    for dims in (dims for port, dims in pairs if port.kind.is_table):
         domain = _told_by_table(domain, dims)
     if not domain:
         # A single element is a domain of one column, but a tile of it has no dimension.

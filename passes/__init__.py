@@ -38,6 +38,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-hidden-queries": "DropHiddenQueriesPass",
         "drop-no-ops": "DropNoOpsPass",
         "drop-unused-results": "DropUnusedResultsPass",
+        "flatten-groups": "FlattenGroupsPass",
         "pad-rows": "PadRowsPass",
         "set-numerics": "SetNumericsPass",
         "share-key-heads": "ShareKeyHeadsPass",

@@ -7,7 +7,11 @@ import pytest
 from support.pages import DOCUMENTS, run_page
 from support.torch_compile import reset
 
-GUIDES = ["llms.txt", *sorted(f"howto/{page.name}" for page in DOCUMENTS.glob("howto/*.md"))]
+GUIDES = [
+    "llms.txt",
+    "moe.md",
+    *sorted(f"howto/{page.name}" for page in DOCUMENTS.glob("howto/*.md")),
+]
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 

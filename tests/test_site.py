@@ -20,3 +20,4 @@ def test_site_builds_without_warnings(tmp_path: Path):
     assert result.returncode == 0, result.stderr
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     assert {"docs/index.html", "docs/tutorial/5-your-own-pass.html", "docs/python.html"} <= pages
+    assert (site / "llms.txt").is_file()

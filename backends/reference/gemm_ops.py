@@ -289,6 +289,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
             known[-1] = shape[-1]
         elif port.kind == PortKind.ROW:
             known = [*shape[:-1], *known]
+        elif port.kind.is_table:
+            known = _rows_told_by_table(port.value, known, shape)
         else:
             continue
         shape = [
@@ -297,6 +299,15 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
     if DYNAMIC_INDEX in shape:
         raise CodaError(f"gemm.map{place(op)}: no port tells the extents of the result")
     return tuple(shape)
+
+
+def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """`shape` with the rows of a table in place of its own, but for those that it has as 1."""
+    rows = [
+        DYNAMIC_INDEX if stated == 1 else extent
+        for stated, extent in zip(shape_of(table), known, strict=True)
+    ][:-1]
+    return [*shape[: len(shape) - 1 - len(rows)], *rows, shape[-1]]
 
 
 def epilogue(
@@ -384,10 +395,11 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
             value = vectors_of_rows(value, frame.ends, frame.m)
         case PortKind.TILE_T:
             value = value.reshape(columns, frame.m).T
-        case PortKind.TABLE | PortKind.HALF_TABLE:
+        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             table = value.reshape(-1, value.shape[-1])
             row = torch.arange(frame.m) // _rows_of_sample(port, frame) % (table.shape[0] or 1)
-            column = torch.arange(columns) % table.shape[1]
+            number, width = torch.arange(columns), table.shape[1]
+            column = number // (columns // width) if kind.is_group else number % width
             value = table[row[:, None], column]
     return [value] if kind.is_half else frame.gather(value)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass, field
+from typing import cast
 
 
 def code_of(source: str) -> str:
@@ -12,42 +14,59 @@ def code_of(source: str) -> str:
     which it appears; docstrings, comments and layout do not count. Other names stay: they are
     functions of the module.
     """
-    module = ast.parse(source)
-    for function in module.body:
+    code = _Code()
+    for function in ast.parse(source).body:
         assert isinstance(function, ast.FunctionDef), "a kernel consists of functions"
         if ast.get_docstring(function) is not None:
             del function.body[0]
-    _Renamed(module).visit(module)
-    return ast.dump(module)
+        code.add(function)
+    return code.text()
 
 
-class _Renamed(ast.NodeTransformer):
-    """Gives numbers to the names that functions bind."""
+@dataclass
+class _Code:
+    """The nodes of syntax trees in order, with what tells them apart."""
 
-    def __init__(self, module: ast.Module):
-        bound: list[str] = []
-        for node in ast.walk(module):
-            if isinstance(node, ast.FunctionDef):
-                bound.append(node.name)
-            elif isinstance(node, ast.arg):
-                bound.append(node.arg)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound.append(node.id)
-        self._names = {name: f"_{number}" for number, name in enumerate(dict.fromkeys(bound))}
+    words: list[str] = field(default_factory=list[str])
+    names: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """The positions among `words` of what may be a name that a function binds."""
+    bound: dict[str, str] = field(default_factory=dict[str, str])
+    """The names that bound names get."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name = self._names[node.name]
-        return self.generic_visit(node)
+    def text(self) -> str:
+        for position, name in self.names:
+            self.words[position] = self.bound.get(name, self.words[position])
+        return "\n".join(self.words)
 
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.arg = self._names[node.arg]
-        return self.generic_visit(node)
+    def add(self, node: ast.AST) -> None:
+        self.words.append(type(node).__name__)
+        match node:
+            case ast.Name(name, context):
+                # Where a name is says whether it is read or bound.
+                self._add_name(name, is_bound=isinstance(context, ast.Store))
+            case ast.Constant(str(name)):
+                self._add_name(name, is_bound=False)
+            case _:
+                is_binding = isinstance(node, ast.FunctionDef | ast.arg)
+                for part, value in ast.iter_fields(node):
+                    if is_binding and part in ("name", "arg"):
+                        self._add_name(value, is_bound=True)
+                    elif part != "ctx":
+                        self._add_value(value)
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._names.get(node.id, node.id)
-        return node
+    def _add_name(self, name: str, *, is_bound: bool) -> None:
+        if is_bound:
+            self.bound.setdefault(name, f"_{len(self.bound)}")
+        self.names.append((len(self.words), name))
+        self.words.append(repr(name))
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, str):
-            node.value = self._names.get(node.value, node.value)
-        return node
+    def _add_value(self, value: object) -> None:
+        if isinstance(value, ast.AST):
+            self.add(value)
+        elif isinstance(value, list):
+            self.words.append("[")
+            for each in cast("list[object]", value):
+                self._add_value(each)
+            self.words.append("]")
+        else:
+            self.words.append(repr(value))

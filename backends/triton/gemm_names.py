@@ -163,6 +163,8 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
             return "residual" if added else "gate" if "arith.mulf" in met_by else "tile"
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return "bias" if added else "scale"
+        case PortKind.GROUP | PortKind.HALF_GROUP:
+            return "group_scale" if "arith.mulf" in met_by else None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return "finalize"
         case _:
@@ -171,7 +173,8 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
 
 def _is_by_column(port: Port) -> bool:
     """Return whether a port is a table with a row for each sample, read as a row is."""
-    return port.kind.is_table and serves_samples(shape_of(port.value))
+    is_table = port.kind.is_table and not port.kind.is_group
+    return is_table and serves_samples(shape_of(port.value))
 
 
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
@@ -195,7 +198,8 @@ def _group_features(segment: Segment) -> list[str]:
 def _pair_features(segment: Segment) -> list[str]:
     if segment.pairing is None:
         return []
-    if any(port.kind.is_table and not _is_by_column(port) for port in segment.ports):
+    tables = [port for port in segment.ports if port.kind.is_table and not port.kind.is_group]
+    if not all(map(_is_by_column, tables)):
         return ["rope"]
     if any(result.port.kind.data == ResultKind.HALF for result in segment.results):
         return ["glu"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
@@ -194,7 +194,8 @@ class SegmentEmitter:
             return self._emit_padded_columns(hint, lanes)
         name = self._let(hint, f"{self.tile} * {lanes} + {self._lane_numbers(lanes)}")
         if columns.extent % (columns.lanes * columns.parts) == 0:
-            return ColumnIndex(name, columns.extent, None)
+            first = f"{self.tile} * {lanes}"
+            return ColumnIndex(name, columns.extent, None, first=first, width=lanes)
         mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
         if columns.extent % 2:
             # The remainder by an odd number has no contiguity by which stores are arranged.
@@ -225,7 +226,7 @@ class SegmentEmitter:
         lane, n = self.lane_columns, self.segment.columns
         if not self.is_pair:
             if not self.columns.offset:
-                return [ColumnIndex(lane.name, n, lane.mask, stored=lane.stored)]
+                return [replace(lane, extent=n)]
             name = self._let(f"{prefix}segment_column", f"{self.columns.offset} + {lane.name}")
             return [ColumnIndex(name, n, lane.mask)]
         group, pair = self.segment.group_size, lane.name
@@ -268,11 +269,14 @@ class SegmentEmitter:
             if port.kind.has_columns != with_columns or is_late:
                 continue
             args = self.segment.port_args(index)
-            columns = [self.lane_columns] if port.kind.is_half else self.accumulator_columns
-            for arg, column in zip(args, columns, strict=False):
+            for arg, column in zip(args, self._columns_of(port), strict=False):
                 if arg not in self.port_values and (arg.uses or self._is_select_index(index)):
                     hint = arg.name_hint or port.value.name_hint or port.kind.value
                     self.port_values[arg] = self._load_port(hint, port, column)
+
+    def _columns_of(self, port: Port) -> list[ColumnIndex]:
+        """The columns that each argument of a port is loaded for, if it has columns."""
+        return [self.lane_columns] if port.kind.is_half else self.accumulator_columns
 
     def _load_partials(self) -> None:
         """Load the partials of ports before the main loop, which hides that."""
@@ -318,9 +322,11 @@ class SegmentEmitter:
         extents: list[tuple[SSAValue, Extent]] = [
             *((acc, (True, True)) for acc in segment.accumulators),
             *(
-                (arg, port_extent(port))
+                (arg, port_extent(port, columns))
                 for index, port in enumerate(segment.ports)
-                for arg in segment.port_args(index)
+                for arg, columns in zip(
+                    segment.port_args(index), self._columns_of(port), strict=False
+                )
             ),
         ]
         self.extents = spread_extents(segment.block, extents)
@@ -339,13 +345,18 @@ class SegmentEmitter:
 
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         """A reduction over the lanes of each group; padding lanes take the identity."""
-        combiner, value = op.combiner.data, self._whole(op.value, value)
-        if self.in_group is not None:
-            value = f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
+        combiner = op.combiner.data
+        value = self._of_group(self._whole(op.value, value), combiner)
         ordered = self.is_ordered and combiner != Combiner.MAX
         helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
         self.helpers.add(helper)
         return f"{helper}({value}, {self._groups(op.group.data).lanes})"
+
+    def _of_group(self, value: str, combiner: Combiner) -> str:
+        """`value` without what lanes behind the columns of a group hold."""
+        if self.in_group is None:
+            return value
+        return f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
 
     def _whole(self, value: SSAValue, text: str) -> str:
         """`text` as a value of every row and lane of the tile."""
@@ -452,6 +463,7 @@ class SegmentEmitter:
     def _store_groups(self, columns: int, pointer: str, value: str) -> None:
         self.helpers |= {"group_element", "reduce_max"}
         groups, per_row = self._groups(columns), self.segment.columns // columns
+        value = self._of_group(value, Combiner.MAX)
         number = self._let("group", groups.numbers(self.tile))
         address, element = groups.place(number, per_row), f"group_element({value}, {groups.lanes})"
         self._store(f"{pointer} + {address}", element, groups.mask(number))

@@ -251,10 +251,18 @@ class ColumnIndex:
     """The parameter with the number of columns, where `extent` is dynamic."""
     stored: str = ""
     """Column indices for masked stores, which need not be valid elsewhere; empty for `name`."""
+    first: str = ""
+    """The first column as a number, where each lane has the column after that of the lane before,
+    and `width` columns follow each multiple of it; else empty."""
+    width: int = 0
 
     @property
     def of_stores(self) -> str:
         return self.stored or self.name
+
+    def are_in_groups_of(self, group: int) -> bool:
+        """Return whether all columns of a tile are in one group of so many columns."""
+        return bool(self.first) and group % self.width == 0
 
     def pitch(self, width: int) -> int | str:
         """The elements from one row of a tensor with `width` columns to the next."""
@@ -327,9 +335,9 @@ def _place_in(
             return None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
-        case PortKind.TABLE | PortKind.HALF_TABLE:
+        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             if index is None:
-                return _table_column(port, columns), columns.lanes
+                return _table_column(port, columns)
             return index, ""
 
 
@@ -389,18 +397,18 @@ def transposed_place(columns: ColumnIndex) -> str:
 def table_index(
     port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex = ROWS
 ) -> str | None:
-    """The index of element ((m // inner) mod R, n mod C) of a table of R x C; None where R is 1,
-    and for other ports. Where C is 1, all columns have the same index.
+    """The index of element ((m // inner) mod R, n mod C) of a table of R x C, or of the group that
+    n is in; None where R is 1, and for other ports. Where C is 1, all columns have the same index.
     """
     if not port.kind.is_table:
         return None
     row = _table_row(port.value, arguments, rows)
-    width, column = shape_of(port.value)[-1], _table_column(port, columns)
+    width, (column, lanes) = shape_of(port.value)[-1], _table_column(port, columns)
     if row is None:
         return None
     pitch = arguments.pitches.get(port.value, columns.pitch(width))
     start = f"{row}[:, None]" if pitch == 1 else f"{row}[:, None] * {pitch}"
-    return start if width == 1 else f"{start} + {column}{columns.lanes}"
+    return start if width == 1 else f"{start} + {column}{lanes}"
 
 
 def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str | None:
@@ -415,13 +423,28 @@ def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str 
     return f"({numbers} % {height}).to(tl.int64)"
 
 
-def _table_column(port: Port, columns: ColumnIndex) -> str:
+def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
+    """The columns of a table, and how they are broadcast to the tile."""
     width = shape_of(port.value)[-1]
     if width == columns.extent:
-        return columns.name
+        return columns.name, columns.lanes
     if width == DYNAMIC_INDEX:
         raise CodaError("the triton backend needs a table with a static last dimension")
-    return f"({columns.name} % {width})"
+    if not port.kind.is_group:
+        return f"({columns.name} % {width})", columns.lanes
+    is_one, group = _is_one_group(port, columns), columns.extent // width
+    return (
+        f"({columns.first if is_one else columns.name} // {group})",
+        "" if is_one else columns.lanes,
+    )
+
+
+def _is_one_group(port: Port, columns: ColumnIndex) -> bool:
+    """Return whether the rows of a tile take one element of a port each, as all columns of the tile
+    are in one group."""
+    shape = shape_of(port.value)
+    is_by_row = port.kind.is_group and not has_one_row(shape)
+    return is_by_row and columns.are_in_groups_of(columns.extent // shape[-1])
 
 
 _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
@@ -471,7 +494,8 @@ Extent = tuple[bool, bool]
 """Two facts: a value of a region varies by row, and by column."""
 
 
-def port_extent(port: Port) -> Extent:
+def port_extent(port: Port, columns: ColumnIndex) -> Extent:
+    """The extent of a port's elements; those of one that has columns are loaded for `columns`."""
     match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True
@@ -479,9 +503,9 @@ def port_extent(port: Port) -> Extent:
             return True, False
         case PortKind.SCALAR:
             return False, False
-        case PortKind.TABLE | PortKind.HALF_TABLE:
+        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             shape = shape_of(port.value)
-            return not has_one_row(shape), shape[-1] != 1
+            return not has_one_row(shape), shape[-1] != 1 and not _is_one_group(port, columns)
         case _:
             return True, True
 

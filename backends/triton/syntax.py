@@ -11,11 +11,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 def names_in(lines: Iterable[str]) -> set[str]:
     """The names that statements read."""
-    return set(_read(ast.parse("\n".join(lines))))
+    return set(_names_of("\n".join(lines)))
+
+
+@lru_cache(maxsize=64)
+def _names_of(text: str) -> frozenset[str]:
+    """The parts of a kernel are asked for their names several times."""
+    return frozenset(_read(ast.parse(text)))
 
 
 def _read(tree: ast.AST) -> Iterator[str]:

@@ -39,6 +39,7 @@ def toolchain() -> Mapping[str, str] | None:
     return {"coda_ir": own} | {name: package_version(name) for name in PACKAGES}
 
 
+@cache
 def package_version(package: str) -> str:
     """Such as `3.6.0`; `unknown` where no package of this name is installed."""
     try:

@@ -20,7 +20,7 @@ from coda_ir.dialects.gemm import (
     is_power_of_two,
     numerics_mode,
 )
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, group_sizes
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
 
 Tile = tuple[int, int, int]
 
@@ -80,10 +80,11 @@ class Configuration:
     """Of the tiles of both operands of one step."""
 
     @staticmethod
-    def of(op: FusedOp, schedule: ScheduleAttr) -> Configuration:
-        """Raises ValueError where the tile cannot hold the groups or keep the order of `op`."""
-        ranges = [r for part in op.segments() for r in column_ranges(part, schedule, op.order)]
+    def of(cuts: ColumnCuts, schedule: ScheduleAttr) -> Configuration:
+        """Raises ValueError where the tile cannot hold the groups or keep the order of a GEMM."""
+        ranges = [columns for _, cut in cuts.under(schedule) for columns in cut]
         bm, bn, bk = schedule.tile
+        op = cuts.op
         # Weights of 8 bits that float32 multiplies take as many registers as others.
         bytes = bm * element_bytes(op.x.type) + bn * (4 if _is_f32(op) else weight_bytes(op))
         return Configuration(schedule, tuple(ranges), round(bytes * bk))
@@ -108,40 +109,42 @@ class Configuration:
         buffers = self.schedule.stages.data * device.buffers_per_stage
         return round(buffers * self.stage_bytes)
 
-    def fits(self, op: FusedOp, device: Device) -> bool:
+    def fits(self, cuts: ColumnCuts, device: Device) -> bool:
         bm, bn, _ = self.schedule.tile
         return (
             bm * bn <= device.largest_tile
             and self.shared_memory(device) <= device.shared_memory
-            and self.accumulators <= _most_accumulators(op)
-            and self.epilogue_elements <= _most_epilogue_elements(op)
+            and self.accumulators <= _most_accumulators(cuts)
+            and self.epilogue_elements <= _most_epilogue_elements(cuts)
         )
 
 
 def configurations(
-    op: FusedOp, space: Space, device: Device, workload: Workload
+    cuts: ColumnCuts, space: Space, device: Device, workload: Workload
 ) -> Iterator[Configuration]:
     """Those that fit, with the main loop `pointer`, or the only one that they are for: the ranking
     gives them theirs.
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
-    for tile, warps in _tiles(op, space, device, workload):
+    for tile, warps in _tiles(cuts, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             is_special = _is_specialized(tile, stages, space, device)
             loop = SPECIALIZED if is_special else "pointer"
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
-                found = Configuration.of(op, schedule)
+                found = Configuration.of(cuts, schedule)
             except ValueError:
                 if space.tile is not None:
                     raise
                 break
-            if space.tile is None and not found.fits(op, device):
+            if space.tile is None and not found.fits(cuts, device):
                 continue
-            for split_k in space.split_k or _splits(op, found, device, workload):
+            for split_k in space.split_k or _splits(cuts.op, found, device, workload):
                 # An order that is stated does not let programs share a tile.
-                yield found if split_k == 1 else Configuration.of(op, schedule.with_split(split_k))
+                yield (
+                    found if split_k == 1 else Configuration.of(cuts, schedule.with_split(split_k))
+                )
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:
@@ -183,7 +186,7 @@ def _has_few_rows(workload: Workload) -> bool:
 
 
 def _tiles(
-    op: FusedOp, space: Space, device: Device, workload: Workload
+    cuts: ColumnCuts, space: Space, device: Device, workload: Workload
 ) -> Iterator[tuple[Tile, int]]:
     if space.tile is not None:
         tiles: Sequence[Tile] = [space.tile]
@@ -191,20 +194,21 @@ def _tiles(
         is_any = SPECIALIZED in space.main_loops
         columns = [bn for bn in space.columns_of_tiles if is_any or is_power_of_two(bn)]
         shapes = product(space.rows_of_tiles, columns)
-        depths = _depths(op, device)
+        depths = _depths(cuts, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
             tiles += [(bm, bn, 128) for bm, bn, _ in tiles if bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):
-        usual = _warps(tile[0], tile[1], op)
+        usual = _warps(tile[0], tile[1], cuts.op)
         if space.warps is not None:
             yield tile, space.warps
         else:
             yield from ((tile, w) for w in ((usual, 12 - usual) if space.all_warps else (usual,)))
 
 
-def _depths(op: FusedOp, device: Device) -> Sequence[int]:
+def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
     """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
+    op = cuts.op
     if op.order is not None:
         return (op.order["depth"],)
     k = total_depth(op)
@@ -214,7 +218,7 @@ def _depths(op: FusedOp, device: Device) -> Sequence[int]:
         return max(32, min(128, padded_k)), max(32, min(64, padded_k))
     if device.name == "interpreter" or not _is_f32(op):
         return min(64, padded_k), min(32, padded_k)
-    return (16,) if _most_epilogue_elements(op) < 32 else (min(32, padded_k),)
+    return (16,) if _most_epilogue_elements(cuts) < 32 else (min(32, padded_k),)
 
 
 def total_depth(op: FusedOp) -> int:
@@ -228,15 +232,16 @@ def _warps(bm: int, bn: int, op: FusedOp) -> int:
     return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
 
 
-def _most_accumulators(op: FusedOp) -> int:
+def _most_accumulators(cuts: ColumnCuts) -> int:
     """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
     products of float8 are before they are added, and a reduction over groups needs many.
     """
+    op = cuts.op
     if _is_f32(op):
-        return _most_epilogue_elements(op)
-    if _adds_products(op) and not all(segment.pairing for segment in op.segments()):
+        return _most_epilogue_elements(cuts)
+    if _adds_products(op) and not all(segment.pairing for segment in cuts.segments):
         return 64
-    return 64 if any(group_sizes(segment) for segment in op.segments()) else 128
+    return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
 
 
 def _adds_products(op: FusedOp) -> bool:
@@ -244,11 +249,11 @@ def _adds_products(op: FusedOp) -> bool:
     return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
 
 
-def _most_epilogue_elements(op: FusedOp) -> int:
+def _most_epilogue_elements(cuts: ColumnCuts) -> int:
     """Accumulators per thread in an epilogue: with more than this, ptxas spills."""
-    if not _is_f32(op):
+    if not _is_f32(cuts.op):
         return 64
-    return 16 if any(_is_heavy(segment) for segment in op.segments()) else 32
+    return 16 if any(_is_heavy(segment) for segment in cuts.segments) else 32
 
 
 def _is_heavy(segment: Segment) -> bool:

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import ScheduleAttr
+from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.tma import tma_obstacle
 from coda_ir.dialects.gemm.warp_specialized import staging
 
@@ -43,12 +44,12 @@ class MainLoop:
     fallback: str | None = None
     """What is taken where this one cannot run an operator."""
     runs_on: Callable[[Device], bool] = lambda device: True
-    obstacle: Callable[[FusedOp, ScheduleAttr], str | None] = lambda op, schedule: None
+    obstacle: Callable[[ColumnCuts, ScheduleAttr], str | None] = lambda cuts, schedule: None
     """Why it cannot run an operator under a schedule; None where it can."""
 
 
-def _staging_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
-    found = staging(op, schedule)
+def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    found = staging(cuts, schedule)
     return found if isinstance(found, str) else None
 
 
@@ -108,7 +109,7 @@ MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop 
 
 
 def usable_loop(
-    name: str, op: FusedOp, schedule: ScheduleAttr
+    name: str, cuts: ColumnCuts, schedule: ScheduleAttr
 ) -> tuple[MainLoop, tuple[str, str] | None]:
     """The main loop of that name, or its fallback with the title of what was refused and why.
 
@@ -116,12 +117,12 @@ def usable_loop(
     """
     wanted = MAIN_LOOPS[name]
     try:
-        reason = wanted.obstacle(op, with_main_loop(schedule, name))
+        reason = wanted.obstacle(cuts, with_main_loop(schedule, name))
     except VerifyException as error:
         raise ValueError(str(error)) from error
     if reason is None or wanted.fallback is None:
         return wanted, None
-    found, _ = usable_loop(wanted.fallback, op, schedule)
+    found, _ = usable_loop(wanted.fallback, cuts, schedule)
     return found, (wanted.title, reason)
 
 

@@ -11,6 +11,7 @@ from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm.tiling import ColumnCuts
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     Where memory decides, what leaves the processors more time comes first; other ties keep the
     order of the space. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
-    workload = Workload.of(op, rows)
+    workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
-    for configuration in configurations(op, space, device, workload):
+    for configuration in configurations(cuts, space, device, workload):
         for name in space.main_loops:
             try:
-                ranked = _rank(op, configuration, name, workload, device)
+                ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError:
                 if space.tile is not None:
                     raise
@@ -50,14 +51,14 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
 
 def _rank(
-    op: FusedOp, configuration: Configuration, name: str, workload: Workload, device: Device
+    cuts: ColumnCuts, configuration: Configuration, name: str, workload: Workload, device: Device
 ) -> Ranked:
-    loop, refused = usable_loop(name, op, configuration.schedule)
+    loop, refused = usable_loop(name, cuts, configuration.schedule)
     if configuration.schedule.mainloop == SPECIALIZED != loop.name:
         raise ValueError(f"the tile is for {SPECIALIZED}")
     schedule = with_main_loop(configuration.schedule, loop.name)
     # The main loop has a say in how the epilogue cuts a tile.
-    estimate = Estimate(Configuration.of(op, schedule), loop, workload, device)
+    estimate = Estimate(Configuration.of(cuts, schedule), loop, workload, device)
     return Ranked(schedule, estimate, refused)
 
 

@@ -136,6 +136,8 @@ def _bytes(segment: Segment) -> float:
         if kind.is_table and serves_samples(shape_of(value)):
             continue
         share = 1.0 if kind in _TILES else 0.5 if kind in _HALF_TILES else 0.0
+        if kind.is_group:
+            share = shape_of(value)[-1] / segment.columns
         total += share * element_bytes(value.type)
     return total + sum(_share(port) * element_bytes(type) for port, type in segment.results)
 

@@ -105,9 +105,11 @@ PORT_KINDS = {
     "col": "one element per row (M), such as a scale of the rows",
     "scalar": "one element",
     "table": "R x C, repeated over rows and columns: rotary tables, or a row for each sample",
+    "group": "R x N/G: one element for each group of G columns, with the rows of a table",
     "half_tile": "one element per row and pair of columns (M x N/2)",
     "half_row": "one element per pair of columns (N/2)",
     "half_table": "a table with one column per pair",
+    "half_group": "one element for the pairs of each group of G columns",
 }
 
 RESULT_KINDS = {

@@ -167,7 +167,8 @@ def expect_factor(what: str, weight: SSAValue, x: SSAValue) -> None:
     """Raise unless a linear map has elements of the types of `x` and `weight`."""
     actual, type = element_type_of(weight), element_type_of(x)
     if not multiplies(type, actual):
-        expected = "a float8 type" if is_float8(type) else f"{type}, or a type of 8 bits"
+        expected = f"{type}, or a type of 8 bits" if computes_in_float32(type) else f"{type}"
+        expected = "a float8 type" if is_float8(type) else expected
         raise VerifyException(f"{what} has element type {actual}, expected {expected}")
 
 

@@ -23,9 +23,12 @@ class PortKind(StrEnum):
     SCALAR = "scalar"
     TABLE = "table"
     """Row (m // inner) % R and column n % C of R x C; `dialects/gemm/tables.py` has `inner`."""
+    GROUP = "group"
+    """Row (m // inner) % R and column n // G of R x N/G: an element for each G columns."""
     HALF_TILE = "half_tile"
     HALF_ROW = "half_row"
     HALF_TABLE = "half_table"
+    HALF_GROUP = "half_group"
     GROUP_ROW = "group_row"
     """A row of N elements for each group of rows: E x N, where rows are in E groups."""
     HALF_GROUP_ROW = "half_group_row"
@@ -58,8 +61,13 @@ class PortKind(StrEnum):
 
     @property
     def is_table(self) -> bool:
-        """True if rows of the operand serve several rows of the accumulator."""
-        return self in (PortKind.TABLE, PortKind.HALF_TABLE)
+        """True if rows of the operand may serve several rows of the accumulator."""
+        return self in (PortKind.TABLE, PortKind.HALF_TABLE) or self.is_group
+
+    @property
+    def is_group(self) -> bool:
+        """True if columns of the operand serve groups of columns of the accumulator."""
+        return self in (PortKind.GROUP, PortKind.HALF_GROUP)
 
     def halved(self) -> "PortKind":
         """The kind that indexes the same operand by pair instead of by column."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr
@@ -46,6 +47,7 @@ class ScheduleAttr(ParametrizedAttribute):
     MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong")
 
     @staticmethod
+    @cache
     def get(
         mainloop: str,
         tile: tuple[int, int, int],

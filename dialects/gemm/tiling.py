@@ -5,7 +5,8 @@ have to agree on it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
 from xdsl.ir import SSAValue
@@ -126,6 +127,29 @@ def column_ranges(
         offset += extent
     is_free = schedule.is_warp_specialized and order is None
     return _with_room(segment, schedule, ranges) if is_free else ranges
+
+
+@dataclass(frozen=True)
+class ColumnCuts:
+    """The ranges of a GEMM under many schedules, each found once. The operator stays as it is."""
+
+    op: FusedOp
+    _found: dict[ScheduleAttr, list[tuple[Segment, list[ColumnRange]]]] = field(
+        default_factory=dict[ScheduleAttr, list[tuple[Segment, list[ColumnRange]]]]
+    )
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        return self.op.segments()
+
+    def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
+        """Each segment with its ranges. Raises ValueError as `column_ranges` does."""
+        if schedule not in self._found:
+            self._found[schedule] = [
+                (segment, column_ranges(segment, schedule, self.op.order))
+                for segment in self.segments
+            ]
+        return self._found[schedule]
 
 
 def _with_room(

@@ -15,11 +15,10 @@ from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_o
 from coda_ir.dialects.gemm.attrs import (
     Layout,
 )
-from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import ALIGNMENT_BYTES
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 
 
 @dataclass(frozen=True)
@@ -72,24 +71,25 @@ def _kn_obstacle(segment: Segment, columns: int) -> str | None:
     return None
 
 
-def tma_obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
-    """Why `op` cannot load its tiles through TMA under `schedule`; None where it can.
+def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Why a GEMM cannot load its tiles through TMA under `schedule`; None where it can.
 
     Raises ValueError as `column_ranges` does.
     """
+    op = cuts.op
     if isinstance(element_type_of(op.x), Float32Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
     if op.gather is not None:
         return "a box has rows that follow one another, and those of x are gathered"
-    by_column = [part.terms for part in op.segments() if part.layout == Layout.NK]
+    by_column = [part.terms for part in cuts.segments if part.layout == Layout.NK]
     for value in (*op.inputs, *chain(*chain(*by_column))):
         row_bytes = element_bytes(value.type) * shape_of(value)[-1]
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
-    for segment in op.segments():
-        if op.groups is not None and segment.layout == Layout.KN:
-            return "a step past the K of a K x N weight would load that of the next group"
-        for columns in column_ranges(segment, schedule, op.order):
+    if op.groups is not None and any(part.layout == Layout.KN for part in cuts.segments):
+        return "a step past the K of a K x N weight would load that of the next group"
+    for segment, ranges in cuts.under(schedule):
+        for columns in ranges:
             box = weight_box(segment, columns)
             if isinstance(box, str):
                 return box

@@ -45,7 +45,7 @@ from coda_ir.dialects.gemm.segment import (
     region_type,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
-from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
+from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_port, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 from coda_ir.dialects.gemm.verify_rows import verify_gather, verify_row_groups, verify_scatter
 
@@ -295,6 +295,9 @@ def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | No
                     )
             case PortKind.TABLE | PortKind.HALF_TABLE:
                 _verify_table(what, shape, rows, columns)
+            case PortKind.GROUP | PortKind.HALF_GROUP:
+                _verify_table(what, shape, rows, columns)
+                verify_group_port(what, shape, columns)
             case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
                 expect_shape(what, value, (*rows, DYNAMIC_INDEX))
                 expect_element_type(what, value, f32)

@@ -15,7 +15,6 @@ from coda_ir.dialects.gemm.attrs import (
     Layout,
     ResultKind,
 )
-from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
@@ -28,7 +27,7 @@ from coda_ir.dialects.gemm.slots import (
     moves_of,
     slots_beside_stages,
 )
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges, tiles_moved
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, tiles_moved
 from coda_ir.dialects.gemm.tma import tma_obstacle
 
 WARPS = 8
@@ -44,15 +43,15 @@ _ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128)}
 """Rows that a tile can have."""
 
 
-def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
-    """The slots that fit beside the stages of `schedule`, or why `op` cannot run so.
+def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
+    """The slots that fit beside the stages of `schedule`, or why a GEMM cannot run so.
 
     Raises ValueError as `column_ranges` does.
     """
-    obstacle = _obstacle(op, schedule)
+    obstacle = _obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
-    ranges = [(part, column_ranges(part, schedule, op.order)) for part in op.segments()]
+    ranges = cuts.under(schedule)
     moves = [
         moves_of(segment, columns, schedule.block_m.data)
         for segment, cut in ranges
@@ -67,8 +66,9 @@ def staging(op: FusedOp, schedule: ScheduleAttr) -> Staging | str:
     return found
 
 
-def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
-    """Return what keeps `op` from running warp-specialized, whatever the room is."""
+def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Return what keeps a GEMM from running warp-specialized, whatever the room is."""
+    op = cuts.op
     bm, bn, bk = schedule.tile
     legal_rows = _ROWS[schedule.mainloop]
     if bm not in legal_rows or schedule.warps.data != WARPS:
@@ -88,11 +88,11 @@ def _obstacle(op: FusedOp, schedule: ScheduleAttr) -> str | None:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
     if any(element_bytes(value.type) == 1 for value in (*op.inputs, *op.weights)):
         return "its operands have 8 bits"
-    obstacle = tma_obstacle(op, schedule)
+    obstacle = tma_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
-    for segment in op.segments():
-        for columns in column_ranges(segment, schedule, op.order):
+    for segment, ranges in cuts.under(schedule):
+        for columns in ranges:
             obstacle = _range_obstacle(segment, columns)
             if obstacle is not None:
                 return obstacle

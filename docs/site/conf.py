@@ -26,6 +26,7 @@ myst_heading_anchors = 4
 default_role = "code"
 html_theme = "furo"
 html_title = "CODA IR"
+html_extra_path = ["../llms.txt"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 

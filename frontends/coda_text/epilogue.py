@@ -173,7 +173,7 @@ class _EpilogueCall:
         segment = self._segment(gemm, values, rows, columns, element)
         if segment is None:
             return POISON
-        self._check_groups(segment)
+        self._check_groups(segment, columns)
         op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
         try:
             op.verify_()
@@ -186,13 +186,14 @@ class _EpilogueCall:
         ]
         return outputs[0] if len(outputs) == 1 else TupleValue(tuple(outputs))
 
-    def _check_groups(self, segment: Segment) -> None:
+    def _check_groups(self, segment: Segment, columns: Dim) -> None:
         """Raise Mistake unless what is stored once for a group is the same on all its columns."""
+        alike = columns_alike(segment, columns if isinstance(columns, int) else DYNAMIC_INDEX)
         for index, result in enumerate(self.interface.results):
             if result.port.kind.data != ResultKind.GROUP:
                 continue
             group, name = result.port.group_columns, result.syntax.name.text
-            if columns_alike(segment)[segment.yielded(index)[0]] % group:
+            if alike[segment.yielded(index)[0]] % group:
                 raise Mistake(
                     f"the result '{name}' has one element for each {group} columns, but is not "
                     "the same on all of them",

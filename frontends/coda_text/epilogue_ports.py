@@ -13,6 +13,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
 from coda_ir.frontends.coda_text.syntax import Identifier, Port, Span
+from coda_ir.frontends.coda_text.syntax import PortKind as KindSyntax
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
@@ -43,11 +44,14 @@ RESULT_KINDS = [
 
 @dataclass(frozen=True, slots=True)
 class OperandPort:
-    """`element` is the element type that it states; None for floats, and the index of a select."""
+    """`element` is the element type that it states; None for floats, and the index of a select.
+    `group` is the number of columns that a port of groups states, if it does.
+    """
 
     name: Identifier
     kind: PortKind
     element: str | None = None
+    group: int | None = None
 
     def region_type(self, *, is_index: bool) -> Attribute:
         """The type of its elements in the region; an index is an integer, i64 unless stated."""
@@ -103,6 +107,7 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     tree = definition.tree
     accumulators: list[Identifier] = []
     operands: list[OperandPort] = []
+    constants = {n: v for n, v in definition.scope.meanings.items() if isinstance(v, int)}
     # Two ports of one name are found when the body declares them.
     seen = {port.name.text for port in tree.ports}
     for port in tree.results:
@@ -113,9 +118,8 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
         if port.kind is None and not operands:
             accumulators.append(port.name)
         else:
-            kind = _operand_kind(port, len(accumulators) == 2, error)
-            if kind is not None:
-                operands.append(OperandPort(port.name, kind, _stated_element(port)))
+            operand = _operand(port, constants, len(accumulators) == 2, error)
+            operands += [] if operand is None else [operand]
     if len(accumulators) > 2:
         error(
             accumulators[2].span,
@@ -125,10 +129,29 @@ def read_interface(definition: EpilogueDefinition, error: Report) -> Interface:
     if not tree.results:
         error(tree.name.span, f"'{definition.name}' has no results", "write -> (y: tile)")
     is_pair = len(accumulators) == 2
-    constants = {n: v for n, v in definition.scope.meanings.items() if isinstance(v, int)}
     found = [_result(port, operands, constants, is_pair, error) for port in tree.results]
     results = tuple(result for result in found if result is not None)
     return Interface(tuple(accumulators[:2]), tuple(operands), results)
+
+
+def _operand(
+    port: Port, constants: Mapping[str, int], is_pair: bool, error: Report
+) -> OperandPort | None:
+    kind = _operand_kind(port, is_pair, error)
+    if kind is None or port.kind is None or port.kind.argument is None:
+        return None if kind is None else OperandPort(port.name, kind)
+    argument = port.kind.argument
+    if kind.is_group:
+        group = _group_columns(port.kind, constants, error)
+        return None if group is None else OperandPort(port.name, kind, group=group)
+    if argument.text not in UNSTATED:
+        error(
+            argument.span,
+            f"{kind.value}<{argument.text}>: expected the type of elements that are no floats",
+            element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
+        )
+        return None
+    return OperandPort(port.name, kind, argument.text)
 
 
 def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
@@ -145,14 +168,6 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
         remedy = kind_remedy("port", name.text, kinds, f"kinds of ports are {', '.join(kinds)}")
         error(name.span, f"unknown kind of port '{name.text}'", remedy)
         return None
-    argument = port.kind.argument
-    if argument is not None and argument.text not in UNSTATED:
-        error(
-            argument.span,
-            f"{name.text}<{argument.text}>: expected the type of elements that are no floats",
-            element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
-        )
-        return None
     kind = PortKind(name.text)
     if kind.is_half and not is_pair:
         error(
@@ -162,12 +177,6 @@ def _operand_kind(port: Port, is_pair: bool, error: Report) -> PortKind | None:
         )
         return None
     return kind
-
-
-def _stated_element(port: Port) -> str | None:
-    """The element type of a port in angle brackets."""
-    assert port.kind is not None
-    return port.kind.argument and port.kind.argument.text
 
 
 def _result(
@@ -191,7 +200,7 @@ def _result(
         case "select":
             return _select_result(port, argument, operands, error)
         case "group":
-            return _group_result(port, argument, constants, error)
+            return _group_result(port, constants, error)
         case _:
             remedy = kind_remedy(
                 "port", name.text, kinds, f"kinds of results are {', '.join(kinds)}"
@@ -254,18 +263,22 @@ def _select_result(
     return EpilogueResult(port, ResultPortAttr.select(index), "f32")
 
 
-def _group_result(
-    port: Port, argument: Identifier | None, constants: Mapping[str, int], error: Report
-) -> EpilogueResult | None:
+def _group_result(port: Port, constants: Mapping[str, int], error: Report) -> EpilogueResult | None:
     assert port.kind is not None
-    text = "" if argument is None else argument.text
+    columns = _group_columns(port.kind, constants, error)
+    return columns and EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
+
+
+def _group_columns(kind: KindSyntax, constants: Mapping[str, int], error: Report) -> int | None:
+    """The number of columns in angle brackets."""
+    text = "" if kind.argument is None else kind.argument.text
     columns = constants.get(text) or (int(text) if text[:1].isdecimal() else 0)
-    if columns < 1:
-        span = port.kind.span if argument is None else argument.span
-        remedy = "a number or a const, as in scale: group<128>"
-        error(span, "group: expected how many columns have one element", remedy)
-        return None
-    return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
+    if columns >= 1:
+        return columns
+    span = kind.span if kind.argument is None else kind.argument.span
+    remedy = "a number or a const, as in scale: group<128>"
+    error(span, f"{kind.name.text}: expected how many columns have one element", remedy)
+    return None
 
 
 def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> None:
@@ -308,6 +321,8 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
                 f"rows of {format_dims(rows)} or 1, without a 1 between others, by a divisor of "
                 f"{format_dim(width)}"
             )
+        case PortKind.GROUP | PortKind.HALF_GROUP:
+            fits, expected = _fits_groups(port, dims, rows, columns)
         case _:
             raise AssertionError(f"{port.kind.value} is no port of the language")
     if not fits:
@@ -316,6 +331,21 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
             f"the accumulator is {format_dims((*rows, columns))}",
             argument=port.name.text,
         )
+
+
+def _fits_groups(port: OperandPort, dims: Dims, rows: Dims, columns: Dim) -> tuple[bool, str]:
+    """Return whether a tensor has an element for each group of columns, and the expected dims."""
+    expected = f"rows of {format_dims(rows)} or 1, without a 1 between others, by "
+    if not isinstance(columns, int):
+        return False, f"{expected}a divisor of a known number of columns"
+    pairs = columns // 2 if port.kind.is_half else columns
+    stated = f"{columns} / {port.group}, one element for each {port.group} columns"
+    expected += f"a divisor of {pairs}" if port.group is None else stated
+    number = dims[-1] if dims else None
+    if not isinstance(number, int) or pairs % number:
+        return False, expected
+    is_stated = port.group is None or columns == number * port.group
+    return is_stated and _are_rows_of_table(dims[:-1], rows), expected
 
 
 def _are_rows_of_table(dims: Dims, rows: Dims) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import ClassVar, TypeAlias
 
@@ -33,6 +33,13 @@ class _Narrow:
 
     weight: SSAValue
     scale: SSAValue | None = None
+    part: coda.SliceOp | None = None
+    """Which rows of a packed weight the linear map has."""
+
+    @property
+    def is_scaled_by_row(self) -> bool:
+        kind = self.scale and port_kind(shape_of(self.scale), shape_of(self.weight))
+        return kind == PortKind.COL
 
 
 @dataclass(frozen=True)
@@ -43,17 +50,18 @@ class ReadNarrowWeightsPass(FunctionPass):
         %v = coda.mul %d, %s                    ->     %y = coda.cast(%z * %s + %b)
         %y = coda.linear %x, %v, %b
 
-    The GEMM loads W as 8 bits and converts it on the way to the product, its epilogue scales the
-    accumulator, and the dequantized weight is never stored. Legal iff the type of x holds the
-    elements of W, each column of the result has one scale, a constant scale is finite, and the
-    numerics mode lets rounding points move. Without a scale, converting is exact in any mode.
+    Of a packed weight, parts of W and s are taken. The GEMM loads W as 8 bits and converts it on
+    the way to the product, its epilogue scales the accumulator, and the dequantized weight is never
+    stored. Legal iff the type of x holds the elements of W, each column of the result has one
+    scale, a constant scale is finite, and the numerics mode lets rounding points move. Without a
+    scale, converting is exact in any mode.
     """
 
     name: ClassVar[str] = "read-narrow-weights"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            found = _find(op.weight) if isinstance(op, LinearMap) else None
+            found = _find_part(op) if isinstance(op, LinearMap) else None
             if found is None:
                 continue
             assert isinstance(op, LinearMap)
@@ -63,11 +71,16 @@ class ReadNarrowWeightsPass(FunctionPass):
                 continue
             type = element_type_of(found.weight)
             rewriter.passed(op, f"reads {name_of(found.weight)} as {type}")
-            if found.scale is None:
-                op.operands[1] = found.weight
-            else:
-                assert isinstance(op, coda.LinearOp | coda.MatmulOp)
-                _rewrite(op, found.weight, found.scale, rewriter)
+            _rewrite(op, found, rewriter)
+
+
+def _find_part(op: LinearMap) -> _Narrow | None:
+    """The weight of 8 bits that a linear map has all rows of, or a part of them."""
+    part = op.weight.owner
+    if not isinstance(op, coda.LinearOp) or not isinstance(part, coda.SliceOp) or part.range[0]:
+        return _find(op.weight)
+    found = _find(part.x)
+    return None if found is None else replace(found, part=part)
 
 
 def _find(weight: SSAValue) -> _Narrow | None:
@@ -101,7 +114,7 @@ def _check(op: LinearMap, found: _Narrow) -> Refusal | None:
         return None
     if not isfinite(number_of(found.scale) or 0.0):
         return Refusal("a constant scale is finite", f"{stored}: its scale is no number")
-    if not _is_per_column(op, found.scale):
+    if not _is_per_column(op, found):
         return Refusal(
             "each column of the result has one scale",
             f"{stored}: its scale {name_of(found.scale)} varies along K, or by group",
@@ -109,32 +122,41 @@ def _check(op: LinearMap, found: _Narrow) -> Refusal | None:
     return check_rounding_may_move(op, f"{stored}: eager rounds the scaled weight")
 
 
-def _is_per_column(op: LinearMap, scale: SSAValue) -> bool:
-    """Return whether `scale` is one number, or has one for each column of the result."""
-    if isinstance(op, coda.GroupedLinearMap):
+def _is_per_column(op: LinearMap, found: _Narrow) -> bool:
+    """Return whether the scale is one number, or has one for each column of the result."""
+    if isinstance(op, coda.GroupedLinearMap) or found.scale is None:
         return False
-    domain, shape = shape_of(op.weight), shape_of(scale)
-    kind = port_kind(shape, domain)
-    if kind == PortKind.SCALAR or isinstance(op, coda.LinearOp):
-        return kind in (PortKind.SCALAR, PortKind.COL)
+    domain, shape = shape_of(found.weight), shape_of(found.scale)
+    if port_kind(shape, domain) == PortKind.SCALAR:
+        return True
+    if isinstance(op, coda.LinearOp):
+        return found.is_scaled_by_row
     return shape in ((domain[1],), (1, domain[1]))
 
 
-def _rewrite(
-    op: coda.LinearOp | coda.MatmulOp,
-    weight: SSAValue,
-    scale: SSAValue,
-    rewriter: FunctionRewriter,
-) -> None:
+def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
     insert = OpInserter(rewriter, op, op.location)
+    weight = _part_of(insert, found.weight, found.part)
+    if found.scale is None or isinstance(op, coda.GroupedLinearMap):
+        op.operands[1] = weight
+        return
+    by_row = found.part if found.is_scaled_by_row else None
+    scale = _as_row(insert, _part_of(insert, found.scale, by_row))
     product = type(op)(op.x, weight, result_element_type=f32)
     value = insert.insert(product, op.result.name_hint)
-    value = insert.mul(value, insert.cast(_as_row(insert, scale), f32))
+    value = insert.mul(value, insert.cast(scale, f32))
     bias = bias_of(op)
     if bias is not None:
         value = insert.add(value, insert.cast(bias, f32))
     replace_value(op, insert.cast(value, element_type_of(op.result)))
     rewriter.order.erase(op)
+
+
+def _part_of(insert: OpInserter, value: SSAValue, part: coda.SliceOp | None) -> SSAValue:
+    """The rows of `value` that `part` has of another tensor; all of them without one."""
+    if part is None:
+        return value
+    return insert.insert(coda.SliceOp(value, *part.range), value.name_hint)
 
 
 def _as_row(insert: OpInserter, scale: SSAValue) -> SSAValue:

@@ -219,6 +219,8 @@ class _Fusion:
     def _operand(self, value: SSAValue) -> Sequence[SSAValue]:
         if value in self.lanes:
             return self.lanes[value]
+        if self.code.is_split and self.code.is_of_groups(value):
+            return self.editor.elements_of_groups(value, self.site.segment)
         return self._elements(value, (*self.code.shape[:-1], self.code.group))
 
     def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:

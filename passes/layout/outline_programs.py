@@ -58,7 +58,7 @@ OUTSIDE = -1
 
 Levels = dict[Operation, int]
 
-_NUMBERS = re.compile(r"_\d+(?=_|$)")
+_NUMBERS = re.compile(r"[._]\d+(?=[._]|$)")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ _WHOLE = {
     PortKind.HALF_TILE: PortKind.TILE,
     PortKind.HALF_ROW: PortKind.ROW,
     PortKind.HALF_TABLE: PortKind.TABLE,
+    PortKind.HALF_GROUP: PortKind.GROUP,
     PortKind.COL: PortKind.COL,
     PortKind.SCALAR: PortKind.SCALAR,
 }
@@ -45,6 +46,7 @@ _IN_MAPS = (
     PortKind.TILE,
     PortKind.ROW,
     PortKind.TABLE,
+    PortKind.GROUP,
     *_WHOLE,
 )
 

@@ -23,6 +23,7 @@ from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchP
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
+from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
@@ -53,6 +54,7 @@ FUSION: tuple[ModulePass, ...] = (
     DropHiddenQueriesPass(),
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
+    FlattenGroupsPass(),
     # Algebra on the block level.
     SplitPackedLinearPass(),
     ReadNarrowWeightsPass(),

@@ -31,6 +31,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind
+from coda_ir.passes.support.repeated_columns import repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
@@ -294,10 +295,28 @@ class EpilogueEditor:
             return self._recomputed[value, *place]
         kind = port_kind(shape_of(value), domain)
         assert kind is not None, "legality was checked before"
-        if kind == PortKind.ROW and self._repeats(segment, domain, half):
-            kind = PortKind.TABLE
+        repeated = repetition_of(value)
+        if self._repeats(segment, domain, half):
+            kind = PortKind.TABLE if kind == PortKind.ROW else kind
+        elif repeated is not None:
+            kind, value = repeated.kind, self._view(repeated.source, repeated.shape)
         args = part.add_port(kind.halved() if half else kind, value)
         return args if len(args) == count else [args[0]] * count
+
+    def elements_of_groups(self, value: SSAValue, segment: int) -> Sequence[SSAValue]:
+        """The elements of `value` (... x H x 1), which each of H groups of columns has one of."""
+        return self.segments[segment].add_port(
+            PortKind.GROUP, self._view(value, shape_of(value)[:-1])
+        )
+
+    def _view(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """A view of what a kernel loads, before the operator."""
+        if isinstance(value.owner, coda.ReshapeOp) and shape_of(value.owner.x) == shape:
+            return value.owner.x
+        view = coda.ReshapeOp(value, shape)
+        view.location, view.result.name_hint = self.op.location, value.name_hint
+        self.order.insert_before(view, self.op)
+        return view.result
 
     def _repeats(self, segment: int, domain: Sequence[int], half: bool) -> bool:
         part = self.segments[segment]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
@@ -25,7 +26,7 @@ GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
 """Operators that need all columns of a group; a softmax gives each of them an element."""
 
 
-def joins_columns(op: object) -> bool:
+def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
     """Return whether `op` shows groups of columns next to each other: the reverse of a split."""
     if not isinstance(op, coda.ReshapeOp):
         return False
@@ -44,7 +45,7 @@ def is_of_small_groups(op: Operation) -> bool:
     return shape_of(op.x)[-1] <= MAX_GROUP
 
 
-@dataclass
+@dataclass(eq=False)
 class GroupCode:
     """Operators that combine and reduce groups of columns.
 
@@ -58,6 +59,8 @@ class GroupCode:
     values: set[SSAValue] = field(default_factory=set[SSAValue])
     repeated: set[Operation] = field(default_factory=set[Operation])
     """Pointwise operators before the reductions, which others repeat as well."""
+    behind: set[SSAValue] = field(default_factory=set[SSAValue])
+    """What other operators compute from the values of code, which code cannot load."""
 
     @property
     def group(self) -> int:
@@ -98,6 +101,18 @@ class GroupCode:
         return [op for op in self.ops if isinstance(op, GroupReduction)]
 
     @property
+    def around_reductions(self) -> set[Operation]:
+        """The reductions, what leads to them, and what follows from them."""
+        sums = [op for op in self.ops if isinstance(op, GroupReduction | coda.SumToOp)]
+        before = _reached(sums, lambda op: [v.owner for v in op.operands], self.ops)
+        behind = _reached(
+            sums,
+            lambda op: [use.operation for result in op.results for use in result.uses],
+            self.ops,
+        )
+        return before | behind
+
+    @property
     def has_softmax(self) -> bool:
         return any(isinstance(op, coda.SoftmaxOp) for op in self.ops)
 
@@ -109,6 +124,11 @@ class GroupCode:
     def is_tile(self, value: SSAValue) -> bool:
         """Return whether `value` has an element per column, and not one per group."""
         return shape_of(value) == self.domain
+
+    def is_of_groups(self, value: SSAValue) -> bool:
+        """Return whether `value` has an element per group, of each row or of all of them."""
+        *_, groups, _ = self.domain
+        return shape_of(value) in ((*self.domain[:-1], 1), (groups, 1))
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
         users = [use.operation for use in value.uses]
@@ -139,7 +159,25 @@ class GroupCode:
         if value in self.values or isinstance(value.owner, coda.ConstantOp):
             return True
         kind = port_kind(shape_of(value), self.domain)
-        return kind in (PortKind.ROW, PortKind.SCALAR) if self.is_split else kind is not None
+        if not self.is_split:
+            return kind is not None
+        is_of_groups = self.is_of_groups(value) and value not in self.behind
+        return kind in (PortKind.ROW, PortKind.SCALAR) or is_of_groups
+
+
+def _reached(
+    starts: Sequence[Operation],
+    neighbours: Callable[[Operation], Iterable[Operation | Block]],
+    ops: Sequence[Operation],
+) -> set[Operation]:
+    """Those of `ops` that steps to neighbours among them reach."""
+    pending, found, among = list(starts), set(starts), set(ops)
+    while pending:
+        for op in neighbours(pending.pop()):
+            if isinstance(op, Operation) and op in among and op not in found:
+                found.add(op)
+                pending.append(op)
+    return found
 
 
 def _is_float32(op: Operation) -> bool:
@@ -150,14 +188,17 @@ def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
     """The code on groups of columns that a tile holds, with a reduction over them, in order."""
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
+    behind: set[SSAValue] = set()
     for op in ops:
         if splits_columns(op) and shape_of(op.results[0])[-1] <= MAX_GROUP:
-            code = GroupCode(shape_of(op.results[0]))
+            code = GroupCode(shape_of(op.results[0]), behind=behind)
             found.append(code)
         else:
             read = [code_of[value] for value in op.operands if value in code_of]
             code = _joined(read, code_of, found)
             if code is None or not code.admits(op):
+                if read or not behind.isdisjoint(op.operands):
+                    behind.update(op.results)
                 continue
         code.add(op)
         code_of.update(dict.fromkeys(op.results, code))
@@ -168,7 +209,7 @@ def _joined(
     read: Sequence[GroupCode], code_of: dict[SSAValue, GroupCode], found: list[GroupCode]
 ) -> GroupCode | None:
     """The code of all of `read`, joined to one where there are several of the same groups."""
-    first, *others = read or [None]
+    first, *others = dict.fromkeys(read) or [None]
     for other in others:
         if first is None or other is None or other is first:
             continue

@@ -14,7 +14,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.accumulators import takes_row_vectors, takes_scaled_rows
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move
-from coda_ir.passes.support.matching import Norm, taken_norm
+from coda_ir.passes.support.matching import Norm, only_use, taken_norm
 from coda_ir.passes.support.order import BlockOrder
 
 NormConsumer: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.RopeOp | FusedOp
@@ -101,11 +101,10 @@ def _not_deferred(use: Use) -> Refusal:
         condition, what = f"{condition} of its rows alone", _other_role(consumer, use.index)
     else:
         what = f"{consumer.name} uses it"
-    found, remedy = (
-        f"the norm is not deferred: {what}",
-        "use the norm only as the input of linear or @",
+    found = (
+        f"the norm is not deferred: {what}, so that a kernel stores it once its rows are complete"
     )
-    return Refusal(condition, found, remedy)
+    return Refusal(condition, found, "use the norm only as the input of linear or @")
 
 
 def _other_role(gemm: FusedOp, index: int) -> str:
@@ -126,9 +125,14 @@ def _other_role(gemm: FusedOp, index: int) -> str:
 
 
 def _joins_other_tile(op: Operation, value: SSAValue) -> bool:
-    """Return whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will
-    run.
+    """Return whether `op` combines `value` with the tile of a GEMM, in whose epilogue it will run,
+    or changes it before that, as DeepNorm scales a residual.
     """
+    while is_pointwise(op) and _tiles(op) == [value]:
+        follower = only_use(op.results[0])
+        if follower is None:
+            return False
+        op, value = follower, op.results[0]
     return is_pointwise(op) and any(
         other is not value and shape_of(other) == shape_of(value) and _is_gemm_tile(other)
         for other in op.operands
@@ -140,8 +144,13 @@ def _is_gemm_tile(value: SSAValue) -> bool:
     uses.
     """
     while is_pointwise(value.owner) and isinstance(value.owner, Operation):
-        tiles = [v for v in value.owner.operands if shape_of(v) == shape_of(value)]
+        tiles = _tiles(value.owner)
         if len(tiles) != 1:
             return False
         value = tiles[0]
     return isinstance(value.owner, coda.LinearOp | coda.MatmulOp)
+
+
+def _tiles(op: Operation) -> list[SSAValue]:
+    """The operands of a pointwise operator that have an element for each of its result."""
+    return [value for value in op.operands if shape_of(value) == shape_of(op.results[0])]

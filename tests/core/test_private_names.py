@@ -23,6 +23,9 @@ REASONS = {
     "backends/triton/runtime/packed_weights.py: _version": (
         "the version counter that PyTorch documents; without it weights are packed in each call"
     ),
+    "frontends/torch/experts.py: _apply_gate": (
+        "the method by which experts of transformers state a gate of another form"
+    ),
     "coda_ir/pytree.py: torch.utils._pytree": (
         "the trees in which torch.export states calls; PyTorch documents them under this name"
     ),

@@ -9,7 +9,7 @@ import coda_ir
 from coda_ir.cost_model import DEVICES, MAIN_LOOPS, Ranked, Space, explanation, rank
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, OrderAttr, ScheduleAttr, Segment, tiling
 from coda_ir.lowering import Lowering
 from coda_ir.symbol_sizes import format_sizes, parse_sizes
 
@@ -221,6 +221,19 @@ def test_ranking_is_sorted_and_has_no_twins():
     times = [ranked.us for ranked in ranking]
     assert times == sorted(times)
     assert len({ranked.schedule for ranked in ranking}) == len(ranking)
+
+
+def test_columns_are_cut_once_for_each_schedule(monkeypatch: pytest.MonkeyPatch):
+    cut: list[ScheduleAttr] = []
+    column_ranges = tiling.column_ranges
+
+    def counted(segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None):
+        cut.append(schedule)
+        return column_ranges(segment, schedule, order)
+
+    monkeypatch.setattr(tiling, "column_ranges", counted)
+    rank(gemm("?", 4096, 4096), Space(("warp_specialized",)), SM_90, 16384)
+    assert len(cut) == len(set(cut)) > 20
 
 
 def test_a_main_loop_that_cannot_run_falls_back():

@@ -32,6 +32,26 @@ PASS_FAULTS = (
         f"{P}block.unroll_sums:_row",
         Text("number, number + 1", "0, 1"),
     ),
+    Fault(
+        "narrow weights: scale dropped",
+        f"{P}algebra.read_narrow_weights:_rewrite",
+        Nth("keep", "mul", 1),
+    ),
+    Fault(
+        "narrow weights: bias dropped",
+        f"{P}algebra.read_narrow_weights:_rewrite",
+        Text("if bias is not None", "if False"),
+    ),
+    Fault(
+        "narrow weights: the scales of the first rows for every part",
+        f"{P}algebra.read_narrow_weights:_part_of",
+        Text("*part.range", "0, 0, part.range[2] - part.range[1]"),
+    ),
+    Fault(
+        "narrow weights: a scale along K moves",
+        f"{P}algebra.read_narrow_weights:_check",
+        Text("if not _is_per_column(op, found)", "if False"),
+    ),
     Fault("rms norm: bias dropped", f"{P}algebra.defer_rms_norm:_defer", Nth("never", "IsNot")),
     Fault(
         "norm: weight dropped from the deferred input",

@@ -92,7 +92,9 @@ COMMON_WORDS = ("0", "1", "-1", "4096", "9" * 25, "1e400", "-0.0", '"', "\\", "\
 CODA_WORDS = (
     *_several("( ) [ ] { } < > -> : , = - + * / // @ # ;"),
     *_several("import const fn epilogue return weight bf16 f16 f32 f64 i32 i64 true false _ M"),
-    *_several("tile row col scalar table half_tile half_row half_table half partial_row<add>"),
+    *_several(
+        "tile row col scalar table group half_tile half_row half_table half partial_row<add>"
+    ),
     *_several("partial_col<max> select<t> lse 1_0 1. 1e9 ß \u2028 \ufeff"),
 )
 MLIR_WORDS = (
@@ -100,7 +102,9 @@ MLIR_WORDS = (
     *_several("tensor<?x8xbf16> tensor<*xf32> tensor<0xf32> f32 i1 i64 index none memref<2xf32>"),
     *_several('dense<1.0> dense<> dense<"0x00"> array<i64:1> affine_map<(d0)->(d0)> loc("a":1:2)'),
     *_several("columns pair<halves> pair<adjacent> pair<halves,8> kn nk schedule attributes over"),
-    *_several("tile row col scalar table half_tile half_row half_table half partial_row<add>"),
+    *_several(
+        "tile row col scalar table group half_tile half_row half_table half partial_row<add>"
+    ),
     *["partial_col<max>", "select<0>", "lse", "add", "max", "unit", "true0x7FC00000", "0x", "1.0"],
     *_several("func.func func.return builtin.module gemm.fused gemm.map gemm.finalize gemm.yield"),
     *_several("gemm.group_reduce gemm.pack_weight gemm.scale_weight arith.constant arith.addf"),

@@ -34,6 +34,7 @@ PORTS: Mapping[str, Callable[[TextBuilder, int], str]] = {
     "col": lambda b, n: b.parameter(*b.rows, 1) if b.choices.chance(50) else b.parameter(*b.rows),
     "scalar": lambda b, n: b.parameter(element="f32"),
     "table": lambda b, n: b.parameter(b.rows[-1], n // 2 if n % 2 == 0 else n),
+    "group": lambda b, n: b.parameter(*b.rows, n // 2 if n % 2 == 0 else 1),
 }
 """Tensors of a program for the ports of an epilogue over n columns."""
 
@@ -72,7 +73,7 @@ def _drawn(b: TextBuilder, operands: list[str], inputs: list[str], n: int) -> tu
     """A new epilogue of `inputs`, and its call: an expression, of n columns."""
     is_pair = len(inputs) == 2
     # A pair of columns has one element of these; of other ports it has two.
-    kinds = ("half_row", "half_tile", "col", "scalar") if is_pair else tuple(PORTS)
+    kinds = ("half_row", "half_tile", "half_group", "col", "scalar") if is_pair else tuple(PORTS)
     ports = [b.choices.pick(kinds) for _ in range(b.choices.below(4))]
     declared = [*inputs, *(f"q{index}: {kind}" for index, kind in enumerate(ports))]
     operands += [PORTS[kind.removeprefix("half_")](b, n) for kind in ports]

@@ -161,6 +161,22 @@ def _view(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"transpose({b.choices.pick(ACTIVATIONS)}(transpose({x}{first})){second})", n
 
 
+def _of_groups(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """Code on groups of columns, beside what each group, each column of it or each row has."""
+    sizes = [size for size in (2, 3, 4, 6) if size < n and n % size == 0]
+    if not sizes:
+        return f"abs({x})", n
+    rows, group = [*b.rows], b.choices.pick(sizes)
+    groups = n // group
+    shapes = ([*rows, groups, 1], [groups, 1], [group], [*rows, 1, 1], [*rows, 1, group])
+    other = b.parameter(*b.choices.pick(shapes))
+    split = f"reshape({x}, [{', '.join(map(str, rows))}, {groups}, {group}])"
+    if b.choices.chance(30):
+        split = f"({split} - mean({split}))"
+    code = f"{split} {b.choices.pick(('*', '+', '-'))} {other}"
+    return f"reshape({code}, [{', '.join(map(str, rows))}, {n}])", n
+
+
 _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]] = (
     (4, _linear),
     (4, _arithmetic),
@@ -173,6 +189,7 @@ _MAKERS: Sequence[tuple[int, Callable[[TextBuilder, str, int], tuple[str, int]]]
     (3, epilogue_on),
     (2, _modulation),
     (2, _view),
+    (2, _of_groups),
     (14, call_of_any),
 )
 

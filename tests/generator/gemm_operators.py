@@ -37,9 +37,15 @@ from generator.views import view_parameter
 
 COMBINERS = (Combiner.ADD, Combiner.MAX, Combiner.LSE)
 
-PLAIN_PORTS = (PortKind.TILE, PortKind.ROW, PortKind.COL, PortKind.SCALAR, PortKind.TABLE)
+PLAIN_PORTS = (
+    *(PortKind.TILE, PortKind.ROW, PortKind.COL, PortKind.SCALAR, PortKind.TABLE),
+    PortKind.GROUP,
+)
 GEMM_PORTS = (*PLAIN_PORTS, PortKind.TILE_T)
-HALF_PORTS = (PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE)
+HALF_PORTS = (
+    *(PortKind.HALF_TILE, PortKind.HALF_ROW, PortKind.HALF_TABLE),
+    PortKind.HALF_GROUP,
+)
 
 
 def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
@@ -231,7 +237,7 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             return b.row(n)
         case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return b.parameter((*b.groups, n), element, hint="row")
-        case PortKind.TABLE | PortKind.HALF_TABLE:
+        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
             kept: Dims = rows[choices.integer(0, len(rows)) :]
             divisors = [size for size in (n, n // 2, 2, 1) if size and n % size == 0]
             return b.parameter((*kept, choices.pick(divisors)), element, hint="table")

@@ -368,6 +368,23 @@ CASES: dict[str, Case] = {
         {"x": ("M", 9, 8), "ids": ("B", "T")}, of(coda.IndexOp, dim=1), types={"ids": i64}
     ),
     "gather": Case({"x": ("M", 8), "ids": ("M", 3)}, of(coda.GatherOp, dim=1), types={"ids": i64}),
+    "index by an order": Case(
+        {"x": ("M", 8), "s": ("M",)},
+        lambda v: (
+            order := coda.SortOp(v.s, dim=0, descending=True),
+            coda.IndexOp(v.x, order.ids, dim=0),
+        ),
+        wrt=("x",),
+    ),
+    "index by the inverse of an order": Case(
+        {"x": ("M", 8), "s": ("M",)},
+        lambda v: (
+            order := coda.SortOp(v.s, dim=0, descending=True),
+            inverse := coda.SortOp(order.ids, dim=0, descending=False),
+            coda.IndexOp(v.x, inverse.ids, dim=0),
+        ),
+        wrt=("x",),
+    ),
     "topk and scatter": Case(
         {"x": ("M", 8), "y": ("M", 3)},
         lambda v: (top := coda.TopkOp(v.x, k=3, dim=-1), coda.ScatterOp(v.x, top.ids, v.y, dim=-1)),

@@ -92,6 +92,9 @@ def test_norm_of_an_operator_without_tiles():
     assert refusal.found.endswith("%s comes from coda.softmax")
 
 
+NOT_DEFERRED = "the norm is not deferred: {}, so that a kernel stores it once its rows are complete"
+
+
 def test_norm_consumers_in_order():
     function = Function(
         PARAMETERS, rms_norm("n", "x"), linear("a", "n"), linear("b", "n", "v"), linear("c", "x")
@@ -119,7 +122,7 @@ def test_norm_without_consumers():
 def test_norm_with_another_consumer(line: str, found: str):
     function = Function(PARAMETERS, rms_norm("n", "x"), linear("b", "n"), line)
     verdict = norm_consumers(function)
-    assert refused(verdict).found == f"the norm is not deferred: {found}"
+    assert refused(verdict).found == NOT_DEFERRED.format(found)
 
 
 def test_norm_in_float16():
@@ -153,7 +156,7 @@ def test_norm_that_is_returned():
     norm = function.body.block.first_op
     assert isinstance(norm, Norm)
     verdict = check_norm_consumers(norm, BlockOrder(function.body.block))
-    assert refused(verdict).found == "the norm is not deferred: it is returned"
+    assert refused(verdict).found == NOT_DEFERRED.format("it is returned")
 
 
 def test_static_columns():

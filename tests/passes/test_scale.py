@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.programs import parse_mlir
@@ -11,6 +12,8 @@ from xdsl.utils.hints import isa
 
 from coda_ir.api import parse
 from coda_ir.context import make_context
+from coda_ir.dialects.gemm import FusedOp
+from coda_ir.passes.layout import schedule
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, collect_remarks, format_location
@@ -109,6 +112,26 @@ def test_work_grows_linearly(monkeypatch: pytest.MonkeyPatch):
 
     small, large = work(4), work(16)
     assert 0 < large <= 6 * small
+
+
+def test_equal_gemms_of_layers_are_ranked_once(monkeypatch: pytest.MonkeyPatch):
+    ranked: list[FusedOp] = []
+    rank = schedule.rank
+
+    def counted(op: FusedOp, *arguments: Any):
+        ranked.append(op)
+        return rank(op, *arguments)
+
+    monkeypatch.setattr(schedule, "rank", counted)
+
+    def count(layers: int) -> int:
+        ranked.clear()
+        module = llama(layers)
+        lowered(module)
+        schedule.SchedulePass("sm_90", "tma").apply(make_context(), module)
+        return len(ranked)
+
+    assert 4 <= count(3) == count(9) < 12
 
 
 def row_powers(count: int) -> ModuleOp:

@@ -41,7 +41,12 @@ ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 """Two GEMMs around attention, and two of the network, which applies the norm before it."""
 
 POST_NORM_BLOCK = "fused attention fused finalize map fused fused finalize map"
-"""The same, where a kernel stores each norm for the residual that follows."""
+"""The same, where one kernel stores each norm with the residual, which the next GEMM multiplies:
+its rows are complete when all tiles of the GEMM before are, whose epilogue sums them up."""
+
+DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} finalize map"
+"""The same, where the next GEMM multiplies the norm alone: that one moves past it, and the residual
+normalizes again. The last norm is stored, since the caller gets it."""
 
 NORM_OF_GROUPS = "map aten.full.default finalize map map"
 """Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
@@ -54,26 +59,28 @@ BLOCK_STEPS: dict[str, str] = {
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
     "gpt.cohere_block": "layer_norm fused attention fused",
-    "bert.post_norm_block": "fused attention fused finalize fused fused finalize map",
-    "bert.post_norm_block (DeepNorm)": POST_NORM_BLOCK,
+    "bert.post_norm_block": DEFERRED_POST_NORM,
+    "bert.post_norm_block (DeepNorm)": DEFERRED_POST_NORM,
     "bert.cross_attention": "layer_norm fused fused attention fused",
     "bert.alibi_attention": "fused attention",
     "residual.rezero": "fused",
     "residual.layer_scale": "fused",
     "residual.value_residual": "fused",
     "residual.lora": "fused fused",
+    # The kernel of a norm with the residual sums up the rows of the norm that follows.
     "gemma.gemma2_block": (
         "map rms_norm fused attention fused finalize map finalize fused fused finalize map"
     ),
     "gemma.capped_logits": "fused",
+    # The silu of the condition, an argument: GEMMs multiply what is in memory.
     "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     "moe.top_k_gates": "fused topk map scatter",
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
-    "moe.dense_experts": "fused map fused",
+    "moe.dense_experts": "fused fused",
     "moe.grouped_experts": (
-        "fused topk sort one_hot map finalize cumsum map map fused map index fused map"
+        "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused copy fill attention",
@@ -85,8 +92,10 @@ BLOCK_STEPS: dict[str, str] = {
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",
     "mamba.retention_output": "layer_norm fused fused",
+    # The caller multiplies by the scales of blocks, which are complete with their tiles.
     "quantize.int8_block_linear": "fused map",
     "quantize.float8_block_swiglu": "fused map",
+    # The scale of a row is known when all tiles of the row are.
     "quantize.int8_row_linear": "fused finalize map",
     "quantize.float8_linear": "fused",
     "quantize.float8_mlp": "fused fused",

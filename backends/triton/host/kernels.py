@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.func import FuncOp
@@ -45,6 +45,8 @@ class HostKernels:
         self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
+        self._known: dict[Hashable, tuple[EmittedKernel, UsedKernel]] = {}
+        """By what is equal for equal operators."""
         self.is_direct = direct_launch
         # Products and sums are contracted where nothing else is asked for.
         self._fp_fusion = not numerics_mode(func).is_strict
@@ -53,26 +55,43 @@ class HostKernels:
     def used(self) -> Sequence[UsedKernel]:
         return tuple(self._used.values())
 
-    def use(self, kernel: EmittedKernel, op: Operation) -> EmittedKernel:
-        """`kernel`, under the name of the one with the same code where the module has one."""
+    def known(self, key: Hashable, op: Operation) -> EmittedKernel | None:
+        """The kernel of an operator before that has the same `key`, for `op` as well."""
+        if key not in self._known:
+            return None
+        kernel, used = self._known[key]
+        self._note(op, used)
+        return kernel
+
+    def use(self, kernel: EmittedKernel, op: Operation, key: Hashable = None) -> EmittedKernel:
+        """`kernel`, under the name of the one with the same code where the module has one. It is
+        `known` by its key.
+        """
         used = self._used.setdefault(code_of(kernel.source), UsedKernel(kernel))
         self.names.reserve(used.kernel.name)
-        self.launches.append((op, used.kernel.name))
-        place = location_comment(op.location)
-        if place is not None and place not in used.places:
-            used.places.append(place)
+        self._note(op, used)
         # What is passed to equal code may differ: the strides of a weight, for one.
         arguments = tuple(
             replace(argument, name=known.name)
             for argument, known in zip(kernel.arguments, used.kernel.arguments, strict=True)
         )
-        return replace(
+        found = replace(
             kernel,
             name=used.kernel.name,
             source=used.kernel.source,
             arguments=arguments,
             fp_fusion=self._fp_fusion,
         )
+        if key is not None:
+            self._known[key] = found, used
+        return found
+
+    def _note(self, op: Operation, used: UsedKernel) -> None:
+        """State that `op` runs as a kernel."""
+        self.launches.append((op, used.kernel.name))
+        place = location_comment(op.location)
+        if place is not None and place not in used.places:
+            used.places.append(place)
 
     def launch(
         self,

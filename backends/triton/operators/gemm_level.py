@@ -16,6 +16,7 @@ from coda_ir.backends.triton.kernel import ceiling
 from coda_ir.backends.triton.map_kernel import lower_map, map_tiling
 from coda_ir.backends.triton.operators.launching import (
     Writer,
+    by_operand,
     kernel_of,
     launch,
     launch_map,
@@ -47,7 +48,9 @@ from coda_ir.symbolic_shapes import Dims, SymbolicSize
 def _fused(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FusedOp)
     pitches = table_pitches(host, op)
-    kernel = kernel_of(host, op, lambda names: emit_gemm(op, names, pitches))
+    kernel = kernel_of(
+        host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
+    )
     launched = host.dims(op.x)[:-1] if op.gather is None else host.dims(op.gather)
     operands, rows = operands_of(host, op, pitches), host.extents.size(launched)
     assert op.schedule is not None
@@ -100,7 +103,9 @@ def _attention_sums(host: HostProgram, op: Operation) -> None:
         pitch = row_pitch(host, value)
         if pitch is not None:
             pitches[value] = pitch
-    kernel = kernel_of(host, op, lambda names: emit_attention_sums(op, names, pitches))
+    kernel = kernel_of(
+        host, op, lambda names: emit_attention_sums(op, names, pitches), by_operand(op, pitches)
+    )
     operands = operands_of(host, op, pitches)
     rows = host.dims(op.rows_of)[:-1]
     tiles = ceiling(host.extents.of(rows[-1]), op.schedule.block_m.data)
@@ -122,7 +127,12 @@ def _finalize(host: HostProgram, op: Operation) -> None:
     size = SymbolicSize.product(kept)
     elements = None if size.symbols else int(size)
     _check_indices(host, op)
-    kernel = kernel_of(host, op, lambda names: emit_finalize(op, names, tiles, elements))
+    kernel = kernel_of(
+        host,
+        op,
+        lambda names: emit_finalize(op, names, tiles, elements),
+        (tuple(tiles), elements),
+    )
     launch(host, op, kernel, host.extents.size(kept), operands_of(host, op))
 
 

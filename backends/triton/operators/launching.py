@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.equal_operators import key_of
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel
@@ -23,10 +24,25 @@ Writer: TypeAlias = Callable[[HostProgram, Operation], None]
 
 
 def kernel_of(
-    host: HostProgram, op: Operation, emit: Callable[[NameAllocator], EmittedKernel]
+    host: HostProgram,
+    op: Operation,
+    emit: Callable[[NameAllocator], EmittedKernel],
+    layout: Hashable = None,
 ) -> EmittedKernel:
-    """The kernel that `emit` makes, unless the module has the same one already."""
-    return host.kernels.use(emit(host.kernels.names.copy()), op)
+    """The kernel that `emit` makes, unless the module has the same one already.
+
+    With a `layout`, which has all that `emit` reads beside the operator, equal operators are
+    emitted once.
+    """
+    kernels = host.kernels
+    key = None if layout is None else (key_of(op), layout)
+    known = None if key is None else kernels.known(key, op)
+    return known or kernels.use(emit(kernels.names.copy()), op, key)
+
+
+def by_operand(op: Operation, pitches: Mapping[SSAValue, int]) -> tuple[int | None, ...]:
+    """The layout of operands, of which some are ranges: the elements between starts of rows."""
+    return tuple(pitches.get(operand) for operand in op.operands)
 
 
 def launch(
@@ -77,7 +93,10 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         if isinstance(value.owner, ShiftOp) and pitch is not None:
             pitches[value] = pitch
     kernel = kernel_of(
-        host, op, lambda names: emit_map(op, segment, names, _block_level_name(op), pitches, moved)
+        host,
+        op,
+        lambda names: emit_map(op, segment, names, _block_level_name(op), pitches, moved),
+        None if moved else by_operand(op, pitches),
     )
     in_place = [overwritten(result) for result in op.results]
     operands: list[str | View] = [

@@ -30,6 +30,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
 from coda_ir.dialects.gemm.slots import Staging, stage_bytes
+from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
 
@@ -48,7 +49,7 @@ def emit_warp_specialized(
     """
     where = format_location(op.location)
     try:
-        found = staging(op, schedule)
+        found = staging(ColumnCuts(op), schedule)
     except ValueError as error:
         raise CodaError(f"{where}: gemm.fused: {error}") from error
     if isinstance(found, str):

@@ -116,7 +116,7 @@ def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrde
 
 def _period(segment: Segment, port: Port) -> int | None:
     """After how many columns (in pair mode: pairs) the elements of a port repeat, if they do."""
-    if not port.kind.is_table:
+    if not port.kind.is_table or port.kind.is_group:
         return None
     width = shape_of(port.value)[-1]
     group = segment.group_size or 2

@@ -48,7 +48,7 @@ def _lines(session: Session, name: str) -> Iterator[str]:
 
 
 def _pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
-    yield f"{name}: a pass, in {pass_class.__module__}"
+    yield f"{name}: the pass {pass_class.__module__}.{pass_class.__name__}"
     yield f"\n{cleandoc(pass_class.__doc__ or '')}"
     options = list(option_lines(pass_class))
     if options:
@@ -57,5 +57,5 @@ def _pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
 
 
 def _operator_lines(name: str, operator: type[Operation]) -> Iterator[str]:
-    yield f"{name}: an operator, in {operator.__module__}"
+    yield f"{name}: the operator {operator.__module__}.{operator.__name__}"
     yield f"\n{cleandoc(operator.__doc__ or '')}"

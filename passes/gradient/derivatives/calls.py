@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.gradient.derivatives.call_builder import Call, UnknownArgument, sizes_of
+from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 
 CallRule = Callable[[Call, SSAValue], bool]
 """Gives the operands of a call their gradients, from that of its first result; False where PyTorch
@@ -144,12 +145,28 @@ def _masked_fill(call: Call, dy: SSAValue) -> bool:
 
 
 def _index(call: Call, dy: SSAValue) -> bool:
+    """Gradients of rows that each occur once are selected in their order, others added up."""
+    op = call.op
+    if isinstance(op, coda.IndexOp) and op.given["dim"] == 0:
+        order = inverse_of(op.ids) or _inverted(op.ids, call)
+        if order is not None:
+            call.adjoint.give(op.x, call.adjoint.insert(coda.IndexOp(dy, order, dim=0)))
+            return True
     x, indices = call.op.inputs[0], call.argument(1, "indices")
     if indices is None:
         return False
     arguments = (call.zeros(x, dy), indices, dy, "True")
     call.adjoint.give(x, call.like("aten.index_put.default", *arguments, of=x))
     return True
+
+
+def _inverted(ids: SSAValue, call: Call) -> SSAValue | None:
+    """The inverse of a permutation; None of other ids."""
+    if not is_permutation(ids):
+        return None
+    extent = shape_of(ids)[0]
+    places = coda.PositionsOp((ids, 0) if extent == DYNAMIC_INDEX else extent)
+    return call.adjoint.insert(coda.ScatterOp(ids, ids, call.adjoint.insert(places), dim=0))
 
 
 def _index_select(call: Call, dy: SSAValue) -> bool:

@@ -229,15 +229,12 @@ def multiply(function: Any, copies: int) -> None:
     function["kernels"] = [
         {
             **kernel,
-            # No two are equal: nothing is folded.
-            "name": f"{kernel['name']}_{n}",
             "operators": [{**part, "id": part["id"] + n * count} for part in kernel["operators"]],
         }
         for n in range(copies)
         for kernel in function["kernels"]
     ]
     function["files"][file] *= copies
-    function["triton"] = "\n".join([function["triton"]] * copies)
 
 
 class Hostile(torch.nn.Module):

@@ -33,16 +33,24 @@ PORTS = {
     "table": (T, 4),
     "table of all rows": (B, T, N),
     "table of one row": (2,),
+    "group": (B, T, 2),
+    "group of samples": (B, 1, 4),
+    "group of all rows": (2,),
     "half_tile": (B, T, N // 2),
     "half_row": (N // 2,),
     "half_table": (T, 2),
+    "half_group": (B, T, 2),
 }
 
 
 def port_element(kind: str, port: torch.Tensor, m: int, n: int) -> float:
     """Return what the element (m, n) sees of a port; n is the pair for the half ports."""
     rows = port.reshape(-1, port.shape[-1])
+    columns = N // 2 if kind.startswith("half_") else N
     match kind.removeprefix("half_").split()[0]:
+        case "group":
+            row = m // T if port.dim() > 1 and port.shape[1] == 1 else m
+            return float(rows[row % rows.shape[0], n // (columns // rows.shape[1])])
         case "tile":
             return float(rows[m, n])
         case "row":

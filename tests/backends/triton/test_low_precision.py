@@ -2,10 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pytest
 import torch
+from support.device import DEVICE, on_device
 from support.kernel_harness import (
     assert_rounded,
     check_against_reference,
@@ -78,6 +79,7 @@ func.func @f(%x: {types[0]}, %w: {types[1]}, %sx: {types[2]}, %sw: {types[3]}) -
 """
 
 
+@pytest.mark.any_device
 @pytest.mark.parametrize("mainloop", ["pointer", "tma"])
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize(("x", "w"), PRODUCTS)
@@ -91,19 +93,21 @@ def test_products(x: str, w: str, layout: str, mainloop: str, tmp_path: Path) ->
     check_against_reference(text, [37], tmp_path, arguments=arguments)
 
 
+@pytest.mark.any_device
 @pytest.mark.parametrize("k", [16, 33, 70])
 def test_steps_past_the_depth(k: int, tmp_path: Path) -> None:
     text = gemm("f8e4m3", "f8e5m2", "nk", 'pointer, "16x16x32", warps = 4, stages = 1', k=k)
     check_against_reference(text.replace("stages = 1", "stages = 1, group_m = 2"), [5], tmp_path)
 
 
+@pytest.mark.any_device
 @pytest.mark.parametrize("target", TARGETS)
 def test_nan_and_infinity(target: Target) -> None:
     """They propagate: f8e4m3 has NaN, f8e5m2 has both."""
     text = "fn f(x: f8e4m3[M, 32], w: f8e5m2[16, 32]) { return linear(x, w) }"
     x, w = drawn("f8e4m3", 5, 32), drawn("f8e5m2", 16, 32, seed=1)
     x[1, 3], w[2, 4], w[3, 5] = float("nan"), float("inf"), float("nan")
-    y = coda_ir.compile(text, target=target, device="cpu")(x, w)
+    y = on_device(coda_ir.compile(text, target=target, device=DEVICE))(x, w)
     expected = x.double() @ w.double().T
     assert isinstance(y, torch.Tensor) and y.dtype == torch.float32
     torch.testing.assert_close(y.double(), expected, rtol=1e-6, atol=1e-6, equal_nan=True)
@@ -125,8 +129,8 @@ def test_scaled_block(target: Target) -> None:
     x, w = drawn("f8e4m3", 37, 64), drawn("f8e4m3", 48, 64, seed=1)
     sx, sw = drawn("f32", 37, 1, seed=2).abs(), drawn("f32", 48, seed=3).abs()
     b, r = drawn("bf16", 48, seed=4), drawn("bf16", 37, 48, seed=5)
-    compiled = coda_ir.compile(text, target=target, device="cpu")
-    y = compiled(x, w, sx, sw, b, r)
+    compiled = coda_ir.compile(text, target=target, device=DEVICE)
+    y = on_device(compiled)(x, w, sx, sw, b, r)
     product = x.double() @ w.double().T * sx.double() * sw.double() + b.double()
     expected = r.double() + torch.nn.functional.silu(product)
     assert isinstance(y, torch.Tensor)
@@ -164,6 +168,24 @@ def test_deterministic_order() -> None:
     assert isinstance(whole, torch.Tensor) and isinstance(row, torch.Tensor)
     assert torch.equal(whole[:1], row)
     torch.testing.assert_close(whole.double(), x.double() @ w.double().T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("element", ["i8", "f8e4m3"])
+def test_gradient_of_x(element: str) -> None:
+    """A weight of 8 bits is a constant: one backward GEMM reads it, and its scale or none."""
+    for scale in ("", " * s"):
+        text = f"""fn f(x: bf16[M, 64], w: {element}[48, 64], s: bf16[48, 1]) {{
+            return linear(x, cast(w, bf16){scale}) * reshape(s, [48])
+        }}"""
+        x, w, s = drawn("bf16", 9, 64), drawn(element, 48, 64, seed=1), drawn("bf16", 48, 1, seed=2)
+        y: Any = coda_ir.compile(text, device="cpu", training=True)(x.requires_grad_(), w, s)
+        dy = drawn("bf16", 9, 48, seed=3)
+        y.backward(dy)
+        factor = s.double() ** (2 if scale else 1)
+        expected = dy.double() @ (w.double() * factor)
+        assert x.grad is not None
+        error = (x.grad.double() - expected).square().mean().sqrt()
+        assert error <= 0.01 * expected.square().mean().sqrt()
 
 
 PROGRAMS = {

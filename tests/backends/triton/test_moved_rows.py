@@ -19,6 +19,8 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
 from coda_ir.passes.layout.schedule import SchedulePass
 
+pytestmark = pytest.mark.any_device
+
 MOVES = ("gather", "scatter", "gather scatter")
 
 LOADS = {

@@ -24,6 +24,8 @@ from coda_ir.backends.triton.ssd_text import CHUNK, ROWS
 from coda_ir.dialects.coda import SSDGradOp, SSDOp
 from coda_ir.float64 import relative_error
 
+pytestmark = pytest.mark.any_device
+
 Operands = tuple[torch.Tensor, ...]
 
 ROUNDINGS = 6

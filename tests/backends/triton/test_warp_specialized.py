@@ -14,7 +14,7 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.slots import SHARED_MEMORY, Moves, Staging, moves_of, stage_bytes
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, column_ranges
 from coda_ir.dialects.gemm.warp_specialized import staging
 
 pytestmark = pytest.mark.any_device
@@ -263,7 +263,7 @@ class TestStaging:
     def found(self, text: str) -> Staging | str:
         (op,) = gemms_of(parse_module(text))
         assert op.schedule is not None
-        return staging(op, op.schedule)
+        return staging(ColumnCuts(op), op.schedule)
 
     def test_tiles_of_all_parts_wait_in_slots_that_results_are_stored_from(self):
         text = programs.residual_norm("bf16", 72, 512, schedule())

@@ -109,6 +109,7 @@ def test_pairings():
         (PortKind.TILE, PortKind.HALF_TILE),
         (PortKind.ROW, PortKind.HALF_ROW),
         (PortKind.TABLE, PortKind.HALF_TABLE),
+        (PortKind.GROUP, PortKind.HALF_GROUP),
         (PortKind.COL, PortKind.COL),
         (PortKind.SCALAR, PortKind.SCALAR),
     ],

@@ -228,3 +228,48 @@ func.func @no_params(%x: tensor<?x8xbf16>, %w: tensor<8x16xbf16>) -> tensor<?x16
 // CHECK-NEXT:   %z = coda.cast %3 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A residual that is scaled before the tile of a GEMM is added, as in DeepNorm: its epilogue
+// normalizes x again.
+
+func.func @scaled_residual(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>, %beta: tensor<8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x16xbf16>) -> tensor<?x8xbf16> {
+  %s = coda.add %x, %y : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.layer_norm %s, %g, %beta {eps = 1.0e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %a = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  %z = coda.linear %a, %v : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
+  %n = coda.constant {value = 1.5 : f64} : tensor<bf16>
+  %m = coda.mul %h, %n : (tensor<?x8xbf16>, tensor<bf16>) -> tensor<?x8xbf16>
+  %r = coda.add %m, %z : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %r : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @scaled_residual(
+// CHECK-NEXT:   %s = coda.add %x, %y : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %s_scaled = coda.mul %s, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %shift = coda.mul %rstd, %mean : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %rstd_1, %mean_1 = coda.norm_stats %s {kind = "layer", eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %0 = coda.linear %s_scaled, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %g_1 = gemm.pack_weight nk %w, %g : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %beta_1 = gemm.pack_weight nk %w, %beta : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:   %2 = coda.mul %shift, %g_1 : (tensor<?x1xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %3 = coda.sub %1, %2 : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %4 = coda.add %3, %beta_1 : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %a = coda.cast %4 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %z = coda.linear %a, %v : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %n = coda.constant {value = 1.500000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %5 = coda.sub %s_1, %mean_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %6 = coda.mul %5, %rstd_1 : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %g_2 = coda.cast %g : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %7 = coda.mul %6, %g_2 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %beta_2 = coda.cast %beta : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %8 = coda.add %7, %beta_2 : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %h = coda.cast %8 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %m = coda.mul %h, %n : (tensor<?x8xbf16>, tensor<bf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %r = coda.add %m, %z : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %r : tensor<?x8xbf16>
+// CHECK-NEXT: }

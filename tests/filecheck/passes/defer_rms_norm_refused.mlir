@@ -64,7 +64,7 @@ func.func @rounded_and_not(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tenso
   func.return %z, %h : tensor<?x16xbf16>, tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.cast uses it; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.cast uses it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM
 // CHECK-LABEL: func.func @rounded_and_not(
 // CHECK:         %r = coda.cast %h : (tensor<?x8xf32>) -> tensor<?x8xbf16>
 // CHECK-NEXT:    %z = coda.linear %r, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -81,7 +81,7 @@ func.func @non_linear(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.silu uses it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM; costs 32*d0 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @non_linear(
 // CHECK-NEXT:   %s = coda.linear %x, %v : (tensor<?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x8xbf16>
@@ -105,7 +105,7 @@ func.func @weight(%x: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> tensor<8x8xf32> {
   func.return %z : tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it; failed condition: every consumer of the norm is a GEMM; costs 512 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.linear uses it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @weight(
 // CHECK-NEXT:   %s = coda.exp %v : (tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -168,8 +168,8 @@ func.func @other_uses(%x: tensor<4x4xf32>, %v: tensor<4x4xf32>, %w: tensor<4x4xf
   func.return %y, %b : tensor<4x8xf32>, tensor<4x4xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.rope uses it; failed condition: every consumer of the norm is a GEMM
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.add uses it; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.rope uses it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: coda.add uses it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM
 // CHECK:      func.func @other_uses(
 // CHECK:        %h = coda.mul %s, %rstd
 // CHECK:        %t = coda.mul %s, %rstd_1
@@ -200,11 +200,11 @@ func.func @in_epilogues(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8
   func.return %z, %d, %t : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: an epilogue reads it; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: an epilogue reads it, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM sums over its rows; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM sums over its rows, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM adds its product to another one; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: a GEMM adds its product to another one, so that a kernel stores it once its rows are complete; failed condition: every consumer of the norm is a GEMM of its rows alone; costs 512 bytes
 // REMARK: help: use the norm only as the input of linear or @
 // CHECK:      func.func @in_epilogues(
 // CHECK-NEXT:   %s = coda.linear %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -350,3 +350,34 @@ func.func @broadcast(%z: tensor<?x16xf32>) -> tensor<?x16xf32> {
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %r : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Each group has a scale for each row, and one for all rows: they are ports of groups.
+
+func.func @scales_of_groups(%z: tensor<?x8xf32>, %s: tensor<?x2x1xf32>, %g: tensor<2x1xf32>) -> tensor<?x8xf32> {
+  %h = coda.reshape %z : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
+  %b = coda.mul %h, %s : (tensor<?x2x4xf32>, tensor<?x2x1xf32>) -> tensor<?x2x4xf32>
+  %m = coda.reduce %b {kind = "mean"} : (tensor<?x2x4xf32>) -> tensor<?x2x1xf32>
+  %p = coda.sub %b, %m : (tensor<?x2x4xf32>, tensor<?x2x1xf32>) -> tensor<?x2x4xf32>
+  %q = coda.mul %p, %g : (tensor<?x2x4xf32>, tensor<2x1xf32>) -> tensor<?x2x4xf32>
+  %y = coda.reshape %q : (tensor<?x2x4xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @scales_of_groups(
+// CHECK-NEXT:   %s_1 = coda.reshape %s : (tensor<?x2x1xf32>) -> tensor<?x2xf32>
+// CHECK-NEXT:   %g_1 = coda.reshape %g : (tensor<2x1xf32>) -> tensor<2xf32>
+// CHECK-NEXT:   %y = gemm.map tile(%z : tensor<?x8xf32>) group(%s_1 : tensor<?x2xf32>, %g_1 : tensor<2xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%z_1: f32, %s_2: f32, %g_2: f32):
+// CHECK-NEXT:       %b = arith.mulf %z_1, %s_2 : f32
+// CHECK-NEXT:       %0 = gemm.group_reduce add %b over 4 : f32
+// CHECK-NEXT:       %1 = arith.constant 2.500000e-01 : f32
+// CHECK-NEXT:       %m = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %p = arith.subf %b, %m : f32
+// CHECK-NEXT:       %q = arith.mulf %p, %g_2 : f32
+// CHECK-NEXT:       gemm.yield %q : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x8xf32>
+// CHECK-NEXT: }

@@ -133,19 +133,20 @@ func.func @views(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<16x8xf32
 
 // -----
 
-// Equal programs become one: they do not differ by the numbers of layers in names.
+// Equal programs become one: they do not differ by the numbers of layers in names,
+// which a derived backward has with dots.
 
-func.func @layers(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %layers_0_w: tensor<8x8xf32> {coda.weight}, %layers_1_w: tensor<8x8xf32> {coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8]}) {
+func.func @layers(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %layers.0.w: tensor<8x8xf32> {coda.weight}, %layers.1.w: tensor<8x8xf32> {coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8]}) {
   %layers_0_n = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %layers_0_h = gemm.fused %layers_0_n : tensor<?x8xf32>
-    columns(%layers_0_w : tensor<8x8xf32>)
+    columns(%layers.0.w : tensor<8x8xf32>)
       -> (tile : tensor<?x8xf32>) {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
     }
   %layers_1_n = coda.softmax %layers_0_h : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %layers_1_h = gemm.fused %layers_1_n : tensor<?x8xf32>
-    columns(%layers_1_w : tensor<8x8xf32>)
+    columns(%layers.1.w : tensor<8x8xf32>)
       -> (tile : tensor<?x8xf32>) {
     ^bb0(%acc: f32):
       gemm.yield %acc : f32
@@ -153,16 +154,16 @@ func.func @layers(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %layers_0_w: tenso
   func.return %layers_1_h : tensor<?x8xf32>
 }
 
-// CHECK:      func.func @layers(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %layers_0_w: tensor<8x8xf32> {coda.weight}, %layers_1_w: tensor<8x8xf32> {coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) {
+// CHECK:      func.func @layers(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %layers.0.w: tensor<8x8xf32> {coda.weight}, %layers.1.w: tensor<8x8xf32> {coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) {
 // CHECK-NEXT:   %layers_0_n = coda.softmax %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %layers_0_h = func.call @layers_program(%layers_0_n, %layers_0_w) {coda.dims = ["M", 8 : i64]} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %layers_0_h = func.call @layers_program(%layers_0_n, %layers.0.w) {coda.dims = ["M", 8 : i64]} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %layers_1_n = coda.softmax %layers_0_h : (tensor<?x8xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %layers_1_h = func.call @layers_program(%layers_1_n, %layers_1_w) {coda.dims = ["M", 8 : i64]} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %layers_1_h = func.call @layers_program(%layers_1_n, %layers.1.w) {coda.dims = ["M", 8 : i64]} : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %layers_1_h : tensor<?x8xf32>
 // CHECK-NEXT: }
-// CHECK-NEXT: func.func private @layers_program(%layers_n: tensor<?x8xf32> {coda.name = "layers_n", coda.dims = ["M", 8 : i64]}, %layers_w: tensor<8x8xf32> {coda.name = "layers_w", coda.dims = [8 : i64, 8 : i64], coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) {
+// CHECK-NEXT: func.func private @layers_program(%layers_n: tensor<?x8xf32> {coda.name = "layers_n", coda.dims = ["M", 8 : i64]}, %layers.w: tensor<8x8xf32> {coda.name = "layers.w", coda.dims = [8 : i64, 8 : i64], coda.weight}) -> (tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}) {
 // CHECK-NEXT:   %layers_h = gemm.fused %layers_n : tensor<?x8xf32>
-// CHECK-NEXT:     columns(%layers_w : tensor<8x8xf32>)
+// CHECK-NEXT:     columns(%layers.w : tensor<8x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
 // CHECK-NEXT:     ^bb0(%acc: f32):
 // CHECK-NEXT:       gemm.yield %acc : f32

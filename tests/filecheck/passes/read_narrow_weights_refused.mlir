@@ -89,7 +89,7 @@ func.func @infinite(%x: tensor<?x8xf32>, %w: tensor<16x8xi8>) -> tensor<?x16xf32
 
 // REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in f32: its scale is no number; failed condition: a constant scale is finite
 // CHECK:      func.func @infinite(
-// CHECK-NEXT:   }
+// CHECK-NEXT:   %s = coda.constant {value = 0x7ff0000000000000 : f64} : tensor<f32>
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xf32>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xf32>, tensor<f32>) -> tensor<16x8xf32>
 // CHECK-NEXT:   %y = coda.linear %x, %v : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
@@ -111,4 +111,25 @@ func.func @wide(%x: tensor<?x8xf64>, %w: tensor<16x8xi8>) -> tensor<?x16xf64> {
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xf64>
 // CHECK-NEXT:   %y = coda.linear %x, %d : (tensor<?x8xf64>, tensor<16x8xf64>) -> tensor<?x16xf64>
 // CHECK-NEXT:   func.return %y : tensor<?x16xf64>
+// CHECK-NEXT: }
+
+// -----
+
+// A part of the rows of a weight with a scale along K.
+
+func.func @part(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<8xbf16>) -> tensor<?x4xbf16> {
+  %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
+  %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+  %a = coda.slice %v {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<16x8xbf16>) -> tensor<4x8xbf16>
+  %y = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<4x8xbf16>) -> tensor<?x4xbf16>
+  func.return %y : tensor<?x4xbf16>
+}
+
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %a is stored in bf16: its scale %s varies along K, or by group; failed condition: each column of the result has one scale
+// CHECK:      func.func @part(
+// CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %a = coda.slice %v {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<16x8xbf16>) -> tensor<4x8xbf16>
+// CHECK-NEXT:   %y = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<4x8xbf16>) -> tensor<?x4xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x4xbf16>
 // CHECK-NEXT: }

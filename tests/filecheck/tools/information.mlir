@@ -27,7 +27,7 @@
 // ALL:         Passes of xDSL:
 // ALL:           apply-eqsat-pdl {{ +}}A pass that applies PDL patterns
 
-// EXPLAIN:      raise-attention: a pass, in coda_ir.passes.raising.raise_attention
+// EXPLAIN:      raise-attention: the pass coda_ir.passes.raising.raise_attention.RaiseAttentionPass
 // EXPLAIN:      ->
 // EXPLAIN-NEXT:     %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 // EXPLAIN:      Legal where there is no dropout.
@@ -35,7 +35,7 @@
 // OPTIONS:      Options:
 // OPTIONS-NEXT:   target: str = portable
 
-// OPERATOR:      coda.rms_norm: an operator, in coda_ir.dialects.coda.reductions
+// OPERATOR:      coda.rms_norm: the operator coda_ir.dialects.coda.reductions.RMSNormOp
 // OPERATOR-EMPTY:
 // OPERATOR-NEXT: x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension
 

@@ -1,0 +1,110 @@
+"""Pass `flatten-groups`: pointwise code on groups of columns becomes code on the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm.places import splits_columns
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.groups import find_group_code, find_row_code, joins_columns
+from coda_ir.passes.support.norms import OpInserter
+
+
+@dataclass(frozen=True)
+class FlattenGroupsPass(FunctionPass):
+    """Pointwise code on groups of columns becomes code on all columns, side by side.
+
+        %h = coda.reshape %z : (... x N) -> (... x H x G)     %b = coda.broadcast %s : (... x H x G)
+        %p = coda.mul %h, %s : (... x H x G), (... x H x 1)   %r = coda.reshape %b : (... x N)
+        %y = coda.reshape %p : (... x N)                   -> %y = coda.mul %z, %r
+
+    The columns are those of a GEMM, such as all experts side by side that the gates of a router
+    scale: its epilogue takes the code, and loads %s by a `group` port, without the broadcast. What
+    broadcasts along the groups, such as a vector for the columns of each head, is a table. Legal
+    iff the tiles that the code reads are columns in groups. What leads to reductions of groups,
+    or follows from them, is left to `fuse-groups`.
+    """
+
+    name: ClassVar[str] = "flatten-groups"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        kept = _reducing_code(rewriter.ops)
+        for op in rewriter.ops:
+            if op not in kept and is_pointwise(op) and _reads_groups(op):
+                rewriter.passed(op, "computed on the columns of all groups side by side")
+                _flatten(op, rewriter)
+            elif joins_columns(op):
+                _drop_join(op, rewriter)
+        for op in reversed(rewriter.ops):
+            if splits_columns(op) and not op.result.uses:
+                rewriter.order.erase(op)
+
+
+def _reducing_code(ops: Sequence[Operation]) -> set[Operation]:
+    """Everything around reductions of groups of columns, or of whole rows."""
+    found = [code for find in (find_group_code, find_row_code) for code in find(ops)]
+    return {op for code in found for op in code.around_reductions}
+
+
+def _reads_groups(op: Operation) -> bool:
+    domain = shape_of(op.results[0])
+    tiles = [v for v in op.operands if shape_of(v) == domain]
+    return bool(tiles) and 1 not in domain[-2:] and all(splits_columns(v.owner) for v in tiles)
+
+
+def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
+    (result,) = op.results
+    domain = shape_of(result)
+    insert = OpInserter(rewriter, op, op.location)
+    flat = type(op).create(
+        operands=[_flattened(value, domain, insert) for value in op.operands],
+        properties=op.properties,
+        result_types=[TensorType(element_type_of(result), _joined(domain))],
+    )
+    split = insert.insert(coda.ReshapeOp(insert.insert(flat, result.name_hint), domain))
+    result.replace_all_uses_with(split)
+    rewriter.order.erase(op)
+
+
+def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SSAValue:
+    """`value`, which broadcasts to groups of columns (... x H x G), for the columns (... x N)."""
+    if splits_columns(value.owner) and shape_of(value) == domain:
+        return value.owner.x
+    if all(extent == 1 for extent in shape_of(value)):
+        return value
+    shape = (*(1,) * (2 - len(shape_of(value))), *shape_of(value))
+    value = _reshaped(value, shape, insert)
+    if shape[-2:] == (1, 1):
+        return _reshaped(value, shape[:-1], insert)
+    whole = (*shape[:-2], *domain[-2:])
+    if shape != whole:
+        value = insert.insert(coda.BroadcastOp(value, whole), value.name_hint)
+    return _reshaped(value, _joined(whole), insert)
+
+
+def _joined(shape: Sequence[int]) -> tuple[int, ...]:
+    """(... x H x G) as (... x N)."""
+    *rows, groups, group = shape
+    return (*rows, groups * group)
+
+
+def _reshaped(value: SSAValue, shape: Sequence[int], insert: OpInserter) -> SSAValue:
+    if shape_of(value) == shape:
+        return value
+    return insert.insert(coda.ReshapeOp(value, shape), value.name_hint)
+
+
+def _drop_join(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
+    """Let what reads columns side by side read those that were split."""
+    split = op.x.owner
+    if splits_columns(split) and split.x.type == op.result.type:
+        op.result.replace_all_uses_with(split.x)
+        rewriter.order.erase(op)
