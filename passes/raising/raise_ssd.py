@@ -219,7 +219,7 @@ class _Model:
         return added is not None and self._is_added(added, state, found)
 
     def _added(self, joined: Factor, before: Label, state: Label) -> Factor | None:
-        """What chunks add to states, of which the first is 0."""
+        """The states that chunks add, behind a first one of 0."""
         op = defined_by(joined.value, coda.ConcatOp)
         if op is None or op.dim.value.data != 1 or len(op.parts) != 2:
             return None
