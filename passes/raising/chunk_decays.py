@@ -53,7 +53,7 @@ class ChunkDecays:
     def _kept(
         self, value: SSAValue, filler: float, axes: list[int], rank: int, *, strict: bool
     ) -> SSAValue | None:
-        """The terms that `value` has where the filler is not: for keys before the row, or up to it."""
+        """The terms of `value`; the filler replaces those behind the row, or up to it."""
         where = defined_by(value, coda.WhereOp)
         if where is None or number_of(where.lhs) != filler:
             return None
