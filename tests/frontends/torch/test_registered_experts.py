@@ -1,6 +1,6 @@
 """`experts_implementation="coda"`: experts of transformers without torch.compile."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ import torch
 pytest.importorskip("transformers", reason="needs transformers: pip install -e .[dev]")
 
 from transformers import MixtralConfig, MixtralForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
+from transformers.models.mixtral.modeling_mixtral import MixtralExperts
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
@@ -80,7 +81,7 @@ class Experts(torch.nn.Module):
         self.has_gate, self.has_bias, self.is_transposed, self.is_concatenated = (
             *(True, False, False, True),
         )
-        self.down_proj = torch.nn.Parameter(torch.zeros(4, 64, 48))
+        self.down_proj = torch.zeros(4, 64, 48)
         self.__dict__ |= properties
 
 
@@ -95,3 +96,31 @@ def test_refused(properties: dict[str, object], message: str):
     x, ids, gates = torch.zeros(3, 64), torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2)
     with pytest.raises(CodaError, match=message):
         experts_forward(Experts(**properties), x, ids, gates)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("is_concatenated", [False, True])
+def test_layouts_of_weights(is_transposed: bool, is_concatenated: bool):
+    """Experts with all tokens and with none, against every expert for all tokens in float64."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(11, 64, generator=generator)
+    up = torch.randn(4, 96, 64, generator=generator) / 8
+    down = torch.randn(4, 64, 48, generator=generator) / 8
+    ids, gates = torch.tensor([[2, 0]] * 11), torch.rand(11, 2, generator=generator)
+    module = Gated(
+        is_transposed=is_transposed,
+        is_concatenated=is_concatenated,
+        gate_up_proj=up.mT.contiguous() if is_transposed else up,
+        down_proj=down.mT.contiguous() if is_transposed else down,
+    )
+    h = torch.einsum("md,eid->emi", x.double(), up.double())
+    gate, value = h.chunk(2, -1) if is_concatenated else (h[..., ::2], h[..., 1::2])
+    y = torch.einsum("emi,edi->emd", torch.nn.functional.silu(gate) * value, down.double())
+    expected = gates[:, :1].double() * y[2] + gates[:, 1:].double() * y[0]
+    assert relative_error(experts_forward(module, x, ids, gates), expected) < 1e-5
+
+
+class Gated(Experts):
+    """Experts whose gate is that of transformers."""
+
+    _apply_gate: Any = cast(Any, MixtralExperts)._apply_gate
