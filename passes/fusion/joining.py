@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import ShiftOp
+from coda_ir.dialects.coda import ReshapeOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
@@ -30,17 +30,30 @@ def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
     """Return whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
 
     Legal iff every operand that it does not hold fits a port, and neither needs a result of the
-    other. Shifted rows would be copied for a GEMM: pointwise kernels read them where they are.
+    other. Rows that would be copied for a GEMM stay with pointwise kernels, which read them where
+    they are.
     """
     domain = shape_of(op.results[0])
     leaves = [v for v in leaf_operands(op, domain) if not site.holds(v)]
-    if isinstance(site.op, FusedOp) and any(isinstance(v.owner, ShiftOp) for v in leaves):
+    if isinstance(site.op, FusedOp) and any(map(_has_rows_apart, leaves)):
         return False
     return (
         all(port_kind(shape_of(value), domain) is not None for value in leaves)
         and order.slices_after(leaves, site.op) is not None
         and order.slices_after(site.op.operands, op) is not None
     )
+
+
+def _has_rows_apart(value: SSAValue) -> bool:
+    """Return whether the rows of `value` do not follow one another in memory: they are shifted, or
+    some of those of each sample (of each token, the results of one expert).
+    """
+    owner = value.owner
+    while isinstance(owner, ReshapeOp):
+        owner = owner.x.owner
+    if isinstance(owner, SliceOp):
+        return 0 < owner.dim.value.data < len(shape_of(owner.result)) - 1
+    return isinstance(owner, ShiftOp)
 
 
 def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:

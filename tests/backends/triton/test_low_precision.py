@@ -110,7 +110,9 @@ def test_nan_and_infinity(target: Target) -> None:
     y = on_device(coda_ir.compile(text, target=target, device=DEVICE))(x, w)
     expected = x.double() @ w.double().T
     assert isinstance(y, torch.Tensor) and y.dtype == torch.float32
-    torch.testing.assert_close(y.double(), expected, rtol=1e-6, atol=1e-6, equal_nan=True)
+    # Hopper's tensor cores add up products of float8 with fewer bits than float32 has.
+    bound = 1e-6 if DEVICE == "cpu" else 2e-3
+    torch.testing.assert_close(y.double(), expected, rtol=bound, atol=bound, equal_nan=True)
     assert y[1].isnan().all() and y[:, 3].isnan().all() and y[0, 2].isinf()
 
 

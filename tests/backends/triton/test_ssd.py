@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from support.device import DEVICE
 from support.emitted import operator_program, run_operator
 from support.programs import type_of
 
@@ -75,7 +76,11 @@ def assert_accurate(
     dtype: torch.dtype,
     roundings: int = ROUNDINGS,
 ) -> None:
-    """Compare with float32, row after row, whose result has the type of operands of products."""
+    """Compare with float32, row after row, whose result has the type of operands of products.
+
+    A GPU's instruction for exponentials has twice the error.
+    """
+    roundings *= 1 if DEVICE == "cpu" else 2
     assert relative_error(actual, exact) <= roundings * relative_error(wide.to(dtype), exact)
 
 

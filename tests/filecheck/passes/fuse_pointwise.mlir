@@ -492,3 +492,28 @@ func.func @narrow(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x16xi8>
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %p, %q, %y : tensor<?x16xi8>, tensor<?x16xui8>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A sum of rows that are apart in memory, which a GEMM would copy, stays before it.
+
+func.func @rows_apart(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>, %experts: tensor<?x2x8xf32>) -> tensor<?x8xf32> {
+  %z = gemm.fused %x : tensor<?x16xf32>
+    columns(%w : tensor<8x16xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %first = coda.slice %experts {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  %second = coda.slice %experts {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  %a = coda.reshape %first : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+  %b = coda.reshape %second : (tensor<?x1x8xf32>) -> tensor<?x8xf32>
+  %sum = coda.add %a, %b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = coda.add %sum, %z : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @rows_apart(
+// CHECK:        %sum = coda.add %a, %b
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x16xf32>) tile(%sum : tensor<?x8xf32>)
