@@ -51,6 +51,9 @@ SCORE_BYTES = 4 * 3
 STATE_BYTES = 4 * 2
 """Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
 
+SSD_CHUNK = 256
+"""Positions of a chunk of a state space model of heads in transformers."""
+
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
 SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
@@ -266,8 +269,13 @@ def _stored_scores(op: Operation) -> int:
     return SCORE_BYTES * _scores(op)
 
 
-def _states(op: ScanLike, shapes: SymbolicShapes) -> int:
-    """The number of states of all channels at all positions."""
+def _states(op: ScanLike | coda.SSDLike, shapes: SymbolicShapes) -> int:
+    """The number of states of all channels at all positions; of a state space model of heads, which
+    PyTorch computes in chunks, the number of decays between positions of a chunk.
+    """
+    if isinstance(op, coda.SSDLike):
+        positions = SymbolicSize.product(shapes.dims(op.x)[:2]).evaluate(_Sizes())
+        return op.heads * SSD_CHUNK * positions
     return op.states * SymbolicSize.product(shapes.dims(op.u)).evaluate(_Sizes())
 
 

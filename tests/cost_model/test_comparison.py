@@ -154,6 +154,31 @@ def test_library_calls_of_two_kernels():
     assert derivative.apart - one.apart == pytest.approx(kernel - KERNEL_US)
 
 
+SCANNED = """
+fn f(
+    x: bf16[8, LENGTH, 256], dt: bf16[8, LENGTH, COLUMNS], a: f32[RATES],
+    b: bf16[8, LENGTH, 16], c: bf16[8, LENGTH, 16], weight w: bf16[64, 256],
+) {
+    return linear(x, w), SCAN
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scan", "columns", "rates"),
+    [
+        ("ssd(x, dt, a, b, c, states=16)", 4, "4"),
+        ("selective_scan(x, dt, a, b, c)", 256, "256, 16"),
+    ],
+)
+def test_scans_grow_with_their_length(scan: str, columns: int, rates: str):
+    """Apart, a compiler moves states; here they stay on chip."""
+    text = SCANNED.replace("SCAN", scan).replace("COLUMNS", str(columns)).replace("RATES", rates)
+    short, long = (comparison_of(text.replace("LENGTH", str(n))) for n in (1024, 4096))
+    assert long.apart > 2 * short.apart
+    assert long.fused < long.apart
+
+
 def test_groups_are_connected_where_they_may_be():
     module = coda_ir.parse("""
         fn f(x: bf16[4, 8], y: bf16[4, 8]) -> (bf16[4, 8], bf16[4, 8]) {

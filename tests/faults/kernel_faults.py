@@ -134,7 +134,7 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: padding of a group is reduced",
-        f"{SEGMENT}_group_reduce",
+        f"{SEGMENT}_of_group",
         Text("{IDENTITY[combiner]}", "1.0"),
     ),
     KernelFault(

@@ -18,6 +18,7 @@ FILES = sorted(Path(FOLDER).glob("*.coda"))
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
     "clamped_swiglu",
+    *("ends_of_groups", "routed_experts"),
     *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }
 """Functions that the tested ones call."""

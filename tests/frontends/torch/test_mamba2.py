@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.torch_compile import compiled
 from torch import Tensor, nn
 
 import coda_ir
@@ -102,3 +103,16 @@ def test_states_to_begin_with_stay_with_pytorch() -> None:
     assert not raised(exported)
     missed = [each for each in exported.remarks if each.pass_name == "raise-ssd"]
     assert len(missed) == 1 and "computed or read in another way" in str(missed[0])
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("target", ["reference", "triton"])
+def test_compiled_with_gradients(target: str) -> None:
+    model, exact = Model(4, 2, skip=True), Model(4, 2, skip=True).double()
+    exact.load_state_dict(model.state_dict())
+    x, weights = sample(2, 21), torch.randn(2, 21, 16)
+    (compiled(model, target=target)(x) * weights).sum().backward()
+    (exact.exact(x.double()) * weights.double()).sum().backward()
+    for found, expected in zip(model.parameters(), exact.parameters(), strict=True):
+        assert found.grad is not None and expected.grad is not None
+        assert relative_error(found.grad, expected.grad) <= 2e-5
