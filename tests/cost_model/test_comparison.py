@@ -174,7 +174,7 @@ fn f(
 def test_scans_grow_with_their_length(scan: str, columns: int, rates: str):
     """Apart, a compiler moves states; here they stay on chip."""
     text = SCANNED.replace("SCAN", scan).replace("COLUMNS", str(columns)).replace("RATES", rates)
-    short, long = (comparison_of(text.replace("LENGTH", str(n))) for n in (1024, 4096))
+    short, long = (comparison_of(text.replace("LENGTH", str(n))) for n in (2**15, 2**17))
     assert long.apart > 2 * short.apart
     assert long.fused < long.apart
 

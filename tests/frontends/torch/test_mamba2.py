@@ -111,8 +111,12 @@ def test_compiled_with_gradients(target: str) -> None:
     model, exact = Model(4, 2, skip=True), Model(4, 2, skip=True).double()
     exact.load_state_dict(model.state_dict())
     x, weights = sample(2, 21), torch.randn(2, 21, 16)
-    (compiled(model, target=target)(x) * weights).sum().backward()
-    (exact.exact(x.double()) * weights.double()).sum().backward()
+    losses: list[Any] = [
+        (compiled(model, target=target)(x) * weights).sum(),
+        (exact.exact(x.double()) * weights.double()).sum(),
+    ]
+    for loss in losses:
+        loss.backward()
     for found, expected in zip(model.parameters(), exact.parameters(), strict=True):
         assert found.grad is not None and expected.grad is not None
         assert relative_error(found.grad, expected.grad) <= 2e-5
