@@ -1,6 +1,5 @@
 """Runs the how-to guides, and the guide for language models."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_guide(
-    guide: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
+def test_guide(guide: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     reset()
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     run_page(guide, tmp_path, capsys)

@@ -1,6 +1,5 @@
 """Runs every file, block of Python and command of the tutorial."""
 
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,20 +13,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_chapter(
-    chapter: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
+def test_chapter(chapter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     reset()
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    before = set(sys.modules)
-    try:
-        run_page(f"tutorial/{chapter}", tmp_path, capsys)
-    finally:
-        for name in {"network", "drop_negations"} & set(sys.modules) - before:
-            del sys.modules[name]
+    run_page(f"tutorial/{chapter}", tmp_path, capsys)
 
 
 def test_there_are_five_chapters_each_of_which_names_the_next():

@@ -7,8 +7,9 @@ command in a block of console prints what follows it (`shown_pattern`).
 
 import re
 import shlex
-from collections.abc import Callable
-from contextlib import chdir
+import sys
+from collections.abc import Callable, Generator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,26 @@ TOOLS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
+@contextmanager
+def imports_from(folder: Path) -> Generator[None]:
+    """Find modules in `folder` first, and forget them behind the block: other pages have modules of
+    the same names.
+    """
+    before = dict(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in sys.modules.keys() - before.keys():
+            if str(folder) in (getattr(sys.modules[name], "__file__", None) or ""):
+                del sys.modules[name]
+
+
 def run_page(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run a page of `DOCUMENTS` in a folder, which imports find."""
+    """Run a page of `DOCUMENTS` in a folder, in which imports find its files."""
     namespace: dict[str, object] = {}
-    with chdir(folder):
+    with chdir(folder), imports_from(folder):
         for marker, name, kind, text in BLOCK.findall((DOCUMENTS / page).read_text()):
             if marker == "file":
                 (folder / name).parent.mkdir(exist_ok=True)

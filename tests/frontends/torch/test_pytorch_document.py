@@ -4,8 +4,6 @@ Runs the Python in docs/training.md, too.
 """
 
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -22,15 +20,8 @@ KINDS = {"python", "console", "coda"}
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    yield tmp_path
-    sys.modules.pop("network", None)
-
-
-def test_the_page_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture[str]):
-    run_page("pytorch.md", folder, capsys)
+def test_the_page_from_top_to_bottom(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run_page("pytorch.md", tmp_path, capsys)
 
 
 def test_the_page_about_training():
