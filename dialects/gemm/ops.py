@@ -179,17 +179,24 @@ class FusedOp(GemmInputs, HasSegments):
         """The dimensions of the accumulator's rows, which flatten to M."""
         return super().row_shape if self.gather is None else shape_of(self.gather)
 
-    def with_segments(self, segments: Sequence[Segment]) -> "FusedOp":
-        """The operator on the same inputs with other column ranges."""
+    def with_segments(
+        self,
+        segments: Sequence[Segment],
+        *,
+        inputs: SSAValue | Sequence[SSAValue] | None = None,
+        gather: SSAValue | None = None,
+        scatter: SSAValue | None = None,
+    ) -> "FusedOp":
+        """The operator with other column ranges; inputs and ids that are not given stay."""
         return FusedOp(
-            self.inputs,
+            self.inputs if inputs is None else inputs,
             segments,
             self.schedule,
             self.order,
             transposed=self.is_transposed,
             groups=self.groups,
-            gather=self.gather,
-            scatter=self.scatter,
+            gather=gather or self.gather,
+            scatter=scatter or self.scatter,
         )
 
     def segments(self) -> list[Segment]:

@@ -95,15 +95,7 @@ def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"its rows are gathered by {_gemms_that_read(op.result)}")
     for gemm in [use.operation for use in op.result.uses]:
         assert isinstance(gemm, FusedOp)
-        gathering = FusedOp(
-            op.x,
-            gemm.take_segments(),
-            gemm.schedule,
-            gemm.order,
-            groups=gemm.groups,
-            gather=op.ids,
-            scatter=gemm.scatter,
-        )
+        gathering = gemm.with_segments(gemm.take_segments(), inputs=op.x, gather=op.ids)
         gathering.location = gemm.location
         rewriter.order.substitute(gemm, gathering)
     rewriter.order.erase(op)

@@ -70,15 +70,7 @@ def _fuse(op: coda.IndexOp, gemm: FusedOp, order: SSAValue, rewriter: FunctionRe
     rewriter.passed(op, "its rows are stored in this order by the GEMM that computes them")
     is_known = rewriter.order.hoist([order], gemm)
     assert is_known, "what depends on the rows would be another use of them"
-    scattering = FusedOp(
-        gemm.inputs,
-        gemm.take_segments(),
-        gemm.schedule,
-        gemm.order,
-        groups=gemm.groups,
-        gather=gemm.gather,
-        scatter=order,
-    )
+    scattering = gemm.with_segments(gemm.take_segments(), scatter=order)
     scattering.location = gemm.location
     op.result.replace_all_uses_with(scattering.outputs[0])
     name = op.result.name_hint

@@ -144,16 +144,7 @@ def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
     for gemm in others:
         _add_biases(segment, gemm)
     inputs = [x for gemm in gemms for x in gemm.inputs]
-    merged = FusedOp(
-        inputs,
-        [segment],
-        first.schedule,
-        first.order,
-        transposed=first.is_transposed,
-        groups=first.groups,
-        gather=first.gather,
-        scatter=first.scatter,
-    )
+    merged = first.with_segments([segment], inputs=inputs)
     merged.location = fuse_locations(*(gemm.location for gemm in gemms), root.location)
     merged.outputs[0].name_hint = group[0].name_hint
     return merged

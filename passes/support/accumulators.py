@@ -45,7 +45,7 @@ def replace_gemm(
     gemm: FusedOp, x: SSAValue, segments: Sequence[Segment], order: BlockOrder
 ) -> None:
     """Put a GEMM of `x` with other segments in the place of `gemm`."""
-    new = FusedOp(x, segments, gemm.schedule, gemm.order)
+    new = gemm.with_segments(segments, inputs=x)
     new.attributes |= gemm.attributes
     new.location = gemm.location
     order.substitute(gemm, new)
