@@ -25,7 +25,7 @@ def code_of(source: str) -> str:
 
 @dataclass
 class _Code:
-    """The nodes of syntax trees in order, with what tells them apart."""
+    """The nodes of syntax trees in order, and the attributes in which they differ."""
 
     words: list[str] = field(default_factory=list[str])
     names: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])

@@ -41,9 +41,9 @@ class Workload:
     depths: tuple[int, ...]
     """K of each term."""
     element_bytes: int
-    """Of an element of the inputs."""
+    """The bytes of an element of the inputs."""
     weight_bytes: float
-    """Of an element of the weights, on average."""
+    """The average bytes of an element of the weights."""
     epilogue_bytes: float
     """Bytes that the epilogue moves for each accumulator, without reductions."""
     operations: float

@@ -113,7 +113,7 @@ def check(file: Path) -> dict[str, list[Diagnostic]]:
 
 
 def problems(file: Path, name: str) -> Iterator[Diagnostic]:
-    """What is wrong with the solution of a task."""
+    """Yield an error for each fault of the solution of a task."""
     found, expected = (compiled(path, name) for path in (file, SOLUTIONS))
     if interface(found) != interface(expected):
         yield Diagnostic(

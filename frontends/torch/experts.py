@@ -105,7 +105,7 @@ def _traced(module: torch.nn.Module, *tensors: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Experts:
-    """What a program depends on."""
+    """The properties of experts for which a program is compiled."""
 
     type: torch.dtype
     gate_type: torch.dtype

@@ -25,7 +25,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class ChunkDecays:
-    """What exponentials are exponentials of."""
+    """The exponents of decays within and between chunks."""
 
     view: Contraction
     known: IndexValues

@@ -50,7 +50,7 @@ BATCH, CHUNK, LATER, ROW, HEAD, COLUMN = "batch", "chunk", "later", "row", "head
 
 @dataclass(frozen=True)
 class RaiseSSDPass(FunctionPass):
-    """What rows of chunks give within the chunk, and what the states before it give, added up.
+    """Products within chunks, added to those with the states before them, become `coda.ssd`.
 
         %g = coda.sum_to (coda.mul %c, %b)
         %w = coda.mul %g, (coda.exp %sums)                 (segment sums of dt · a)

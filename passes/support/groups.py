@@ -60,7 +60,7 @@ class GroupCode:
     repeated: set[Operation] = field(default_factory=set[Operation])
     """Pointwise operators before the reductions, which others repeat as well."""
     behind: set[SSAValue] = field(default_factory=set[SSAValue])
-    """What other operators compute from the values of code, which code cannot load."""
+    """Values that other operators compute from results of the code, which cannot load them."""
 
     @property
     def group(self) -> int:

@@ -101,7 +101,7 @@ fn f(x: bf16[B, T, 64], w: bf16[96, 64], scale: bf16[B, T, 6], gate: f32[B, 1, 3
 
 
 def test_pairs_of_columns():
-    """Of 48 pairs, each 16 have a gate, and each 16 columns a scale."""
+    """Each 16 of the 48 pairs have one gate, and each 16 columns one scale."""
     x, w = draw(3, 29, 64).bfloat16(), (draw(96, 64) / 8).bfloat16()
     scale, gate = draw(3, 29, 6).bfloat16(), draw(3, 1, 3)
     y = coda_ir.compile(PAIRS, target="triton")(x, w, scale, gate)
@@ -126,7 +126,7 @@ fn f(x: f32[M, 64], w: f32[6 * G, 64], scale: f32[M, 6]) {
 
 @pytest.mark.parametrize("group", [16, 10, 24])
 def test_results_of_groups(group: int):
-    """What a port gives each group may be stored once for the group, which lanes may be left of."""
+    """Elements of a port are stored once for each group, which may fill only part of its lanes."""
     x, w, scale = draw(29, 64), draw(6 * group, 64), draw(29, 6)
     program = f"const G = {group}\n{RESULTS}"
     y, largest, same = coda_ir.compile(program, target="triton")(x, w, scale)
