@@ -79,14 +79,14 @@ HARNESS = """<script>
 const found = [];
 function chips(name) {
   const all = [...document.querySelectorAll(".chip")];
-  return all.filter(chip => chip.firstChild.textContent === name);
+  return all.filter(chip => chip.querySelector(".name").textContent === name);
 }
 function type(text) {
   document.getElementById("search").value = text;
   document.getElementById("search").dispatchEvent(new Event("input"));
 }
 %s
-document.body.replaceChildren(Object.assign(document.createElement("pre"),
+document.body.append(Object.assign(document.createElement("pre"),
   {id: "found", textContent: encodeURIComponent(JSON.stringify(found))}));
 </script>"""
 
