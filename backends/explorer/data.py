@@ -105,17 +105,23 @@ class _Description:
                     {"id": member, "part": part_text(self.fusion, member, number)}
                     for member in self.fusion.members[number]
                 ],
-                "applied": self._applied(op),
+                "applied": self._applied(number, op),
                 "ir": str(op),
                 "measured": _measured(op),
                 **self._traffic(op, self.after),
             }
 
-    def _applied(self, op: Operation) -> list[int]:
-        """The operators whose statistics of rows a kernel applies: deferred norms."""
+    def _applied(self, number: int, op: Operation) -> list[int]:
+        """The operators of other kernels whose statistics of rows a kernel applies: deferred
+        norms.
+        """
+        if isinstance(op, FinalizeOp):
+            return []
         owners = [value.owner for value in map(_base, op.operands)]
-        found = [o for o in owners if isinstance(o, FinalizeOp) and not isinstance(op, FinalizeOp)]
-        return [member for o in found for member in self.fusion.members[self._kernel_numbers[o]]]
+        finalizes = [self._kernel_numbers[o] for o in owners if isinstance(o, FinalizeOp)]
+        members, own = self.fusion.members, self.fusion.members[number]
+        applied = dict.fromkeys(member for each in finalizes for member in members[each])
+        return [member for member in applied if member not in own]
 
     def _traffic(self, op: Operation, values: Values) -> Data:
         """The tensors that go through memory, and the time of an operator by itself."""

@@ -16,7 +16,6 @@ from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.symbol_sizes import format_sizes
 
-
 DEFAULT_ARCH = "sm_90"
 """The GPU that the constants of the cost model were measured on."""
 

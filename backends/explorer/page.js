@@ -16,7 +16,7 @@ function element(tag, className, text) {
 }
 
 function shape(tag, attributes, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const made = document.createElementNS(byId("drawing").namespaceURI, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   if (text !== undefined) made.textContent = text;
   return made;
@@ -91,22 +91,20 @@ function joined(parts) {
     return {...part, first: shift, kernels};
   });
   const operators = parts.flatMap(part => part.operators);
-  const lines = new Map(), twins = new Map();
-  operators.forEach((op, index) => {
-    for (const [map, key] of [[lines, `${op.file}:${op.line}`], [twins, twinKey(op)]]) {
-      if (!map.has(key)) map.set(key, []);
-      map.get(key).push(index);
-    }
+  const lines = new Map();
+  operators.forEach(({file, line}, index) => {
+    const key = `${file}:${line}`;
+    if (!lines.has(key)) lines.set(key, []);
+    lines.get(key).push(index);
   });
-  return {name: parts.map(part => part.name).join(" and "), columns, operators, lines, twins, files: Object.assign({}, ...parts.map(part => part.files))};
+  return {name: parts.map(part => part.name).join(" and "), columns, operators, lines, files: Object.assign({}, ...parts.map(part => part.files))};
 }
 
-// Operators of one place of the source: those of all layers. Equal kernels are emitted once.
-function twinKey(op) { return `${op.name}:${op.file}:${op.line}:${op.column}`; }
-
-function twinsOf(program, column, id) {
+// Operators of one line of the source: those of all layers, as equal kernels are emitted once, and
+// those in one expression of the emitted text.
+function besides(program, column, id) {
   const op = program.operators[column.first + id];
-  return op.line ? program.twins.get(twinKey(op)) : [column.first + id];
+  return op.line ? program.lines.get(`${op.file}:${op.line}`) : [column.first + id];
 }
 
 // The kernels in runs of equal ones: `times` copies of `length` kernels.
@@ -567,7 +565,7 @@ function irLines(items) {
 function spanLines(program, column, {text, spans}) {
   const lines = text.split("\n").map(each => ({text: each.replaceAll("\t", "    "), ops: NONE}));
   for (const [first, end, id] of spans) {
-    const ops = twinsOf(program, column, id);
+    const ops = besides(program, column, id);
     for (let index = first; index < end; index++) lines[index].ops = ops;
   }
   return lines;
