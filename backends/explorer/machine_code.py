@@ -50,8 +50,9 @@ class Emitted:
             program = emit_program(fusion.fused_module, fusion.func.sym_name.data)
         except CodaError as error:
             text = f"# {error}".replace("\n", "\n# ")
-            machine = {"level": level, "kernels": [], "reason": "There is no module of Triton."}
-            return Emitted({"text": _placed(text, fusion), "spans": []}, {}, machine)
+            none: dict[str, Any] = {"kernels": [], "reason": "There is no module of Triton."}
+            without: dict[str, Any] = {"text": _placed(text, fusion), "spans": []}
+            return Emitted(without, {}, {"level": level, **none})
         triton = {"text": _placed(program.source, fusion), "spans": list(spans(program.source))}
         machine = {"level": level, **_compiled(program, options)}
         return Emitted(triton, dict(program.launches), machine)

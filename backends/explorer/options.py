@@ -66,4 +66,4 @@ class PageOptions:
     def sizes_of(self, symbols: frozenset[str]) -> Sizes:
         """The sizes of the symbols of a function."""
         nominal = round(NOMINAL_ROWS ** (1 / max(1, len(symbols))))
-        return Sizes({**dict.fromkeys(sorted(symbols), nominal), **self.sizes})
+        return Sizes([*((symbol, nominal) for symbol in sorted(symbols)), *self.sizes.items()])

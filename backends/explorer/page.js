@@ -481,11 +481,12 @@ function chip(same, part, thread) {
   const op = state.program.operators[same[0]], made = button("button", "chip", "", () => select(same, true));
   made.append(element("span", "name", op.name));
   if (part) made.append(element("span", "part", part));
-  made.append(element("span", "code", codeOf(op)));
+  else made.append(element("span", "code", codeOf(op)));
+  made.append(element("span", "stretch"));
   if (op.line) made.append(element("span", "place", `:${op.line}`));
   if (op.refusals.length && !thread) made.classList.add("refused");
   made.dataset.ops = same.join(" ");
-  made.title = placeOf(op);
+  made.title = [part, placeOf(op)].filter(Boolean).join("\n");
   return made;
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.browser import in_browser, needs_browser
+from support.daily import daily
 
 import coda_ir
 from coda_ir.api import parse
@@ -218,6 +219,7 @@ def test_names_of_a_model_are_data(tmp_path: Path):
     assert title == "Hostile: CODA IR" and HOSTILE in named and images == 0
 
 
+@daily(lambda name: name == "llama")
 @pytest.mark.parametrize("name", ["llama", "sd3", "mixtral"])
 def test_models(name: str, tmp_path: Path):
     pytest.importorskip("diffusers" if name == "sd3" else "transformers")
