@@ -2,6 +2,7 @@
 
     python -m fleet --models llama,sd3 --json fleet.json --jobs 4 --budget 540
     python -m fleet --parts training --json fleet.json
+    python -m fleet --models llama --parts decode --layers 32 --batch 1 --tokens 512
 
 Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them compile at a
 time, and one at a time is timed. Records that are in the JSON file already are not measured again,
@@ -30,6 +31,7 @@ from fleet.measure import (
     COMPILED,
     COMPILED_GRAPHS,
     EAGER,
+    LIGER,
     PARTS,
     VARIANTS,
     Record,
@@ -73,11 +75,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
+    parser.add_argument("--autocast", action="store_true", help="weights in float32")
     parser.add_argument("--small", action="store_true", help="tiny models, for tests")
     return parser
 
 
-ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS)
+ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS, LIGER)
 
 _Raw = argparse.RawDescriptionHelpFormatter
 

@@ -22,6 +22,8 @@ class Setting:
     layers: int = 2
     batch: int = 2
     tokens: int = 2048
+    autocast: bool = False
+    """Weights in float32, products in bfloat16."""
     small: bool = False
     """Tiny widths, for tests on a CPU."""
 
