@@ -2,7 +2,7 @@
 
     python -m fleet --models llama,sd3 --json fleet.json --jobs 4 --budget 540
     python -m fleet --parts training --json fleet.json
-    python -m fleet --models llama --parts decode --layers 32 --batch 1 --tokens 512
+    python -m fleet --parts training --autocast --json fleet.json
 
 Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them compile at a
 time, and one at a time is timed. Records that are in the JSON file already are not measured again,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -29,7 +28,7 @@ VARIANTS = (EAGER, COMPILED, CODA)
 """Those that are measured where no others are asked for."""
 LIGER = "liger"
 """With the kernels of Liger, where it is installed and knows the model."""
-PARTS = ("forward", "training", "decode")
+PARTS = ("forward", "training")
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -68,16 +67,15 @@ def measure(
     seed()
     model = member.build(setting)
     inputs = member.inputs(model, setting)
-    step = {"forward": _forward, "training": _training, "decode": _decoding}[part]
-    if setting.autocast:
-        step = partial(_under_autocast, step)
+    step = _training if part == "training" else _forward
     compilers = _compilers(setting)
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     reset_compilers()
     for name in variants:
         try:
-            candidate = step(compilers[name](model), model, inputs)
+            call = compilers[name](model)
+            candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = timed(candidate)
             results[name] = {key: value.clone() for key, value in candidate().items()}
             steps[name] = candidate
@@ -118,65 +116,31 @@ def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
     }
 
 
-Step = Callable[[], Tensors]
-"""A call that is timed; its results are compared."""
-
-
-def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Step:
-    def forward() -> Tensors:
-        with torch.no_grad():
-            return {"result": _first(call(**inputs))}
-
-    return forward
-
-
-def _decoding(call: Any, model: Any, inputs: Mapping[str, Any]) -> Step:
-    """The last token after the others, which eager PyTorch puts into a static cache."""
-    transformers: Any = import_module("transformers")
-    ids = inputs["input_ids"]
-    cache = transformers.StaticCache(config=model.config, max_cache_len=ids.shape[1])
-    with torch.no_grad():
-        model(ids[:, :-1], past_key_values=cache, use_cache=True)
-    lengths = [layer.cumulative_length for layer in cache.layers]
-    before = [length.clone() for length in lengths]
-
-    def decode() -> Tensors:
-        for length, known in zip(lengths, before, strict=True):
-            length.copy_(known)  # so that every step is the same
-        with torch.no_grad():
-            return {"logits": call(ids[:, -1:], past_key_values=cache, use_cache=True).logits}
-
-    return decode
-
-
-def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Step:
-    """A loss that weights all results differently, and the gradients of all parameters."""
-
-    def train() -> Tensors:
-        model.zero_grad(set_to_none=True)
-        result = _first(call(**inputs))
-        weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
-        loss: Any = (result * weights).float().mean()
-        loss.backward()
-        named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        large = sorted(named, key=lambda name: -named[name].numel())[:8]
-        return {"result": result.detach(), **{name: named[name] for name in large}}
-
-    return train
-
-
-def _under_autocast(
-    step: Callable[..., Step], call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]
-) -> Step:
-    """The step with products in bfloat16, unless the weights are float64."""
-    dtype = next(model.parameters()).dtype
+def _autocast(call: Any) -> Callable[..., Any]:
+    """The call with products in bfloat16."""
 
     def autocast(**inputs: Any) -> Any:
-        device = next(model.parameters()).device.type
-        with torch.autocast(device, torch.bfloat16, enabled=dtype == torch.float32):
+        with torch.autocast("cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16):
             return call(**inputs)
 
-    return step(autocast, model, inputs)
+    return autocast
+
+
+def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
+    with torch.no_grad():
+        return {"result": _first(call(**inputs))}
+
+
+def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
+    """A loss that weights all results differently, and the gradients of all parameters."""
+    model.zero_grad(set_to_none=True)
+    result = _first(call(**inputs))
+    weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
+    loss: Any = (result * weights).float().mean()
+    loss.backward()
+    named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    large = sorted(named, key=lambda name: -named[name].numel())[:8]
+    return {"result": result.detach(), **{name: named[name] for name in large}}
 
 
 def _first(output: Any) -> torch.Tensor:
@@ -188,7 +152,9 @@ def _first(output: Any) -> torch.Tensor:
     return found
 
 
-def _exact(model: torch.nn.Module, step: Callable[..., Step], inputs: Mapping[str, Any]) -> Tensors:
+def _exact(
+    model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
+) -> Tensors:
     """The results in float64, of an eager copy of the model; in float32 where an operator has no
     float64.
     """
@@ -200,7 +166,7 @@ def _exact(model: torch.nn.Module, step: Callable[..., Step], inputs: Mapping[st
 
 def _in_type(
     model: torch.nn.Module,
-    step: Callable[..., Step],
+    step: Callable[..., Tensors],
     inputs: Mapping[str, Any],
     dtype: torch.dtype,
 ) -> Tensors:
@@ -209,4 +175,4 @@ def _in_type(
         name: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
         for name, x in inputs.items()
     }
-    return {name: x.detach() for name, x in step(wide, wide, given)().items()}
+    return {name: x.detach() for name, x in step(wide, wide, given).items()}
