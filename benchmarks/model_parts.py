@@ -30,6 +30,21 @@ LLAMA_7B = {
     "vocab_size": 32000,
     "max_position_embeddings": 4096,
 }
+LLAMA_13B = {
+    **LLAMA_7B,
+    "hidden_size": 5120,
+    "intermediate_size": 13824,
+    "num_attention_heads": 40,
+    "num_hidden_layers": 40,
+}
+MAMBA_3B = {"hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50280}
+MAMBA2_3B = {
+    **MAMBA_3B,
+    "num_heads": 80,
+    "n_groups": 1,
+    "vocab_size": 50288,
+    "tie_word_embeddings": True,
+}
 QWEN3_8B = {
     "hidden_size": 4096,
     "intermediate_size": 12288,
@@ -60,24 +75,31 @@ SMALL = {
     "vocab_size": 128,
     "max_position_embeddings": 256,
 }
+SMALL_MAMBA = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128}
+SMALL_MAMBA2 = {**SMALL_MAMBA, "num_heads": 4, "head_dim": 32, "n_groups": 1, "state_size": 16}
 MODELS = {
     "llama": ("LlamaConfig", LLAMA_7B),
+    "llama-13b": ("LlamaConfig", LLAMA_13B),
+    "mamba-2.8b": ("MambaConfig", MAMBA_3B),
+    "mamba2-2.7b": ("Mamba2Config", MAMBA2_3B),
     "qwen3": ("Qwen3Config", QWEN3_8B),
     "gemma": ("GemmaConfig", GEMMA_2B),
 }
+SMALLER = {"MambaConfig": SMALL_MAMBA, "Mamba2Config": SMALL_MAMBA2}
+"""Tiny sizes of configurations, where they are not `SMALL`."""
 
 
 def make_model(name: str, device: str, layers: int | None, *, small: bool) -> Any:
     """A model with random weights in bf16; `layers` of it, where that is given."""
     configuration, shape = MODELS[name]
-    fields: dict[str, Any] = {**(SMALL if small else shape)}
+    fields: dict[str, Any] = {**(SMALLER.get(configuration, SMALL) if small else shape)}
     fields |= {} if layers is None else {"num_hidden_layers": layers}
     # Tokens that end a sentence mean nothing here, and have to be in the vocabulary.
     fields |= {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     config = getattr(transformers, configuration)(**fields)
     with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(config)
-    return model.to(torch.bfloat16).eval()
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    return model.eval()
 
 
 class Part(ABC):
@@ -120,23 +142,22 @@ class Decode(Part):
 
     def __init__(self, model: Any, tokens: int):
         super().__init__(model, tokens)
-        self._known = self._filled()
-        self.read_bytes = _bytes_read(model)
-        """The weights that a step reads: the embedding only where it is the last map, too."""
+        self.known = self.filled()
+        self.read_bytes = bytes_read(model)
 
     def step(self, function: Any) -> Step:
-        return self._step(function, self._filled())
+        return self._step(function, self.filled())
 
     def exact(self) -> Tensors:
         """From the keys and values of the model in bf16, which all steps start from."""
         self.model.eval()
-        cache = self._filled()
-        for layer, known in zip(cache.layers, self._known.layers, strict=True):
+        cache = self.filled()
+        for layer, known in zip(cache.layers, self.known.layers, strict=True):
             layer.keys.copy_(known.keys)
             layer.values.copy_(known.values)
         return self._step(self.model, cache)()
 
-    def _filled(self) -> Any:
+    def filled(self) -> Any:
         """A cache with all tokens but the last, as eager PyTorch fills it."""
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.ids.shape[1])
         with torch.no_grad():
@@ -158,7 +179,8 @@ class Decode(Part):
         return decode
 
 
-def _bytes_read(model: Any) -> int:
+def bytes_read(model: Any) -> int:
+    """Bytes of the weights that a token needs: the embedding only where it is the last map, too."""
     table = model.get_input_embeddings().weight
     unread = () if table is model.get_output_embeddings().weight else (table,)
     return sum(p.nbytes for p in model.parameters() if all(p is not each for each in unread))

@@ -65,12 +65,12 @@ def measure(
     model = member.build(setting)
     inputs = member.inputs(model, setting)
     step = _training if part == "training" else _forward
-    compilers = _compilers(setting)
+    compile_by_name = compilers(setting)
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     reset_compilers()
     for name in variants:
-        candidate = partial(step, compilers[name](model), model, inputs)
+        candidate = partial(step, compile_by_name[name](model), model, inputs)
         try:
             _, record.first_call_s[name] = timed(candidate)
             results[name] = {key: value.clone() for key, value in candidate().items()}
@@ -93,7 +93,8 @@ def measure(
     return record
 
 
-def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+    """Compilers of models, by variant."""
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     target = {"target": "reference"} if setting.device == "cpu" else {}
 
