@@ -80,7 +80,7 @@ class Record:
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     errors: dict[str, float] = field(default_factory=dict[str, float])
     millijoules: dict[str, float] = field(default_factory=dict[str, float])
-    """Of a call."""
+    """Energy of a call."""
     notes: dict[str, str] = field(default_factory=dict[str, str])
 
     def missing(self, names: Sequence[str]) -> list[str]:
@@ -225,7 +225,7 @@ def whole_work(case: Case, record: Record) -> float:
 
 
 def share_of_peak(record: Record, name: str, device: Device | None) -> float | None:
-    """Of the peak rate of products or of memory; None where the device is not known."""
+    """The share of the peak rate of products or of memory; None for an unknown device."""
     if device is None:
         return None
     seconds = record.milliseconds[name] / 1000
