@@ -68,13 +68,13 @@ def measure(
     model = member.build(setting)
     inputs = member.inputs(model, setting)
     step = _training if part == "training" else _forward
-    compilers = _compilers(setting)
+    compile_by_name = compilers(setting)
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     reset_compilers()
     for name in variants:
         try:
-            call = compilers[name](model)
+            call = compile_by_name[name](model)
             candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = timed(candidate)
             results[name] = {key: value.clone() for key, value in candidate().items()}
@@ -97,7 +97,8 @@ def measure(
     return record
 
 
-def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+    """Compilers of models, by variant."""
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     target = {"target": "reference"} if setting.device == "cpu" else {}
 
