@@ -23,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from coda_ir.progress import Progress
 from fleet.measure import (
     CODA,
     CODA_GRAPHS,
@@ -53,12 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (member.name, part) not in known
     ]
     console = Console(width=150)
-    for record in run(tasks, options):
-        records.append(record)
-        _write(options.json, records)
-        ratio = f"{record.ratio:.3f}" if record.ratio else "-"
-        notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
-        console.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
+    with Progress({"models": len(tasks)}) as progress:
+        for record in run(tasks, options):
+            records.append(record)
+            _write(options.json, records)
+            ratio = f"{record.ratio:.3f}" if record.ratio else "-"
+            notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
+            progress.advance("models")
+            progress.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
     _print(console, records)
 
 
