@@ -326,7 +326,7 @@ class EluOp(UnaryOp):
         super().__init__(operand, alpha=FloatAttr(alpha, 64))
 
 
-@elementwise(elements=Elements.BOOLEANS)
+@elementwise()
 class PowOp(UnaryOp):
     """x to a constant power other than 0: NaN where x is below 0 and the exponent is not whole.
 
@@ -347,6 +347,8 @@ class PowOp(UnaryOp):
 
 class _BooleanOp(ElementwiseOp, ABC):
     """An operator on truth values."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.BOOLEANS
 
 
 @elementwise("logical_not.default", aliases=("bitwise_not.default",))
