@@ -13,12 +13,11 @@ from coda_ir.cost_model.workload import Workload, weight_bytes
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
-    NumericsMode,
     ResultKind,
     ScheduleAttr,
     Segment,
     is_power_of_two,
-    numerics_mode,
+    promotes_sums,
 )
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
 
@@ -239,14 +238,9 @@ def _most_accumulators(cuts: ColumnCuts) -> int:
     op = cuts.op
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
-    if _adds_products(op) and not all(segment.pairing for segment in cuts.segments):
+    if promotes_sums(op) and not all(segment.pairing for segment in cuts.segments):
         return 64
     return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
-
-
-def _adds_products(op: FusedOp) -> bool:
-    """Return whether a step's products of float8 are added to other accumulators."""
-    return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:

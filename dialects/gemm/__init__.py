@@ -28,6 +28,7 @@ from coda_ir.dialects.gemm.numerics import (
     NumericsMode,
     OrderAttr,
     numerics_mode,
+    promotes_sums,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr
@@ -137,6 +138,7 @@ __all__ = [
     "is_wide_partial",
     "kept_dims",
     "numerics_mode",
+    "promotes_sums",
     "partial_arguments",
     "partial_type",
     "region_type",

@@ -90,10 +90,12 @@ def store_rows(
 
 
 @gluon.jit
-def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
-    """Zeros where WARPS warps accumulate products."""
+def accumulators(
+    WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr = 16
+):
+    """Zeros where WARPS warps accumulate products, of DEPTH along K in each instruction."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, 16]
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, DEPTH]
     )
     return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
 
@@ -180,3 +182,62 @@ def finish_in_pieces(acc, empty, step, STEPS):
     wide, narrow = warpgroup_mma_wait(num_outstanding=0, deps=(acc[0], acc[1]))
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
     return (wide, narrow)
+
+
+@gluon.jit
+def accumulate_promoted(
+    acc,
+    a_stages,
+    b_stages,
+    full,
+    empty,
+    step,
+    STEPS,
+    A_AXIS: gl.constexpr,
+    B_AXIS: gl.constexpr,
+):
+    """`accumulate` where the products of a stage are added to acc in float32, both rows along K.
+
+    They are computed in pieces of 64 columns: one is added while the next is multiplied.
+    """
+    gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
+    STAGES: gl.constexpr = a_stages.shape[0]
+    PIECES: gl.constexpr = acc.shape[1] // 64
+    sums = split_columns(acc, PIECES)
+    zeros = accumulators(gl.num_warps(), acc.shape[0], 64, 32)
+    LAYOUT: gl.constexpr = sums[0].type.layout
+    for k in range(0, STEPS):
+        stage = step % STAGES
+        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+        a, b = a_stages.index(stage), b_stages.index(stage)
+        done = zeros
+        pending = warpgroup_mma(a, b.slice(0, 64).permute((1, 0)), zeros, use_acc=False, is_async=True)
+        for piece in gl.static_range(1, PIECES):
+            columns = b.slice(64 * piece, 64).permute((1, 0))
+            product = warpgroup_mma(a, columns, done, use_acc=False, is_async=True)
+            done = warpgroup_mma_wait(num_outstanding=1, deps=(pending,))
+            sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
+            pending = product
+        done = warpgroup_mma_wait(num_outstanding=0, deps=(pending,))
+        mbarrier.arrive(empty.index(stage))
+        sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
+        step += 1
+    return sums, step
+
+
+@gluon.jit
+def finish_promoted(acc, empty, step, STEPS):
+    """The sums of pieces of columns as one tile."""
+    joined = join_all(acc)
+    LAYOUT: gl.constexpr = accumulators(gl.num_warps(), joined.shape[0], joined.shape[1], 32).type.layout
+    return gl.convert_layout(joined, LAYOUT)
+
+
+@gluon.jit
+def join_all(pieces):
+    """Tiles side by side, a power of two of them, whose elements stay in their registers."""
+    COUNT: gl.constexpr = len(pieces)
+    if COUNT == 1:
+        return pieces[0]
+    else:
+        return join_columns(join_all(pieces[: COUNT // 2]), join_all(pieces[COUNT // 2 :]))

@@ -18,7 +18,7 @@ from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
@@ -32,7 +32,6 @@ from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
     aligned_bytes,
-    element_bytes,
     is_turned,
     moves_of,
     slot_bytes,
