@@ -138,8 +138,8 @@ __all__ = [
     "is_wide_partial",
     "kept_dims",
     "numerics_mode",
-    "promotes_sums",
     "partial_arguments",
     "partial_type",
+    "promotes_sums",
     "region_type",
 ]

@@ -46,7 +46,10 @@ MOST_ACCUMULATORS = 128
 MOST_MOVED = 6
 """Tiles that an epilogue loads and stores together: with more, each has few slots and registers."""
 
-_RESULTS = (*TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+_RESULTS = (
+    *TILES,
+    *(ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT, ResultKind.GROUP),
+)
 
 _ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128)}
 """Rows that a tile can have."""
@@ -124,8 +127,12 @@ def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "float8 is multiplied along rows, and its input is K x M: store it as M x K"
     if any(segment.layout == Layout.KN for segment in cuts.segments):
         return "float8 is multiplied along rows, and its weights are K x N: store them as N x K"
+    if promotes_sums(op) and schedule.alternates:
+        return "its promoted sums need the registers of eight warps for a tile"
     if promotes_sums(op) and len(schedule.pieces) > 1:
-        return f"a tile of {schedule.block_n.data} columns of promoted sums, expected 64, 128 or 256"
+        return (
+            f"a tile of {schedule.block_n.data} columns for promoted sums, expected 64, 128 or 256"
+        )
     return None
 
 

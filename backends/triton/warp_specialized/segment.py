@@ -366,6 +366,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         arguments = (pointer, slot, value, "first_row", first_column, *extents)
         self.lines += call("store_rows", arguments)
 
+    def _store_groups(self, columns: int, pointer: str, value: str) -> None:
+        self.helpers.add("store_groups")
+        groups = self._groups(columns)
+        count, before = self.columns.lanes // groups.lanes, self.columns.offset // groups.elements
+        first = f"part_tile * {count}" + (f" + {before}" if before else "")
+        end = before + self.columns.extent // groups.elements
+        per_row = self.segment.columns // columns
+        arguments = (pointer, value, "first_row", first, "M", str(end), str(per_row), str(count))
+        self.lines += call("store_groups", arguments)
+
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:
         """Keep a part of a result until there are all that are stored together."""
