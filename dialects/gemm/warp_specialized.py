@@ -86,7 +86,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     if bm not in legal_rows or schedule.warps.data != WARPS:
         expected = f"{' or '.join(map(str, legal_rows))} with {WARPS}"
         return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected}"
-    depth = STEP_BYTES // element_bytes(op.x.type)
+    depth = STEP_BYTES if is_float8(element_type_of(op.x)) else STEP_BYTES // 2
     if not 64 <= bn <= 256 or bk != depth:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
     if schedule.accumulators > MOST_ACCUMULATORS:
