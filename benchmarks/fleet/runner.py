@@ -145,7 +145,13 @@ def _work(
 
 def _setting(options: argparse.Namespace) -> Setting:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    is_narrow = device == "cuda" and not options.autocast
     return Setting(
-        device, dtype, options.layers, options.batch, options.tokens, small=options.small
+        device,
+        torch.bfloat16 if is_narrow else torch.float32,
+        options.layers,
+        options.batch,
+        options.tokens,
+        autocast=options.autocast,
+        small=options.small,
     )
