@@ -48,6 +48,11 @@ class Record:
     notes: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
+    def lacked_memory(self) -> bool:
+        """True if something failed because the GPU's memory was full."""
+        return any(torch.OutOfMemoryError.__name__ in note for note in self.notes.values())
+
+    @property
     def ratio(self) -> float | None:
         """coda's time over that of torch.compile."""
         times = self.milliseconds
@@ -77,12 +82,12 @@ def measure(
             call = compile_by_name[name](model)
             candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = timed(candidate)
-            results[name] = {key: value.clone() for key, value in candidate().items()}
+            results[name] = {key: value.cpu() for key, value in candidate().items()}
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()  # others are timed first
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
     with exclusive() if exclusive is not None else nullcontext():
         for name, candidate in steps.items():
             record.peak_gib[name] = peak_memory(candidate)
@@ -92,7 +97,9 @@ def measure(
         for name, found in results.items():
             # Zeros that a compiler gives for unused parameters are no gradients in eager PyTorch.
             both = found.keys() & exact.keys()
-            record.errors[name] = max(relative_error(found[key], exact[key]) for key in both)
+            record.errors[name] = max(
+                relative_error(found[key].to(exact[key].device), exact[key]) for key in both
+            )
         synchronize()
     return record
 
