@@ -197,7 +197,8 @@ class _Cost:
         # One of two kernels of the gradients counts for both.
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
             return 0.0
-        products = 4 * _scores(op) * op.head_dim.value.data / (2 if op.causal.value.data else 1)
+        columns = op.head_dim.value.data + op.value_columns
+        products = 2 * _scores(op) * columns / (2 if op.causal.value.data else 1)
         times = 1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS
         return times * products / (1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops)
 
