@@ -277,7 +277,7 @@ def _states(op: ScanLike | coda.SSDLike, shapes: SymbolicShapes) -> int:
     if isinstance(op, coda.SSDLike):
         positions = SymbolicSize.product(shapes.dims(op.x)[:2]).evaluate(_Sizes())
         return op.heads * SSD_CHUNK * positions
-    return op.states * SymbolicSize.product(shapes.dims(op.u)).evaluate(_Sizes())
+    return op.state_count * SymbolicSize.product(shapes.dims(op.x)).evaluate(_Sizes())
 
 
 def _scores(op: AttentionLike) -> int:
