@@ -66,7 +66,7 @@ def _expect_values(
 
 
 def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
-    """How to state that the heads of v have other columns than those of k, if they have."""
+    """The remedy where heads of v have other columns than those of k; None where they have not."""
     heads = divided(k.dims[-1], head_dim)
     columns = None if heads is None else divided(v.dims[-1], heads)
     if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
