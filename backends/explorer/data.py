@@ -131,9 +131,12 @@ class _Description:
         times = OperatorTimes(self.options.device, values.shapes, self.sizes)
         found = None if is_free else times.roofline(op)
         if found is None:
-            return {"reads": [], "writes": [], "roofline": None}
+            return {"reads": [], "looked_up": {}, "writes": [], "roofline": None}
+        whole = values.shapes.read_whole(op)
+        tables = [self._tensor(values, value) for value in op.operands if value not in whole]
         return {
             "reads": [self._tensor(values, value) for value in _read(op)],
+            "looked_up": dict.fromkeys(tables, values.shapes.looked_up(op).evaluate(self.sizes)),
             "writes": [self._tensor(values, value) for value in op.results],
             "roofline": _roofline(found),
         }

@@ -365,14 +365,15 @@ class Column {
 }
 
 // The edges of a box, in the order of its reads and writes.
-function accessesOf(column, {reads, writes}, first) {
+function accessesOf(column, {reads, looked_up, writes}, first) {
   let y = first;
   const found = [];
   for (const [ids, write] of [[reads, false], [writes, true]]) {
     for (const id of ids) {
-      const tensor = column.part.tensors[id], wide = Math.max(1.5, WIDEST * tensor.bytes / column.most);
+      const tensor = column.part.tensors[id], moved = write || !(id in looked_up) ? tensor.bytes : looked_up[id];
+      const wide = Math.max(1.5, WIDEST * moved / column.most);
       const partial = /^partial/.test(tensor.name) || /tiles\d*\]$/.test(tensor.type);
-      const size = bytes(tensor.bytes), room = GUTTER - 20 - widthOf(size, "11px system-ui, sans-serif");
+      const size = bytes(moved), room = GUTTER - 20 - widthOf(size, "11px system-ui, sans-serif");
       y += 13 + wide / 2;
       found.push({
         tensor: id, write, y, wide, kind: tensor.weight ? "weight" : partial ? "partial" : "",

@@ -170,7 +170,8 @@ class OperatorTimes:
         # One of two kernels of the gradients counts for both.
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
             return 0.0
-        products = 4 * self.scores(op) * op.head_dim.value.data / (2 if op.causal.value.data else 1)
+        columns = op.head_dim.value.data + op.value_columns
+        products = 2 * self.scores(op) * columns / (2 if op.causal.value.data else 1)
         return (1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS) * products
 
     def scores(self, op: AttentionLike) -> int:
@@ -196,7 +197,7 @@ class OperatorTimes:
         """
         if isinstance(op, coda.SSDLike):
             return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
-        return op.states * self._product(self.shapes.dims(op.u))
+        return op.state_count * self._product(self.shapes.dims(op.x))
 
     def extents(self, op: Operation) -> tuple[int, int, int]:
         """M, N and K of a product of the block level, or of the library."""
@@ -229,11 +230,13 @@ def traffic(
 ) -> int:
     """The bytes that one kernel of the operators reads and writes."""
     members = set(group)
-    read = {value for op in members for value in op.operands if value.owner not in members}
+    operands = {value for op in members for value in shapes.read_whole(op)}
+    read = {value for value in operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
     known = Sizes() if sizes is None else sizes
-    return sum(shapes.bytes(value).evaluate(known) for value in read | written)
+    by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
+    return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
 
 
 def is_attention(op: Operation) -> bool:
