@@ -28,6 +28,7 @@ from coda_ir.backends.triton.ports import (
 )
 from coda_ir.backends.triton.result_places import (
     Groups,
+    in_copies,
     is_in_range,
     owner_of_column,
     place_of_column,
@@ -46,6 +47,7 @@ from coda_ir.dialects.gemm import (
     is_wide_partial,
 )
 from coda_ir.dialects.gemm.places import PlaceAttr
+from coda_ir.storage import place_of
 
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _REDUCTIONS = {Combiner.ADD: "tl.sum", Combiner.MAX: "reduce_max", Combiner.LSE: "reduce_lse"}
@@ -343,7 +345,14 @@ class SegmentEmitter(SegmentColumns):
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         value = rounded(value, element_type_of(output), self.helpers)
-        self._store(f"{pointer} + {place}", value, mask_of(columns))
+        address, stated = f"{pointer} + {place}", place_of(output)
+        if stated is None or stated.copies.data == 1:
+            self._store(address, value, mask_of(columns))
+            return
+        value, before = self._let("stored", value), self.lines
+        self.lines = []
+        self._store(f"{address} + copy * {stated.period.data}", value, mask_of(columns))
+        self.lines = [*before, *in_copies(stated, self.lines)]
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
         combiner = self._combiner(index)
