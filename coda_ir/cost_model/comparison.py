@@ -16,7 +16,6 @@ from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
     LIBRARY,
     MEMORY_EFFICIENCY,
-    SCANS,
     SCORE_BYTES,
     STATE_BYTES,
     OperatorTimes,
@@ -26,6 +25,7 @@ from coda_ir.cost_model.operator_times import (
     is_waited_for,
 )
 from coda_ir.dialects import coda, gemm, torch
+from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.traffic import is_executed
 
@@ -113,7 +113,7 @@ class _Cost:
             elif is_attention(op):
                 self.host += HOST.attention
                 self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
-            elif isinstance(op, SCANS):
+            elif isinstance(op, StateSpaceLike):
                 self.gpu += times.moving_us(times.states(op) * STATE_BYTES)
         left = [op for op in func.body.block.ops if is_left(op)]
         for group in connected(left, lambda a, b: levels[a] == levels[b]):
@@ -156,7 +156,7 @@ def _launching(op: Operation) -> float:
         return HOST.sum
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
-    if isinstance(op, SCANS):
+    if isinstance(op, StateSpaceLike):
         is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
         return 3 * HOST.kernel if is_forward else HOST.scan_gradient
     if isinstance(op, torch.VjpOp):

@@ -17,7 +17,7 @@ from coda_ir.cost_model.ranking import described
 from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
-from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
@@ -54,7 +54,6 @@ SSD_CHUNK = 256
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
-SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
     gemm.LibraryOp,
@@ -191,7 +190,7 @@ class OperatorTimes:
             return 0
         return SCORE_BYTES * self.scores(op)
 
-    def states(self, op: ScanLike | coda.SSDLike) -> int:
+    def states(self, op: StateSpaceLike) -> int:
         """The number of states of all channels at all positions; of a state space model of heads,
         which PyTorch computes in chunks, the number of decays between positions of a chunk.
         """
