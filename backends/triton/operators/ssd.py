@@ -32,7 +32,8 @@ Pitches = Mapping[SSAValue, int]
 
 def _pitches(host: HostProgram, op: SSDLike) -> dict[SSAValue, int]:
     """The operands that are ranges of columns, with the elements between starts of rows."""
-    pitches = {value: row_pitch(host, value) for value in dict.fromkeys(op.operands)}
+    tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
+    pitches = {value: row_pitch(host, value) for value in tensors}
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
 
@@ -49,34 +50,44 @@ def _carried(
     added: EmittedKernel,
     carry: EmittedKernel,
     name: str,
-) -> tuple[str, str]:
-    """States, carried over chunks, and the decays of chunks, which take two kernels."""
+    end: SSAValue | None,
+) -> str:
+    """States, carried over chunks, and those at the end where they are a result `end`, which take
+    two kernels.
+    """
     samples = host.extents.of(host.dims(op.x)[0])
-    rows = host.number(f"{samples} * max(0, {chunks} - 1)", "carried_chunks")
+    count = chunks if end is not None else f"max(0, {chunks} - 1)"
+    rows = host.number(f"{samples} * {count}", "carried_chunks")
     size = op.heads * op.state_count * op.head_columns
     outputs = [
         host.scratch(f"{rows} * {size}", name),
         host.scratch(f"{rows} * {op.heads}", "decays"),
     ]
     operands = operands_of(host, op, pitches)
+    if end is not None:
+        outputs.append(host.allocate(end))
     start = len(host.lines)
     host.launch(added, rows, operands, outputs)
-    host.launch(carry, samples, operands, outputs)
+    if end is None:
+        host.launch(carry, samples, operands, outputs)
     host.lines[start:] = [f"if {rows}:", *indented(host.lines[start:])]
-    return outputs[0], outputs[1]
+    if end is not None:
+        host.launch(carry, samples, operands, outputs)
+    return outputs[0]
 
 
-def _states(host: HostProgram, op: SSDLike, chunks: str, pitches: Pitches) -> tuple[str, str]:
-    """The states at the end of all chunks but the last, and the decays of these chunks."""
+def _states(host: HostProgram, op: SSDLike, chunks: str, pitches: Pitches) -> str:
+    """The states at the end of all chunks, but for the last where they are no result."""
     added = kernel_of(host, op, lambda n: chunk_states_kernel(op, n.fresh("head_states"), pitches))
     carry = kernel_of(host, op, lambda n: carry_kernel(op, n.fresh("carry_head_states")))
-    return _carried(host, op, chunks, pitches, added, carry, "states")
+    end = op.final if isinstance(op, SSDOp) else None
+    return _carried(host, op, chunks, pitches, added, carry, "states", end)
 
 
 def _ssd(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SSDOp)
     pitches, chunks = _pitches(host, op), _chunks(host, op)
-    states, _ = _states(host, op, chunks, pitches)
+    states = _states(host, op, chunks, pitches)
     kernel = kernel_of(host, op, lambda n: ssd_kernel(op, n.fresh("ssd"), pitches))
     rows = host.number(f"{host.extents.of(host.dims(op.x)[0])} * {chunks}", "all_chunks")
     host.launch(kernel, rows, operands_of(host, op, pitches), [states, host.allocate(op.result)])
@@ -87,7 +98,7 @@ def _ssd_grad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SSDGradOp)
     pitches, chunks = _pitches(host, op), _chunks(host, op)
     samples, length = map(host.extents.of, host.dims(op.x)[:2])
-    states, _ = _states(host, op, chunks, pitches)
+    states = _states(host, op, chunks, pitches)
     adjoints = _adjoints(host, op, chunks, pitches)
     rows, places = host.number(f"{samples} * {chunks}", "all_chunks"), f"{samples} * {length}"
     operands, shares = operands_of(host, op, pitches), op.heads // heads_of_program(op)
@@ -127,14 +138,14 @@ def _named(
 
 
 def _adjoints(host: HostProgram, op: SSDGradOp, chunks: str, pitches: Pitches) -> str:
-    """The adjoints of the states before all chunks but the first."""
+    """The adjoints of the states before all chunks, but for the first where they are no result."""
     added = kernel_of(
         host, op, lambda n: chunk_adjoints_kernel(op, n.fresh("head_adjoints"), pitches)
     )
     carry = kernel_of(
         host, op, lambda n: carry_kernel(op, n.fresh("carry_head_adjoints"), is_reversed=True)
     )
-    return _carried(host, op, chunks, pitches, added, carry, "adjoints")[0]
+    return _carried(host, op, chunks, pitches, added, carry, "adjoints", op.d_initial)
 
 
 def _add_up(host: HostProgram, result: SSAValue, parts: str, whole: str, dim: int) -> None:

@@ -114,14 +114,31 @@ def _selective_scan(op: coda.SelectiveScanOp, adjoint: Adjoint) -> None:
 
 def _give_all(op: Operation, gradient: Operation, names: Sequence[str], adjoint: Adjoint) -> None:
     """Give each operand, of the name `names`, the result of `gradient` in its place."""
-    hints = zip(names, op.operands, strict=True)
+    hints = zip(names, op.operands, strict=False)
     adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in hints))
-    for operand, result in zip(op.operands, gradient.results, strict=True):
+    for operand, result in zip(op.operands, gradient.results, strict=False):
         adjoint.give(operand, result)
 
 
 def _ssd(op: coda.SSDOp, adjoint: Adjoint) -> None:
-    _give_all(op, coda.SSDGradOp(op, adjoint.dy), ("x", "dt", "a", "b", "c"), adjoint)
+    d_y, d_final = (*adjoint.d_results, None)[:2]
+    if d_y is None:
+        d_y = adjoint.broadcast(adjoint.constant(0, op.result), op.x)
+    gradient = coda.SSDGradOp(op, d_y, _carried(op.initial, d_final, adjoint))
+    _give_all(op, gradient, ("x", "dt", "a", "b", "c", "initial"), adjoint)
+
+
+def _carried(
+    initial: SSAValue | None, d_final: SSAValue | None, adjoint: Adjoint
+) -> tuple[SSAValue, SSAValue] | tuple[()]:
+    """States to begin with, and the adjoint of those at the end; zeros for one that is missing."""
+    like = initial if d_final is None else d_final
+    if like is None:
+        return ()
+    zeros = (
+        [adjoint.broadcast(adjoint.constant(0, like), like)] if None in (initial, d_final) else []
+    )
+    return initial or zeros[0], d_final or zeros[0]
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
