@@ -138,8 +138,9 @@ class SSDOp(SSDLike):
 
     x is B x T x heads·columns, dt is B x T x heads, a has one rate for each head; b and c are
     B x T x groups·states, and each group serves as many heads that follow one another. States are
-    float32, B x heads x columns x states. The result may be wider than x. What surrounds the model are separate operators: the
-    softplus of dt, the skip connection of x, the gate and its norm.
+    float32, B x heads x columns of a head x states. The result may be wider than x. What surrounds
+    the model are separate operators: the softplus of dt, the skip connection of x, the gate and its
+    norm.
 
     `%y = coda.ssd %x, %dt, %a, %b, %c {states = 128 : i64} : (tensor<?x?x512xbf16>,
     tensor<?x?x8xf32>, tensor<8xf32>, tensor<?x?x128xbf16>, tensor<?x?x128xbf16>)
