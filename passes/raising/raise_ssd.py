@@ -45,9 +45,9 @@ ROWS = Refusal(
     "rows that pad the last chunk are cut off behind pointwise code", "something else reads them"
 )
 
-BEGIN = Refusal(
-    "states to begin with are f32, and computed before those behind the last position are read",
-    "another element type or order",
+STATES = Refusal(
+    "operands are computed before the states at the end are read, and states to begin with are f32",
+    "another order or element type",
 )
 
 BATCH, CHUNK, LATER, ROW, HEAD, COLUMN = "batch", "chunk", "later", "row", "head", "column"
@@ -282,7 +282,7 @@ class _Model:
             shapes = (*shapes, (batch, heads, columns, states))
         place = self._place(values)
         if place is None:
-            return BEGIN
+            return STATES
         replace = replace_rows(self.op.result, length[0], self.rewriter)
         if replace is None:
             return ROWS

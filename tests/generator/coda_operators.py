@@ -342,7 +342,10 @@ def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     reads = [b.parameter(*b.rows, 3) for _ in range(2)]
     if b.choices.chance(30):
         reads.append(b.parameter(b.rows[0], heads, n // heads, 3, element="f32"))
-    return f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3)", n
+    call = f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3"
+    if b.choices.chance(30):
+        b.result(f"{call}, final=true)[1]")
+    return f"{call})", n
 
 
 def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:

@@ -441,7 +441,7 @@ def add_ssd(b: FunctionBuilder) -> None:
     dt = b.add(elementwise.SoftplusOp(times))
     read = [b.parameter(b.tile_dims(groups * states), element, hint=name) for name in "bc"]
     type = b.choices.pick((element, FLOATS["f32"]))
-    at_one = (shape_of(x)[0], heads, columns // heads, states)
+    at_one = (b.style.rows[0], heads, columns // heads, states)
     if b.choices.chance(30):
         read.append(b.parameter(at_one, FLOATS["f32"], hint="initial"))
     op = coda.SSDOp(
@@ -449,7 +449,7 @@ def add_ssd(b: FunctionBuilder) -> None:
     )
     b.tile(op)
     if op.final is not None:
-        b.tiles.append(op.final)
+        b.extras.append(op.final)
 
 
 def _divisors(n: int) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     ),
     "ssd between states": (
         lambda: coda.SSDOp(
-            *(Q, HEADS, HEAD_RATES, STATES, STATES, tensor(D, 4, 4, 4, element_type=f32)),
+            *(Q, HEADS, HEAD_RATES, STATES, STATES, tensor(D, 2, 8, 4, element_type=f32)),
             states=4,
             final=True,
         ),
