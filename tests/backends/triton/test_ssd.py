@@ -144,9 +144,9 @@ def test_states_before_and_behind(length: int) -> None:
         scanned_states([each.to(type) for each in operands], 4)
         for type in (torch.float32, torch.float64)
     )
-    assert_accurate(last, wide[1], exact[1], torch.float32, 2 * ROUNDINGS)
-    if length:
-        assert_accurate(y, wide[0], exact[0], torch.float32)
+    # Sums of dt · a within a block are differences, which some draws of rates feel.
+    for found, close, true in zip((y, last), wide, exact, strict=True):
+        assert_accurate(found, close, true, torch.float32, 3 * ROUNDINGS)
 
 
 def test_parts_of_a_sequence() -> None:
