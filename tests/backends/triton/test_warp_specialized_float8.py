@@ -14,8 +14,6 @@ from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.passes.layout.schedule import SchedulePass
 
-pytestmark = pytest.mark.any_device
-
 E4M3, E5M2 = "f8E4M3FN", "f8E5M2"
 FAST = 'attributes {coda.numerics = #gemm.numerics<"fast">}'
 
