@@ -156,7 +156,7 @@ class TestAheadOfTime:
 
     @pytest.mark.parametrize(
         ("how", "product", "sums"),
-        [("", "m64n64k32.f32.e4m3.e5m2", 128), ("fast", "m64n256k32.f32.e4m3.e5m2", 0)],
+        [("", "m64n128k32.f32.e4m3.e5m2", 128), ("fast", "m64n256k32.f32.e4m3.e5m2", 0)],
     )
     def test_products(self, how: str, product: str, sums: int):
         """Promoted sums are added in the loop: 128 elements of each thread."""
