@@ -135,11 +135,13 @@ def accumulate(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
+    FIRST_ROW: gl.constexpr = 0,
 ):
     """a @ b added to acc over the next STEPS stages.
 
-    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
-    handed back when the products after its own have begun; the last ones are still under way.
+    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. Rows from
+    FIRST_ROW on are multiplied, as many as acc has. A stage is handed back when the products after
+    its own have begun; the last ones are still under way.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
     for k in range(0, STEPS):
@@ -148,6 +150,8 @@ def accumulate(
         a = a_stages.index(stage)
         if A_AXIS == 1:
             a = a.permute((1, 0))
+        if a.shape[0] > acc.shape[0]:
+            a = a.slice(FIRST_ROW, acc.shape[0])
         b = b_stages.index(stage)
         if B_AXIS == 0:
             b = b.permute((1, 0))
@@ -219,6 +223,7 @@ def accumulate_promoted(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
+    FIRST_ROW: gl.constexpr = 0,
 ):
     """`accumulate` for float8, which adds the products of each stage to acc in float32.
 
@@ -237,6 +242,8 @@ def accumulate_promoted(
         stage = step % STAGES
         mbarrier.wait(full.index(stage), (step // STAGES) & 1)
         a, product = a_stages.index(stage), zeros
+        if a.shape[0] > acc.shape[0]:
+            a = a.slice(FIRST_ROW, acc.shape[0])
         for piece in gl.static_range(PIECES):
             b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
             product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
