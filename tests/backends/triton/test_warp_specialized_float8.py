@@ -62,7 +62,9 @@ func.func @f(%x: {types[0]}, %w: {types[1]}) -> ({results}) {{
     %a = math.absf %acc : f32
     %top = gemm.group_reduce max %a over 128 : f32
     %largest = arith.constant 448.0 : f32
-    %scale = arith.divf %top, %largest : f32
+    %ratio = arith.divf %top, %largest : f32
+    %tiny = arith.constant 1.0e-30 : f32
+    %scale = arith.maximumf %ratio, %tiny : f32
     %y = arith.divf %acc, %scale : f32
     gemm.yield %y, %scale : f32, f32
   }}
