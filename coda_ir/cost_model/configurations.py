@@ -35,8 +35,8 @@ FEWEST_STEPS = 4
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
 
-SPECIALIZED = "warp_specialized"
-"""The main loop with tiles of 192 columns."""
+SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
+"""The main loop with tiles of 192 columns, and what it is for promoted sums."""
 
 MOST_STAGES = 6
 """Stages of a pipeline, beyond which nothing is gained."""

@@ -89,19 +89,6 @@ _MAIN_LOOPS = (
         runs_on=lambda device: device.has_tma,
         obstacle=_staging_obstacle,
     ),
-    # For promoted sums of float8: one group adds while the other one multiplies.
-    MainLoop(
-        "split_rows",
-        "warp specialization",
-        efficiency=0.98,
-        step_ns=0,
-        stage_ns=1050,
-        unaligned_ns=0.1,
-        loads_ahead=True,
-        fallback="warp_specialized",
-        runs_on=lambda device: device.has_tma,
-        obstacle=_staging_obstacle,
-    ),
     # So that they took 10.2 ms at D = 4096: tiles of 128 x 128 load a third more.
     MainLoop(
         "ping_pong",
@@ -110,6 +97,19 @@ _MAIN_LOOPS = (
         step_ns=0,
         unaligned_ns=0.1,
         overlaps_epilogue=True,
+        loads_ahead=True,
+        fallback="warp_specialized",
+        runs_on=lambda device: device.has_tma,
+        obstacle=_staging_obstacle,
+    ),
+    # For promoted sums of float8: one group adds while the other one multiplies.
+    MainLoop(
+        "split_rows",
+        "warp specialization",
+        efficiency=0.98,
+        step_ns=0,
+        stage_ns=1050,
+        unaligned_ns=0.1,
         loads_ahead=True,
         fallback="warp_specialized",
         runs_on=lambda device: device.has_tma,

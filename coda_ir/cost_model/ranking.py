@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coda_ir.cost_model.configurations import SPECIALIZED, Configuration, Space, configurations
+from coda_ir.cost_model.configurations import (
+    SPECIALIZED,
+    SPLIT,
+    Configuration,
+    Space,
+    configurations,
+)
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
@@ -53,7 +59,7 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
     """Those of the space, and first the one that is warp-specialized for promoted sums."""
     is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
-    return ("split_rows", *space.main_loops) if is_split else space.main_loops
+    return (SPLIT, *space.main_loops) if is_split else space.main_loops
 
 
 def _rank(
@@ -61,7 +67,7 @@ def _rank(
 ) -> Ranked:
     loop, refused = usable_loop(name, cuts, configuration.schedule)
     schedule = with_main_loop(configuration.schedule, loop.name)
-    if configuration.schedule.is_warp_specialized and not schedule.is_warp_specialized:
+    if configuration.schedule.mainloop == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
         raise ValueError(f"the tile is for {SPECIALIZED}")
     # The main loop has a say in how the epilogue cuts a tile.
     estimate = Estimate(Configuration.of(cuts, schedule), loop, workload, device)

@@ -98,8 +98,8 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "a box has rows that follow one another, and those of results are scattered"
     if op.order is not None:
         return "its sums have a stated order"
-    if schedule.splits_rows and op.is_transposed:
-        return "its input is K x M, whose rows two groups of warps cannot share"
+    if schedule.splits_rows and not promotes_sums(op):
+        return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
     obstacle = _operand_obstacle(cuts, schedule)

@@ -135,13 +135,11 @@ def accumulate(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
-    FIRST_ROW: gl.constexpr = 0,
 ):
     """a @ b added to acc over the next STEPS stages.
 
-    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. Rows from
-    FIRST_ROW on are multiplied, as many as acc has. A stage is handed back when the products after
-    its own have begun; the last ones are still under way.
+    A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
+    handed back when the products after its own have begun; the last ones are still under way.
     """
     STAGES: gl.constexpr = a_stages.shape[0]
     for k in range(0, STEPS):
@@ -150,8 +148,6 @@ def accumulate(
         a = a_stages.index(stage)
         if A_AXIS == 1:
             a = a.permute((1, 0))
-        if a.shape[0] > acc.shape[0]:
-            a = a.slice(FIRST_ROW, acc.shape[0])
         b = b_stages.index(stage)
         if B_AXIS == 0:
             b = b.permute((1, 0))
@@ -227,8 +223,8 @@ def accumulate_promoted(
 ):
     """`accumulate` for float8, which adds the products of each stage to acc in float32.
 
-    They are computed in pieces of at most 128 columns, one after the other in the same registers.
-    The sums are left in these pieces.
+    Rows from FIRST_ROW on are multiplied, as many as acc has, in pieces of at most 128 columns, one
+    after the other in the same registers. The sums are left in these pieces.
     """
     gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
     STAGES: gl.constexpr = a_stages.shape[0]
