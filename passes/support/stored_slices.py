@@ -42,7 +42,7 @@ def joined_slices(op: CallOp) -> coda.ConcatOp | None:
 
 
 def _store_of(value: SSAValue) -> _Store | None:
-    """What the call that gives `value` stores, where the number of elements is known."""
+    """The slice that the call of `value` stores, if its number of elements is known."""
     op = value.owner
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None
