@@ -351,7 +351,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
         column = self._first_place(columns, port)
-        box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
+        size, place_of_box = slot_bytes(shape), place_of(output)
+        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
