@@ -133,10 +133,13 @@ def test_compiled_with_gradients(target: str, states: bool) -> None:
     exact.load_state_dict(model.state_dict())
     x, weights = sample(2, 21), [torch.randn(2, 21, 16), torch.randn(2, 4, 4, 3)]
 
-    def loss(results: Any) -> Any:
+    def weighted(results: Any) -> Any:
         return sum((r * w).sum() for r, w in zip(tensors_in(results), weights, strict=False))
 
-    losses: list[Any] = [loss(compiled(model, target=target)(x)), loss(exact.exact(x.double()))]
+    losses: list[Any] = [
+        weighted(compiled(model, target=target)(x)),
+        weighted(exact.exact(x.double())),
+    ]
     for loss in losses:
         loss.backward()
     for found, expected in zip(model.parameters(), exact.parameters(), strict=True):
