@@ -58,7 +58,7 @@ def _rank(
         raise ValueError(f"the tile is for {SPECIALIZED}")
     schedule = with_main_loop(configuration.schedule, loop.name)
     # The main loop has a say in how the epilogue cuts a tile.
-    estimate = Estimate(Configuration.of(cuts, schedule), loop, workload, device)
+    estimate = Estimate(Configuration.of(cuts, schedule, workload), loop, workload, device)
     return Ranked(schedule, estimate, refused)
 
 
