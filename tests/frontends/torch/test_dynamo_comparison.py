@@ -11,11 +11,10 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
-from coda_ir.compiled import CompiledFunction
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.dynamo import coda
-from coda_ir.training.functions import TrainableFunction
+from coda_ir.lowering import Lowering
 
 
 class Inductor:
@@ -34,14 +33,22 @@ def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
     """Inductor, where programs are estimated to take 2 ms, and 1 ms apart."""
     found = Inductor()
     monkeypatch.setattr(dynamo, "_lookup_backend", {"inductor": found}.__getitem__)
-    for kind in (CompiledFunction, TrainableFunction):
-        monkeypatch.setattr(kind, "comparison", (2000.0, 1000.0))
+    estimate(monkeypatch, 2000.0, 1000.0)
     torch.compiler.reset()
     return found
 
 
+def estimate(monkeypatch: pytest.MonkeyPatch, fused: float, apart: float) -> None:
+    """Have the estimates of every program be these."""
+
+    def comparison(lowering: Lowering, function: str | None = None) -> tuple[float, float]:
+        return fused, apart
+
+    monkeypatch.setattr(Lowering, "comparison", comparison)
+
+
 def compiled(model: torch.nn.Module, **options: Any) -> Any:
-    given = {"target": "reference", "fallback": "inductor", "errors": "raise", **options}
+    given = {"target": "triton", "fallback": "inductor", "errors": "raise", **options}
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     return compile_model(model, backend=coda, options=given)
 
@@ -97,7 +104,7 @@ def test_a_graph_stays_where_something_else_is_asked_for(
 def test_a_graph_that_is_slower_there_stays(
     inductor: Inductor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CompiledFunction, "comparison", (1000.0, 1100.0))
+    estimate(monkeypatch, 1000.0, 1100.0)
     with torch.no_grad():
         compiled(mlp())(torch.randn(4, 16))
     assert not inductor.graphs
