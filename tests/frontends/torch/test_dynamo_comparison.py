@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
+from coda_ir.backends import triton
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.dynamo import coda
@@ -67,6 +68,16 @@ def test_a_graph_that_is_faster_there_runs_there(
     (message,) = [r.getMessage() for r in caplog.records if "runs through Inductor" in r.message]
     assert "2.00 ms are estimated as GEMMs with epilogues, 1.00 by Inductor" in message
     assert '"compare": False' in message
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_nothing_is_emitted_for_a_graph_that_runs_there(
+    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, is_trained: bool
+) -> None:
+    monkeypatch.setattr(triton, "emit_program", None)
+    with torch.set_grad_enabled(is_trained):
+        compiled(mlp())(torch.randn(4, 16))
+    assert inductor.graphs == 1
 
 
 def test_so_does_one_that_is_trained(inductor: Inductor) -> None:
