@@ -313,8 +313,9 @@ class Lowering:
         if self.options.tuning is not None:
             return None
         (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
-        is_known = isinstance(scheduling, SchedulePass) and scheduling.device.has_tma
-        return scheduling.device if is_known else None
+        if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
+            return None
+        return scheduling.device
 
 
 def _calls(func: FuncOp) -> list[CallOp]:
