@@ -60,3 +60,17 @@ func.func @groups(%x: tensor<8x?xbf16>, %y: tensor<?x16xbf16>, %z: tensor<?x8xbf
 // CHECK-NEXT:   %c = torch.call "aten._grouped_mm.default"(%z, %v, %e) {arguments = "{0}, {1}, {2}, out_dtype=torch.float32"} : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %a, %b, %c : tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The second matrix is computed: the keys of a single head.
+
+func.func @head(%x: tensor<1x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x4x4xf32> {
+  %k = coda.linear %x, %w : (tensor<1x4x8xf32>, tensor<8x8xf32>) -> tensor<1x4x8xf32>
+  %t = coda.transpose %k {perm = [0, 2, 1]} : (tensor<1x4x8xf32>) -> tensor<1x8x4xf32>
+  %s = torch.call "aten.bmm.default"(%x, %t) {arguments = "{0}, {1}"} : (tensor<1x4x8xf32>, tensor<1x8x4xf32>) -> tensor<1x4x4xf32>
+  func.return %s : tensor<1x4x4xf32>
+}
+
+// CHECK-LABEL: func.func @head(
+// CHECK:        torch.call "aten.bmm.default"
