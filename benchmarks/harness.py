@@ -73,17 +73,36 @@ def time_interleaved(
 ) -> dict[str, Timing]:
     """Time every candidate `rounds` times in turn, `rep_ms` milliseconds each.
 
-    The first round warms up for `warmup_ms`. On a GPU, the cache is cleared between calls.
+    The first round warms up for `warmup_ms`. Every other round goes backwards: a GPU that grows
+    hot lowers its clock, which would slow those that come last. On a GPU, the cache is cleared
+    between calls.
     """
     medians: dict[str, list[float]] = {name: [] for name in candidates}
     for index in range(rounds):
-        for name, candidate in candidates.items():
+        order = list(candidates.items())
+        for name, candidate in order if index % 2 == 0 else reversed(order):
             warmup = warmup_ms if index == 0 else 20
             medians[name].append(do_bench(candidate, warmup, rep_ms))
     return {
         name: Timing(statistics.median(times), min(times), max(times))
         for name, times in medians.items()
     }
+
+
+def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) -> dict[str, float]:
+    """The median time on the host of a call, which a GPU runs in the background.
+
+    Candidates take turns, so few calls of each at a time that the queue of launches does not fill.
+    """
+    times: dict[str, list[int]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, candidate in candidates.items():
+            for _ in range(16):
+                start = time.perf_counter_ns()
+                candidate()
+                times[name].append(time.perf_counter_ns() - start)
+            synchronize()
+    return {name: statistics.median(taken) / 1000 for name, taken in times.items()}
 
 
 def synchronize() -> None:
@@ -201,7 +220,6 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cuda", help="cpu with small sizes is for tests")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--plot", type=Path, help="draw the results, as benchmarks/plot.py does")
 
 
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
@@ -247,11 +265,6 @@ def timings_data(results: Mapping[str, Mapping[str, Timing]]) -> dict[str, dict[
     }
 
 
-def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
-    """Write all timings by section, with `facts` about the machine and the accuracy."""
-    write_facts(path, **facts, milliseconds=timings_data(results))
-
-
 def write_facts(path: Path, **facts: object) -> None:
     """Write `facts` beside the device and the versions of PyTorch and Triton."""
     path.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
@@ -270,10 +283,6 @@ def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
 
 
 def publish(options: argparse.Namespace, **facts: object) -> None:
-    """Write what was found so far to the files of `--json` and `--plot`."""
+    """Write the results so far to the file of `--json`."""
     if options.json is not None:
         write_facts(options.json, **facts)
-    if options.plot is not None:
-        from plot import draw
-
-        draw(with_machine(facts), options.plot)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from support.block_references import scanned
 from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
 from support.programs import type_of
-from support.standard_blocks import scanned
 
 from coda_ir.api import parse
 from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel, compile_kernels
@@ -161,7 +161,7 @@ def gradient_kernels() -> list[EmittedKernel]:
     return [
         block_states_kernel(op, "block_states", {}),
         chunk_adjoints_kernel(op, "chunk_adjoints", {}),
-        carry_kernel(op, "carry_adjoints", is_reversed=True),
+        carry_kernel(op, "carry_adjoints", {}, is_reversed=True),
         scan_gradients_kernel(op, "scan_gradients", {}),
     ]
 
@@ -174,7 +174,7 @@ def kernels() -> list[EmittedKernel]:
     (op,) = (op for op in parse(text).walk() if isinstance(op, SelectiveScanOp))
     return [
         chunk_states_kernel(op, "chunk_states", {}),
-        carry_kernel(op, "carry_states"),
+        carry_kernel(op, "carry_states", {}),
         scan_kernel(op, "selective_scan", {}),
     ]
 

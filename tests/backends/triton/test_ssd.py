@@ -9,7 +9,7 @@ from support.emitted import operator_program, run_operator
 from support.programs import type_of
 
 from coda_ir.api import parse
-from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.backends.reference.scan import scanned_heads
 from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.ssd_grad_kernel import (
@@ -134,7 +134,7 @@ def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedK
     (op,) = (op for op in parse(text).walk() if isinstance(op, SSDOp))
     return [
         chunk_states_kernel(op, "head_states", {}),
-        carry_kernel(op, "carry_head_states"),
+        carry_kernel(op, "carry_head_states", {}),
         ssd_kernel(op, "ssd", {}),
     ]
 

@@ -127,3 +127,19 @@ func.func @reordered(%x: tensor<1x?x8xf32>, %w: tensor<2x4x16xf32>) -> tensor<1x
 // CHECK-NEXT:   %r = coda.reshape %t : (tensor<4x2x16xf32>) -> tensor<1x8x16xf32>
 // CHECK-NEXT:   %r_1 = coda.reshape %r : (tensor<1x8x16xf32>) -> tensor<8x16xf32>
 // CHECK-NEXT:   %p = coda.matmul %x, %r_1 : (tensor<1x?x8xf32>, tensor<8x16xf32>) -> tensor<1x?x16xf32>
+
+// -----
+
+// A dimension of one row for all heads, which the product does not need.
+
+func.func @one_row(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x1x?x16xf32> {
+  %v = coda.reshape %x {coda.dims = ["B", 1 : i64, "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x1x?x8xf32>
+  %y = coda.linear %v, %w : (tensor<?x1x?x8xf32>, tensor<16x8xf32>) -> tensor<?x1x?x16xf32>
+  func.return %y : tensor<?x1x?x16xf32>
+}
+
+// CHECK:      func.func @one_row(
+// CHECK:        %y = coda.linear %x, %w : (tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y {coda.dims = ["B", 1 : i64, "T", 16 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x1x?x16xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x1x?x16xf32>
+// CHECK-NEXT: }

@@ -74,3 +74,17 @@ func.func @head(%x: tensor<1x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x4x4xf32>
 
 // CHECK-LABEL: func.func @head(
 // CHECK:        torch.call "aten.bmm.default"
+
+// -----
+
+// Rows that are split, not only seen as one more dimension.
+
+func.func @split_rows(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x3x5x16xf32> {
+  %v = coda.reshape %x : (tensor<6x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %y = coda.linear %v, %w : (tensor<2x3x5x8xf32>, tensor<16x8xf32>) -> tensor<2x3x5x16xf32>
+  func.return %y : tensor<2x3x5x16xf32>
+}
+
+// CHECK-LABEL: func.func @split_rows(
+// CHECK-NEXT:   %v = coda.reshape
+// CHECK-NEXT:   %y = coda.linear %v, %w
