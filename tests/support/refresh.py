@@ -112,7 +112,7 @@ def _range(block: Sequence[Check], printed: Sequence[str], place: int) -> range 
 
 
 def _lines_inside(block: Sequence[Check], lines: Sequence[str], margin: int) -> int:
-    """How many of the lines after the first one of a block may be in it: it does not leave its
+    """The number of lines after the first one of a block that may be in it: it does not leave its
     outermost operators, and where it has one of them, as a function is, it ends with that.
     """
     outer = min(check.column for check in block if check.pattern)
@@ -128,7 +128,7 @@ def _lines_inside(block: Sequence[Check], lines: Sequence[str], margin: int) -> 
 
 
 def _staying(checks: Sequence[Check], lines: Sequence[str]) -> list[int]:
-    """How many of the checks can match up to each line, in their order."""
+    """The number of checks that can match up to each line, in their order."""
     counts = [0] * (len(lines) + 1)
     for check in checks:
         row = [0]
