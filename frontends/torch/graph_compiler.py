@@ -47,7 +47,7 @@ from coda_ir.frontends.torch.training_graphs import (
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
-from coda_ir.options import ProgramOptions, Target, Tune
+from coda_ir.options import Accept, ProgramOptions, Target, Tune
 from coda_ir.pages import add_page
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
@@ -169,8 +169,8 @@ class GraphCompiler:
         choices = self._choices(captured.device)
         choices["fold_weights"] = self.options.fold_weights
         with _tensors_with_data():
-            compiled: CompiledFunction = compile(imported.module, **choices)
-            self._expect_faster(compiled, graph)
+            accept = self._accept(graph, captured.device, is_trained=False)
+            compiled: CompiledFunction = compile(imported.module, accept=accept, **choices)
             compiled.prepare(captured.size_hints)
             self._report(graph, imported, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
@@ -217,24 +217,32 @@ class GraphCompiler:
             return False
         return self.options.tune
 
-    def _expect_faster(
-        self, program: CompiledFunction | TrainableFunction, graph: GraphModule
-    ) -> None:
-        """Raise LeftToInductor where Inductor is estimated to take less time for a whole graph."""
+    def _accept(
+        self, graph: GraphModule, device: torch.device, *, is_trained: bool
+    ) -> Accept | None:
+        """Return what raises LeftToInductor where Inductor is estimated to take less time for a
+        whole graph; None where the two are not compared.
+        """
         options = self.options
-        is_compared = options.compare and options.runs_through_inductor(program.device)
+        is_compared = options.compare and options.runs_through_inductor(device)
         # A forward graph that AOTAutograd has cut is a part, too.
         is_part = self._is_backward or (self._is_trained and self.updates_inputs)
-        found = program.comparison if is_compared and not (is_part or options.has_wishes) else None
-        if found is None:
-            return
-        fused, apart = found
-        apart += masked_attention_us(graph, is_trained=isinstance(program, TrainableFunction))
-        if fused > DOUBT * apart:
-            raise LeftToInductor(
-                f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
-                'by Inductor (options={"compare": False} compiles it here)'
-            )
+        if is_part or options.has_wishes or not is_compared:
+            return None
+
+        def accept(estimates: tuple[float, float] | None) -> None:
+            if estimates is None:
+                return
+            fused, apart = estimates
+            apart += masked_attention_us(graph, is_trained=is_trained)
+            if fused > DOUBT * apart:
+                raise LeftToInductor(
+                    f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
+                    f"{apart / 1000:.2f} by Inductor "
+                    '(options={"compare": False} compiles it here)'
+                )
+
+        return accept
 
     def _report(
         self,
@@ -311,9 +319,8 @@ class TrainingCompiler(GraphCompiler):
                 fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
                 **self._choices(captured.device),
             )
-            trained.pair(wrt, captured.size_hints)
-            self._expect_faster(trained, graph)
-            trained.prepare(wrt, captured.size_hints)
+            accept = self._accept(graph, captured.device, is_trained=True)
+            trained.prepare(wrt, captured.size_hints, accept)
             self._report(graph, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
