@@ -95,6 +95,7 @@ class GraphCompiler:
         self._inputs = inputs
         self._is_backward = is_backward
         self._refusals = logging.WARNING
+        self._splits = True
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """The compiled graph, or what the fallback makes of it."""
@@ -130,7 +131,7 @@ class GraphCompiler:
         except NothingToDo as reason:
             logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
-            split = split_graph(graph)
+            split = split_graph(graph) if self._splits else None
             if split is not None:
                 logger.warning("a part of a graph runs through %s: %s", fallback, error)
                 return storing_updates(self._compile_regions(split), updated)
@@ -147,6 +148,8 @@ class GraphCompiler:
         trained = self._is_trained
         compiler = GraphCompiler(options, self._inputs, is_backward=True, is_trained=trained)
         compiler._refusals = logging.INFO
+        # What cannot be imported of a region runs with the rest of it.
+        compiler._splits = False
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
             setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
