@@ -9,8 +9,8 @@ from itertools import product
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.workload import Workload, weight_bytes
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8
+from coda_ir.cost_model.workload import Workload
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
     ResultKind,
@@ -35,8 +35,8 @@ FEWEST_STEPS = 4
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
 
-SPECIALIZED = "warp_specialized"
-"""The main loop with tiles of 192 columns."""
+SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
+"""The main loop with tiles of 192 columns, and what it is for promoted sums."""
 
 MOST_STAGES = 6
 """Stages of a pipeline, beyond which nothing is gained."""
@@ -79,13 +79,12 @@ class Configuration:
     """Of the tiles of both operands of one step."""
 
     @staticmethod
-    def of(cuts: ColumnCuts, schedule: ScheduleAttr) -> Configuration:
+    def of(cuts: ColumnCuts, schedule: ScheduleAttr, workload: Workload) -> Configuration:
         """Raises ValueError where the tile cannot hold the groups or keep the order of a GEMM."""
         ranges = [columns for _, cut in cuts.under(schedule) for columns in cut]
         bm, bn, bk = schedule.tile
-        op = cuts.op
         # Weights of 8 bits that float32 multiplies take as many registers as others.
-        bytes = bm * element_bytes(op.x.type) + bn * (4 if _is_f32(op) else weight_bytes(op))
+        bytes = bm * workload.element_bytes + bn * (4 if workload.is_f32 else workload.weight_bytes)
         return Configuration(schedule, tuple(ranges), round(bytes * bk))
 
     @property
@@ -129,11 +128,12 @@ def configurations(
     for tile, warps in _tiles(cuts, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             is_special = _is_specialized(tile, stages, space, device)
-            is_special |= SPECIALIZED in space.main_loops and _needs_pieces(cuts.op, tile)
+            if SPECIALIZED in space.main_loops and tile[0] * tile[1] > 128 * 128:
+                is_special |= _holds_products(cuts)
             loop = SPECIALIZED if is_special else "pointer"
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
-                found = Configuration.of(cuts, schedule)
+                found = Configuration.of(cuts, schedule, workload)
             except ValueError:
                 if space.tile is not None:
                     raise
@@ -142,9 +142,9 @@ def configurations(
                 continue
             for split_k in space.split_k or _splits(cuts.op, found, device, workload):
                 # An order that is stated does not let programs share a tile.
-                yield (
-                    found if split_k == 1 else Configuration.of(cuts, schedule.with_split(split_k))
-                )
+                if split_k > 1:
+                    found = Configuration.of(cuts, schedule.with_split(split_k), workload)
+                yield found
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:
@@ -178,13 +178,6 @@ def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bo
     """Return whether only one main loop has such tiles, or so many stages for them."""
     is_deep = not space.stages and stages > device.stages and tile[0] > SMALL_ROWS
     return is_deep or not is_power_of_two(tile[1])
-
-
-def _needs_pieces(op: FusedOp, tile: Tile) -> bool:
-    """Return whether a tile has no registers for all products of a step beside their sums: one main
-    loop multiplies it in pieces.
-    """
-    return promotes_sums(op) and tile[0] * tile[1] > 128 * 128
 
 
 def _has_few_rows(workload: Workload) -> bool:
@@ -246,13 +239,16 @@ def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     op = cuts.op
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
-    if (
-        promotes_sums(op)
-        and not schedule.is_warp_specialized
-        and not all(segment.pairing for segment in cuts.segments)
-    ):
+    if _holds_products(cuts) and not schedule.is_warp_specialized:
         return 64
     return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
+
+
+def _holds_products(cuts: ColumnCuts) -> bool:
+    """Return whether all products of a step are in registers beside their sums, but for the main
+    loop that multiplies a tile in pieces.
+    """
+    return promotes_sums(cuts.op) and not all(segment.pairing for segment in cuts.segments)
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:
