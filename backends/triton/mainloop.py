@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
-from coda_ir.backends.triton.row_groups import RowGroups
+from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
@@ -88,6 +88,7 @@ class MainLoop(ABC):
     arguments: ArgumentList
     helpers: set[str]
     groups: RowGroups | None = None
+    ragged: RaggedDepth | None = None
     depths: list[str] = field(default_factory=list[str])
     """K of each input: a number, or the name of a parameter."""
 
@@ -126,6 +127,9 @@ class MainLoop(ABC):
             arguments = (_tuple(names), *operands, *bounds, *extents)
             target = ", ".join(names) if len(names) > 1 else _tuple(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
+            lines += self._last_step(
+                target, [_tuple(names), *operands, "whole", "end_row", *extents]
+            )
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
@@ -138,6 +142,9 @@ class MainLoop(ABC):
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
         """Where the loop over K of an input begins and ends, behind the statements that say so."""
         depth = self.depths[term]
+        if self.ragged is not None:
+            self.helpers.add("bound")
+            return self._bounds_of_group()
         if self.schedule.split_k.data > 1:
             self.helpers.add("depths_of_split")
             split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
@@ -146,6 +153,13 @@ class MainLoop(ABC):
             self.helpers.add("bound")
             depth = f"bound({depth})"
         return [], ("0", depth)
+
+    def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
+        return [], ("bound(first_row)", "bound(end_row)")
+
+    def _last_step(self, target: str, arguments: Sequence[str]) -> list[str]:
+        """Statements of a step of its own, behind the loop."""
+        return []
 
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
@@ -170,8 +184,8 @@ class PointerMainLoop(MainLoop):
 
     def prologue(self) -> list[str]:
         lines: list[str] = []
-        row = "row"
-        if self.op.gather is not None:
+        row = "row" if self.ragged is None else "x_row"
+        if self.op.gather is not None and self.ragged is None:
             ids = self.arguments.operand(self.op.gather, "ids")
             lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
             row = "gathered"
@@ -203,9 +217,19 @@ class PointerMainLoop(MainLoop):
         of_weight = "1"
         if segment.layout == Layout.KN:
             of_weight = str(segment.weight_columns(tile.columns.weights[0]))
-        extents = {"K": self.depths[term], "A_STEP": of_x, "B_STEP": of_weight}
-        known = ["IS_KNOWN=False"] if is_transposed else []
+        depth = self.depths[term] if self.ragged is None else "end_row"
+        extents = {"K": depth, "A_STEP": of_x, "B_STEP": of_weight}
+        known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else []
         return [*(f"{name}={x}" for name, x in extents.items()), "BLOCK_K=BLOCK_K", *known]
+
+    def _gathered_depths(self) -> list[str]:
+        """The arguments that say which rows are summed over, of x and of the weights."""
+        ids = {"a_ids": self.op.gather, "b_ids": self.op.gather_weights}
+        return [
+            f"{name}={self.arguments.operand(value, 'ids')}"
+            for name, value in ids.items()
+            if value is not None
+        ]
 
 
 @dataclass
@@ -218,6 +242,17 @@ class TmaMainLoop(MainLoop):
 
     FUNCTION = "tma_multiply"
     IMPORTS = TENSOR_DESCRIPTOR
+
+    def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
+        """The loop has whole steps: the box of the last one has rows of the next group, too."""
+        whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
+        return [whole], ("bound(first_row)", "bound(whole)")
+
+    def _last_step(self, target: str, arguments: Sequence[str]) -> list[str]:
+        if self.ragged is None:
+            return []
+        self.helpers.add("tma_multiply_last")
+        return call(f"{target} = tma_multiply_last", arguments)
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
@@ -237,9 +272,10 @@ class TmaMainLoop(MainLoop):
         x, bm = self.op.inputs[term], self.schedule.block_m.data
         rows = shape_of(x)[-1] if self.op.is_transposed else ROW_COUNT
         is_last = not self.op.is_transposed
+        first = "tile_m * BLOCK_M" if self.groups is None else "first_row"
         return [
             self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
-            "tile_m * BLOCK_M" if self.groups is None else "first_row",
+            first if self.ragged is None else "first_of_tile",
         ]
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:

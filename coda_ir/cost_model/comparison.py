@@ -59,6 +59,7 @@ ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
 SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
+    coda.GroupedWeightGradientOp,
     gemm.LibraryOp,
 )
 
@@ -233,13 +234,21 @@ def _extents(op: Operation, shapes: SymbolicShapes) -> tuple[int, int, int]:
     x, y = op.operands[0], op.results[0]
     if isinstance(op, coda.WeightGradientOp):
         return _rows(y, shapes), _columns(y, shapes), _rows(x, shapes)
+    if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+        return _rows(y, shapes), _columns(y, shapes), -(-_rows(x, shapes) // _groups(op))
     return _rows(x, shapes), _columns(y, shapes), _columns(x, shapes)
 
 
+def _has_ragged_depth(op: Operation) -> bool:
+    return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
+
+
 def _groups(op: Operation) -> int:
-    """The number of groups of rows that a product has weights for."""
+    """The number of groups of rows that a product has weights, or results, for."""
     if isinstance(op, coda.GroupedLinearMap):
         return max(1, shape_of(op.weight)[0])
+    if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+        return max(1, shape_of(op.results[0])[0])
     is_grouped = isinstance(op, gemm.LibraryOp) and op.groups is not None
     return max(1, shape_of(op.operands[1])[0]) if is_grouped else 1
 

@@ -121,7 +121,7 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 0)
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)
-        case coda.GroupedLinearMap() if index == 2:
+        case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:
             return GroupEnds(op.x)
         case PackWeightOp() | ScaleWeightOp() if index == 0:
             return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
@@ -149,6 +149,8 @@ def _role_in(use: Use) -> Role | None:
             return GroupEnds(op.x)
         case FusedOp() if op.operands[index] is op.gather:
             return Index(op.x, 0)
+        case FusedOp() if op.operands[index] is op.gather_weights:
+            return Index(op.weights[0], 0)
         case FusedOp() if op.operands[index] is op.scatter:
             return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:

@@ -57,7 +57,7 @@ class SaveOrRecomputePass(ModulePass):
 
     Arguments and results of @f are there in any case. Of what else the backward needs, the pass
     saves the values that together have the fewest bytes, so that everything else is computed
-    again from them by pointwise code; of equal ones those that leave the least to compute.
+    again from them by pointwise code, or gathered from them by GEMMs; of equal ones those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
     over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved
@@ -335,7 +335,16 @@ class _Choice:
 
 def _is_light(op: Operation) -> bool:
     """Return whether computing the results of `op` again costs next to nothing."""
-    return isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+    return isinstance(op, _RECOMPUTABLE) or is_pointwise(op) or _gathers_rows(op)
+
+
+def _gathers_rows(op: Operation) -> bool:
+    """Return whether `op` selects rows for GEMMs over groups, whose main loops can gather them."""
+    if not isinstance(op, coda.IndexOp) or op.given["dim"] != 0:
+        return False
+    users = {use.operation for use in op.result.uses}
+    readers = (coda.GroupedLinearMap, coda.GroupedWeightGradientOp)
+    return bool(users) and all(isinstance(user, readers) for user in users)
 
 
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
