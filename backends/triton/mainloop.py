@@ -127,9 +127,7 @@ class MainLoop(ABC):
             arguments = (_tuple(names), *operands, *bounds, *extents)
             target = ", ".join(names) if len(names) > 1 else _tuple(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
-            lines += self._last_step(
-                target, [_tuple(names), *operands, "whole", "end_row", *extents]
-            )
+            lines += self._last_step(target, [_tuple(names), *operands], extents)
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
@@ -157,7 +155,7 @@ class MainLoop(ABC):
     def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
         return [], ("bound(first_row)", "bound(end_row)")
 
-    def _last_step(self, target: str, arguments: Sequence[str]) -> list[str]:
+    def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
         """Statements of a step of its own, behind the loop."""
         return []
 
@@ -248,10 +246,11 @@ class TmaMainLoop(MainLoop):
         whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
         return [whole], ("bound(first_row)", "bound(whole)")
 
-    def _last_step(self, target: str, arguments: Sequence[str]) -> list[str]:
+    def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
         if self.ragged is None:
             return []
         self.helpers.add("tma_multiply_last")
+        arguments = [*operands, "whole", "end_row", *extents]
         return call(f"{target} = tma_multiply_last", arguments)
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:

@@ -57,7 +57,8 @@ class SaveOrRecomputePass(ModulePass):
 
     Arguments and results of @f are there in any case. Of what else the backward needs, the pass
     saves the values that together have the fewest bytes, so that everything else is computed
-    again from them by pointwise code, or gathered from them by GEMMs; of equal ones those that leave the least to compute.
+    again from them by pointwise code, or gathered from them by GEMMs; of equal ones those that
+    leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
     over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved

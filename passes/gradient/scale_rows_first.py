@@ -25,9 +25,9 @@ class ScaleRowsFirstPass(FunctionPass):
         %z = coda.grouped_linear %a, %W, %ends        %b = coda.mul %a, %s
         %y = coda.mul %z, %s                    ->    %y = coda.grouped_linear %b, %W, %ends
 
-    Weights of a router scale what experts give. Their gradient is a sum over the columns of a then,
-    in the epilogue of the GEMM that computes the gradient of b, and z is not saved for it. Legal iff
-    there is a factor for each row, z has no other use and no bias, and the numerics mode lets
+    Weights of a router scale what experts give. Their gradient is then a sum over the columns of a,
+    in the epilogue of the GEMM that computes the gradient of b, and z is not saved for it. Legal
+    iff there is a factor for each row, z has no other use and no bias, and the numerics mode lets
     rounding points move.
     """
 
@@ -61,13 +61,9 @@ def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
     if refusal is not None:
         return refusal
     if product.bias is not None:
-        return Refusal(
-            "the product has no bias", f"{name} is saved for the gradient: it has a bias"
-        )
-    values = {
-        product.result,
-        *(value for value in op.operands if unwidened(value) is product.result),
-    }
+        found = f"{name} is saved for the gradient: it has a bias"
+        return Refusal("the product has no bias", found)
+    values = {product.result, *(v for v in op.operands if unwidened(v) is product.result)}
     if any(value.has_more_than_one_use() for value in values):
         return Refusal(
             "nothing else reads the product", f"{name} is stored anyway: it is used elsewhere, too"

@@ -29,8 +29,9 @@ class DifferentiatePass(ModulePass):
 
     The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
     `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
-    parts are saved and fused one by one, `scale-rows-first`, `derive-gradient`, which the options `function` and `wrt`
-    go to, algebra on the joint function that it makes,
+    parts are saved and fused one by one, `scale-rows-first`, so that experts save less,
+    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the joint function
+    that it makes,
     `stream-logits` where a number of parts is given, and
     `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
