@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import SSAValue, Use
+from xdsl.ir import BlockArgument, SSAValue, Use
 from xdsl.traits import SymbolTable
 
 from coda_ir.dialects import coda
@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ScaleWeightOp,
 )
+from coda_ir.passes.support.row_numbers import is_permutation
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 
 def roles_of(parameter: SSAValue) -> Iterator[Role]:
     """The roles of `parameter` in its function, and in the functions that it is handed to."""
+    if isinstance(parameter, BlockArgument) and is_permutation(parameter):
+        yield Permutation()
     for use in _final_uses(parameter):
         role = _role_in(use)
         if role is not None:
