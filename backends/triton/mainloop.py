@@ -256,14 +256,17 @@ class TmaMainLoop(MainLoop):
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
         outer, *inner = box.view
-        view = (outer * (1 if self.groups is None else self.groups.count), *inner)
+        count = 1 if self.groups is None else self.groups.count
+        # The weights of groups are one below the other: more columns, or rows of a K x N weight.
+        view, depth = (outer * count if has_rows else outer, *inner), self._rows(term)
+        depth = depth * count if isinstance(depth, int) and not has_rows else depth
         a = self._input(term)
         descriptors = [
-            self._descriptor(weight, term, view, box.block, "w", is_last=has_rows)
+            self._descriptor(weight, depth, view, box.block, "w", is_last=has_rows)
             for weight in weights
         ]
         starts = corners(tile, box)
-        if self.groups is not None:
+        if self.groups is not None and has_rows:
             starts = [f"(row_group * {outer} + {corner[1:]}" for corner in starts]
         return [*a, _tuple(descriptors), _tuple(starts)]
 
@@ -273,7 +276,7 @@ class TmaMainLoop(MainLoop):
         is_last = not self.op.is_transposed
         first = "tile_m * BLOCK_M" if self.groups is None else "first_row"
         return [
-            self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
+            self._descriptor(x, self._rows(term), (rows,), (bm,), "a", is_last=is_last),
             first if self.ragged is None else "first_of_tile",
         ]
 
@@ -281,12 +284,14 @@ class TmaMainLoop(MainLoop):
         """Which dimension of x and of the weights is K, the last one or the first."""
         a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == Layout.NK
         last = [f"A_K_IS_LAST={a_is_last}", f"B_K_IS_LAST={b_is_last}"]
-        return [*last, "BLOCK_M=BLOCK_M", f"BLOCK_N={tile.width}", "BLOCK_K=BLOCK_K"]
+        is_below = self.groups is not None and not b_is_last
+        first = [f"b_first=row_group * {self.depths[term]}"] if is_below else []
+        return [*last, "BLOCK_M=BLOCK_M", f"BLOCK_N={tile.width}", "BLOCK_K=BLOCK_K", *first]
 
     def _descriptor(
         self,
         value: SSAValue,
-        term: int,
+        depth: HostValue | int,
         view: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
@@ -294,7 +299,7 @@ class TmaMainLoop(MainLoop):
         is_last: bool,
     ) -> str:
         """The parameter of a descriptor of `value` as `view`, with K as the last or the first."""
-        bk, depth = self.schedule.block_k.data, self._rows(term)
+        bk = self.schedule.block_k.data
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
         is_never_empty = not self.op.is_transposed
         return self.arguments.descriptor(

@@ -89,7 +89,8 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     has_weights = op.groups is not None and not op.is_transposed
-    if has_weights and any(part.layout == Layout.KN for part in cuts.segments):
+    is_whole = all(op.depth(index) % schedule.block_k.data == 0 for index in range(len(op.inputs)))
+    if has_weights and not is_whole and any(part.layout == Layout.KN for part in cuts.segments):
         return "a step past the K of a K x N weight would load that of the next group"
     for segment, ranges in cuts.under(schedule):
         for columns in ranges:

@@ -590,16 +590,18 @@ def tma_multiply(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     IS_FAST: tl.constexpr = False,
+    b_first=0,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
-    K is the last dimension of a stored as M x K and of b stored as N x K.
+    K is the last dimension of a stored as M x K and of b stored as N x K. That of b begins at
+    `b_first`.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
         sums = ()
         for i in tl.static_range(len(accs)):
-            b_tile = load_box(bs[i], b_corners[i], k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            b_tile = load_box(bs[i], b_corners[i], b_first + k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
             sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
         accs = sums
     return accs
