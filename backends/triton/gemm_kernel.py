@@ -83,7 +83,7 @@ class _GemmEmitter(GemmEmitter):
             helpers=self.helpers,
             launch=self.launch,
             num_warps=self.schedule.warps.data,
-            num_stages=self.schedule.stages.data,
+            num_stages=self.schedule.stages.data + self.main_loop.stages_of_ids,
         )
         return replace(
             kernel,

@@ -159,6 +159,12 @@ class MainLoop(ABC):
         """Statements of a step of its own, behind the loop."""
         return []
 
+    @property
+    def stages_of_ids(self) -> int:
+        """Stages of the loop before those of its tiles: ids of rows are loaded before the rows."""
+        ids = self.op.gather or self.op.gather_weights
+        return int(self.ragged is not None and ids is not None)
+
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         """Where the rows of an input are, and the columns of a weight for each accumulator."""

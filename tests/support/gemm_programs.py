@@ -169,7 +169,14 @@ def _order(move: tuple[str, str]) -> int:
 
 
 def summed_rows(
-    dtype: str, m: int, n: int, groups: int, schedule: str, *, gather: str = "", ports: bool = True
+    dtype: str,
+    m: int,
+    n: int,
+    groups: int | str,
+    schedule: str,
+    *,
+    gather: str = "",
+    ports: bool = True,
 ) -> str:
     """2·acc of each group, whose rows are summed over, and sums by row; rows of x, or of what it is
     multiplied with, may be gathered from 9 (`gather` is x or weights)."""
