@@ -1,6 +1,6 @@
 """GEMMs with an epilogue by themselves, beside the GEMM of cuBLAS alone and what others make of it.
 
-    python benchmarks/epilogues.py --json epilogues.json --plot epilogues.png
+    python benchmarks/epilogues.py --json epilogues.json
     python benchmarks/epilogues.py --shapes 2048x2048x2048,4096x4096x4096 --cases SwiGLU,residual
 
 A shape is M x N x K; there are N columns of each weight (of SwiGLU two). bf16, random normal data,

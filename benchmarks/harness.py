@@ -86,6 +86,22 @@ def time_interleaved(
     }
 
 
+def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) -> dict[str, float]:
+    """The median time on the host of a call, which a GPU runs in the background.
+
+    Candidates take turns, so few calls of each at a time that the queue of launches does not fill.
+    """
+    times: dict[str, list[int]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, candidate in candidates.items():
+            for _ in range(16):
+                start = time.perf_counter_ns()
+                candidate()
+                times[name].append(time.perf_counter_ns() - start)
+            synchronize()
+    return {name: statistics.median(taken) / 1000 for name, taken in times.items()}
+
+
 def synchronize() -> None:
     """Wait for the GPU, where there is one."""
     if torch.cuda.is_available():
@@ -201,7 +217,6 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cuda", help="cpu with small sizes is for tests")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--plot", type=Path, help="draw the results, as benchmarks/plot.py does")
 
 
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
@@ -247,11 +262,6 @@ def timings_data(results: Mapping[str, Mapping[str, Timing]]) -> dict[str, dict[
     }
 
 
-def write_json(path: Path, results: Mapping[str, Mapping[str, Timing]], **facts: object) -> None:
-    """Write all timings by section, with `facts` about the machine and the accuracy."""
-    write_facts(path, **facts, milliseconds=timings_data(results))
-
-
 def write_facts(path: Path, **facts: object) -> None:
     """Write `facts` beside the device and the versions of PyTorch and Triton."""
     path.write_text(json.dumps(with_machine(facts), indent=2) + "\n")
@@ -270,10 +280,6 @@ def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
 
 
 def publish(options: argparse.Namespace, **facts: object) -> None:
-    """Write what was found so far to the files of `--json` and `--plot`."""
+    """Write the results so far to the file of `--json`."""
     if options.json is not None:
         write_facts(options.json, **facts)
-    if options.plot is not None:
-        from plot import draw
-
-        draw(with_machine(facts), options.plot)

@@ -1,6 +1,6 @@
 """The kernels of a Llama layer: each GEMM fused, bare and by cuBLAS, and what the time is spent on.
 
-    python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json --plot kernels.png
+    python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json
     python benchmarks/kernels.py --parts forward,backward --sizes 2048 --profile
     python benchmarks/kernels.py --schedule "target=sm_90 mainloop=warp_specialized stages=4"
 

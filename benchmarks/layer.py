@@ -1,8 +1,9 @@
 """The layer between two attentions: forward, backward, and both, beside the bare GEMMs.
 
-    python benchmarks/layer.py --sizes 2048 --json layer.json --plot layer.png
+    python benchmarks/layer.py --sizes 2048 --json layer.json
     python benchmarks/layer.py --parts forward --sizes 2048,4096,8192
-    python benchmarks/layer.py --parts forward --schedule mainloop=tma
+    python benchmarks/layer.py --parts forward --schedule mainloop=tma --schedule pdl=true
+    CODA_DIRECT_LAUNCH=0 python benchmarks/layer.py --parts forward --time 64    # host time
 
 coda, PyTorch eager, torch.compile, Liger and XLA where they are installed, and the GEMMs of cuBLAS
 alone, in turn and in one process. bf16, batch 2 x 8192 tokens, random normal data, weights scaled
@@ -30,6 +31,7 @@ from harness import (
     add_layer_options,
     add_sizes,
     chosen,
+    host_microseconds,
     make_parser,
     print_errors,
     print_timings,
@@ -73,6 +75,8 @@ class Measurement:
         default_factory=dict[str, dict[str, dict[str, float]]]
     )
     peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
+    host_us: dict[str, float] = field(default_factory=dict[str, float])
+    """Microseconds of the host for a forward."""
     first_call_s: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
@@ -103,6 +107,8 @@ class Comparison:
         candidates = {f"4 {GEMMS}": forward_gemms(pack(self.inputs), self.shape)}
         candidates |= {name: each.timed(each.forward) for name, each in self.variants.items()}
         found.timings["forward"] = time_interleaved(candidates, rounds=self.rounds)
+        own = {n: each.forward for n, each in self.variants.items() if each.xla is None}
+        found.host_us = host_microseconds(own, rounds=self.rounds)
 
     def training(self, found: Measurement) -> None:
         """The backward of one forward, and forward and backward."""
@@ -165,6 +171,9 @@ def print_measurement(section: str, shape: LayerShape, found: Measurement) -> No
     for part, seconds in found.first_call_s.items():
         told = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
         print(f"first call, {part}, seconds: {told}")
+    if found.host_us:
+        told = ", ".join(f"{name} {us:.0f}" for name, us in found.host_us.items())
+        print(f"host, forward, microseconds of a call: {told}")
     peaks = {name: peak for name, peak in found.peak_gib.items() if peak is not None}
     if peaks:
         told = ", ".join(f"{name} {peak:.2f}" for name, peak in peaks.items())
@@ -181,6 +190,7 @@ def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
     return {
         "errors": {size: found.errors for size, found in measured.items()},
         "peak_gib": {size: found.peak_gib for size, found in measured.items()},
+        "host_us": {size: found.host_us for size, found in measured.items()},
         "first_call_s": {size: found.first_call_s for size, found in measured.items()},
         "milliseconds": timings_data(timings),
     }

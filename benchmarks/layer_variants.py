@@ -17,8 +17,8 @@ import coda_ir
 
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
-CODA_FOLDED = "coda + folded weights"
-VARIANTS = (CODA, CODA_TUNED, CODA_FOLDED, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
+CODA_FOLDED, CODA_GRAPH = "coda + folded weights", "coda + CUDA graph"
+VARIANTS = (CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
@@ -113,45 +113,44 @@ def make_variants(
 ) -> dict[str, Variant]:
     """The variants that can be had here, by name; says which cannot, and why.
 
-    With several `schedules`, there is one of coda for each.
+    There is one more of coda for each of `schedules`.
     """
     functorch_config: Any = import_module("torch._functorch.config")
     functorch_config.donated_buffer = False  # so that a backward can be repeated
-    compiled = {COMPILED: None, MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}
+    ours = partial(coda_variant, shape, inputs, training=training)
+    compiled = partial(torch_compile, torch_layer, dynamic=False)
+    makers: dict[str, Callable[[], Variant]] = {
+        CODA: ours,
+        CODA_TUNED: partial(ours, tune=True),
+        CODA_FOLDED: partial(_inference, shape, inputs, fold_weights=True),
+        CODA_GRAPH: partial(_graphed, shape, inputs),
+        **{f"{CODA}, {schedule}": partial(ours, schedule) for schedule in schedules},
+        EAGER: lambda: autograd_variant(torch_layer, pack(inputs)),
+        COMPILED: lambda: autograd_variant(compiled(), pack(inputs)),
+        MAX_AUTOTUNE: lambda: autograd_variant(
+            compiled(mode="max-autotune-no-cudagraphs"), pack(inputs)
+        ),
+        LIGER: partial(_liger, inputs),
+        XLA: partial(_xla, inputs),
+    }
     variants: dict[str, Variant] = {}
-    if CODA in wanted:
-        variants[CODA] = coda_variant(shape, inputs, None, training=training)
-    if CODA_TUNED in wanted:
-        if inputs["y"].is_cuda:
-            made = coda_variant(shape, inputs, None, training=training, tune=True)
-            variants[CODA_TUNED] = made
-        else:
-            print(f"without {CODA_TUNED}: it measures GPUs")
-    if CODA_FOLDED in wanted:
-        made = coda_variant(shape, inputs, None, training=False, fold_weights=True)
-        variants[CODA_FOLDED] = replace(made, is_trained=False)
-    for schedule in schedules:
-        name = f"{CODA}, {schedule}"
-        variants[name] = coda_variant(shape, inputs, schedule, training=training)
-    if EAGER in wanted:
-        variants[EAGER] = autograd_variant(torch_layer, pack(inputs))
-    for name, mode in compiled.items():
-        if name in wanted:
-            function = torch_compile(torch_layer, dynamic=False, mode=mode)
-            variants[name] = autograd_variant(function, pack(inputs))
-    for name, make in {LIGER: _liger, XLA: _xla}.items():
-        if name in wanted:
-            try:
-                variants[name] = make(inputs)
-            except ImportError as error:
-                print(f"without {name}: {error}")
+    for name, make in makers.items():
+        if name in VARIANTS and name not in wanted:
+            continue
+        if name in (CODA_TUNED, CODA_GRAPH, LIGER) and not inputs["y"].is_cuda:
+            print(f"without {name}: it needs a GPU")
+            continue
+        try:
+            variants[name] = make()
+        except ImportError as error:
+            print(f"without {name}: {error}")
     return variants
 
 
 def coda_variant(
     shape: LayerShape,
     inputs: Tensors,
-    schedule: str | None,
+    schedule: str | None = None,
     *,
     training: bool,
     **options: bool,
@@ -173,13 +172,21 @@ def coda_variant(
     return replace(variant, compile_s=seconds)
 
 
+def _inference(shape: LayerShape, inputs: Tensors, **options: bool) -> Variant:
+    """The forward alone, which is not trained."""
+    return replace(coda_variant(shape, inputs, None, training=False, **options), is_trained=False)
+
+
+def _graphed(shape: LayerShape, inputs: Tensors) -> Variant:
+    """The forward in a CUDA graph."""
+    layer = coda_ir.compile(PROGRAM, constants=shape.constants, device=inputs["y"].device).graphed()
+    return replace(_inference(shape, inputs), forward=lambda: layer(**inputs))
+
+
 def _liger(inputs: Tensors) -> Variant:
     from liger_layer import liger_tensors, make_layer
 
-    layer = make_layer()
-    if not inputs["y"].is_cuda:
-        raise ImportError("its kernels are for GPUs")
-    return autograd_variant(layer, liger_tensors(inputs), repeats=False)
+    return autograd_variant(make_layer(), liger_tensors(inputs), repeats=False)
 
 
 def _xla(inputs: Tensors) -> Variant:

@@ -1,4 +1,4 @@
-"""What is timed of a Hugging Face model: prefill, one step of decoding, one step of training."""
+"""Models of published sizes, and a step of decoding, for the rows of `rows.py`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from coda_ir.float64 import computing_in_float64
 # transformers has no complete types.
 transformers: Any = import_module("transformers")
 
-CHECKED_TOKENS = 256
-"""Positions whose logits are compared, the last ones."""
-
 Tensors = dict[str, torch.Tensor]
 Step = Callable[[], Tensors]
 """A call that is timed; gives what is compared with float64, by name."""
@@ -30,25 +27,20 @@ LLAMA_7B = {
     "vocab_size": 32000,
     "max_position_embeddings": 4096,
 }
-QWEN3_8B = {
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "num_hidden_layers": 36,
-    "vocab_size": 151936,
-    "max_position_embeddings": 4096,
+LLAMA_13B = {
+    **LLAMA_7B,
+    "hidden_size": 5120,
+    "intermediate_size": 13824,
+    "num_attention_heads": 40,
+    "num_hidden_layers": 40,
 }
-GEMMA_2B = {
-    "hidden_size": 2048,
-    "intermediate_size": 16384,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 1,
-    "head_dim": 256,
-    "num_hidden_layers": 18,
-    "vocab_size": 256000,
-    "max_position_embeddings": 4096,
+MAMBA_3B = {"hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50280}
+MAMBA2_3B = {
+    **MAMBA_3B,
+    "num_heads": 80,
+    "n_groups": 1,
+    "vocab_size": 50288,
+    "tie_word_embeddings": True,
 }
 SMALL = {
     "hidden_size": 64,
@@ -60,33 +52,36 @@ SMALL = {
     "vocab_size": 128,
     "max_position_embeddings": 256,
 }
+SMALL_MAMBA = {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 128}
+SMALL_MAMBA2 = {**SMALL_MAMBA, "num_heads": 4, "head_dim": 32, "n_groups": 1, "state_size": 16}
 MODELS = {
     "llama": ("LlamaConfig", LLAMA_7B),
-    "qwen3": ("Qwen3Config", QWEN3_8B),
-    "gemma": ("GemmaConfig", GEMMA_2B),
+    "llama-13b": ("LlamaConfig", LLAMA_13B),
+    "mamba-2.8b": ("MambaConfig", MAMBA_3B),
+    "mamba2-2.7b": ("Mamba2Config", MAMBA2_3B),
 }
+SMALLER = {"MambaConfig": SMALL_MAMBA, "Mamba2Config": SMALL_MAMBA2}
+"""Tiny sizes of configurations, where they are not `SMALL`."""
 
 
 def make_model(name: str, device: str, layers: int | None, *, small: bool) -> Any:
     """A model with random weights in bf16; `layers` of it, where that is given."""
     configuration, shape = MODELS[name]
-    fields: dict[str, Any] = {**(SMALL if small else shape)}
+    fields: dict[str, Any] = {**(SMALLER.get(configuration, SMALL) if small else shape)}
     fields |= {} if layers is None else {"num_hidden_layers": layers}
     # Tokens that end a sentence mean nothing here, and have to be in the vocabulary.
     fields |= {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
     config = getattr(transformers, configuration)(**fields)
     with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(config)
-    return model.to(torch.bfloat16).eval()
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    return model.eval()
 
 
 class Part(ABC):
     """One thing that a model does, of which each variant has its own step."""
 
-    trains = False
-
     def __init__(self, model: Any, tokens: int):
-        self.model = model.train(self.trains)
+        self.model = model.eval()
         shape = (1, tokens)
         high = model.config.vocab_size
         self.ids = torch.randint(3, high, shape, device=model.device)
@@ -100,43 +95,27 @@ class Part(ABC):
         """Return what a step should give, when the model has become one in float64."""
 
 
-class Prefill(Part):
-    """The logits of all tokens of a prompt, without a cache."""
-
-    def step(self, function: Any) -> Step:
-        def prefill() -> Tensors:
-            with torch.no_grad():
-                logits = function(self.ids, use_cache=False).logits
-            return {"logits": logits[:, -CHECKED_TOKENS:]}
-
-        return prefill
-
-    def exact(self) -> Tensors:
-        return self.step(self.model.eval())()
-
-
 class Decode(Part):
     """The next token after a prompt, which a static cache holds."""
 
     def __init__(self, model: Any, tokens: int):
         super().__init__(model, tokens)
-        self._known = self._filled()
-        self.read_bytes = _bytes_read(model)
-        """The weights that a step reads: the embedding only where it is the last map, too."""
+        self.known = self.filled()
+        self.read_bytes = bytes_read(model)
 
     def step(self, function: Any) -> Step:
-        return self._step(function, self._filled())
+        return self._step(function, self.filled())
 
     def exact(self) -> Tensors:
         """From the keys and values of the model in bf16, which all steps start from."""
         self.model.eval()
-        cache = self._filled()
-        for layer, known in zip(cache.layers, self._known.layers, strict=True):
+        cache = self.filled()
+        for layer, known in zip(cache.layers, self.known.layers, strict=True):
             layer.keys.copy_(known.keys)
             layer.values.copy_(known.values)
         return self._step(self.model, cache)()
 
-    def _filled(self) -> Any:
+    def filled(self) -> Any:
         """A cache with all tokens but the last, as eager PyTorch fills it."""
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.ids.shape[1])
         with torch.no_grad():
@@ -158,56 +137,11 @@ class Decode(Part):
         return decode
 
 
-def _bytes_read(model: Any) -> int:
+def bytes_read(model: Any) -> int:
+    """Bytes of the weights that a token needs: the embedding only where it is the last map, too."""
     table = model.get_input_embeddings().weight
     unread = () if table is model.get_output_embeddings().weight else (table,)
     return sum(p.nbytes for p in model.parameters() if all(p is not each for each in unread))
-
-
-class Training(Part):
-    """The loss of all tokens, and the gradients of all parameters."""
-
-    trains = True
-
-    def step(self, function: Any) -> Step:
-        def train() -> Tensors:
-            self.model.zero_grad(set_to_none=True)
-            loss = function(self.ids, labels=self.ids, use_cache=False).loss
-            loss.backward()
-            return {"loss": loss.detach()} | self._gradients()
-
-        return train
-
-    def exact(self) -> Tensors:
-        """With the activations computed again where they are needed, to save memory."""
-        checked = self._checked()
-        for name, parameter in self.model.named_parameters():
-            parameter.requires_grad_(name in checked)
-        self.model.gradient_checkpointing_enable({"use_reentrant": False})
-        found = self.step(self.model.train())()
-        self.model.gradient_checkpointing_disable()
-        return found
-
-    def _checked(self) -> dict[str, torch.nn.Parameter]:
-        """The parameters whose gradients are compared: those of the first and the last layer."""
-        last = self.model.config.num_hidden_layers - 1
-        ends = (".layers.0.", f".layers.{last}.", "model.norm")
-        parameters: dict[str, torch.nn.Parameter] = dict(self.model.named_parameters())
-        return {
-            name: parameter
-            for name, parameter in parameters.items()
-            if any(end in name for end in ends)
-        }
-
-    def _gradients(self) -> Tensors:
-        found: Tensors = {}
-        for name, parameter in self._checked().items():
-            assert parameter.grad is not None, f"{name} has a gradient"
-            found[name] = parameter.grad
-        return found
-
-
-PARTS: dict[str, type[Part]] = {"prefill": Prefill, "decode": Decode, "training": Training}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
     from coda_ir.frontends.torch.experts import register_experts
     from coda_ir.frontends.torch.export import export
+    from coda_ir.frontends.torch.kept_scans import keep_scans
     from coda_ir.training.functions import TrainableFunction
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "__version__",
     "compile",
     "export",
+    "keep_scans",
     "load",
     "parse",
     "register_experts",
@@ -42,6 +44,7 @@ _MODULES = {
     "TrainableFunction": "coda_ir.training.functions",
     "compile": "coda_ir.api",
     "export": "coda_ir.frontends.torch.export",
+    "keep_scans": "coda_ir.frontends.torch.kept_scans",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
     "register_experts": "coda_ir.frontends.torch.experts",

@@ -11,7 +11,7 @@ from coda_ir.dialects.coda import AttentionOp
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.dialects.torch import AttentionCall, CallOp
-from coda_ir.symbolic_shapes import Dims, SymbolicShapes
+from coda_ir.symbolic_shapes import Dim, Dims, SymbolicShapes
 
 MOST_COLUMNS = 256
 """Columns of a head, at most."""
@@ -26,8 +26,9 @@ _FLOATS = (BFloat16Type, Float16Type, Float32Type)
 class OneQueryAttention:
     """softmax(scale · q·kᵀ + mask)·v, where q has one row for each head.
 
-    q is B x H x 1 x E, k and v are B x G x S x E with G a divisor of H, and the mask broadcasts to
-    B x H x 1 x S: truth values, or floats that are added. A query that sees no key gives 0.
+    q is B x H x 1 x E, k is B x G x S x E and v B x G x S x F with G a divisor of H, and the mask
+    broadcasts to B x H x 1 x S: truth values, or floats that are added. A query that sees no key
+    gives 0.
     """
 
     q: SSAValue
@@ -39,10 +40,14 @@ class OneQueryAttention:
     """Heads of queries that share a head of keys: H / G."""
     keys: Dims
     """B, G, S and E."""
+    value_columns: int
+    """F."""
     mask_dims: Dims
     """Of the mask, four of them; 1 where it is the same for all."""
     has_columns: bool = False
-    """True if heads lie side by side in columns: k and v are B x S x G·E, and q is B x 1 x H·E."""
+    """True if heads lie side by side in columns: k is B x S x G·E, v B x S x G·F, and q B x 1 x
+    H·E.
+    """
 
     @staticmethod
     def of(op: Operation, shapes: SymbolicShapes) -> OneQueryAttention | None:
@@ -62,42 +67,51 @@ def _called(op: CallOp, shapes: SymbolicShapes) -> OneQueryAttention | None:
     # A causal mask hides all keys but the first.
     if call is None or call.is_causal:
         return None
-    queries, keys = shapes.dims(call.q), shapes.dims(call.k)
-    if len(queries) != 4 or len(keys) != 4 or keys != shapes.dims(call.v):
+    queries, keys, values = (shapes.dims(x) for x in (call.q, call.k, call.v))
+    if len(queries) != 4 or len(keys) != 4 or values[:-1] != keys[:-1]:
         return None
-    if shapes.dims(op.outputs[0]) != queries:
+    if shapes.dims(op.outputs[0]) != (*queries[:-1], values[-1]):
         return None
     if queries[1] != keys[1] and not call.shares_keys:
         return None
-    found = _attention(call.q, call.k, call.v, queries, keys, call.scale)
+    found = _attention(call.q, call.k, call.v, queries, keys, values[-1], call.scale)
     return _masked(found, call.mask, queries, shapes)
 
 
 def _of_columns(op: AttentionOp, shapes: SymbolicShapes) -> OneQueryAttention | None:
     is_plain = all(x is None for x in (op.lse, op.sinks, op.softcap, op.window))
     q, k, width = shapes.dims(op.q), shapes.dims(op.k), op.head_dim.value.data
-    if not is_plain or len(q) != 3 or shapes.dims(op.v) != k:
+    if not is_plain or len(q) != 3 or shapes.dims(op.v)[:-1] != k[:-1]:
         return None
     (batch, rows, columns), (other, times, shared) = q, k
     if not isinstance(columns, int) or not isinstance(shared, int):
         return None
     queries, keys = (batch, columns // width, rows, width), (other, shared // width, times, width)
     scale = None if op.scale is None else op.scale.value.data
-    found = _attention(op.q, op.k, op.v, queries, keys, scale)
+    found = _attention(op.q, op.k, op.v, queries, keys, op.value_columns, scale)
     found = found and replace(found, has_columns=True)
     return _masked(found, op.mask, queries, shapes)
 
 
 def _attention(
-    q: SSAValue, k: SSAValue, v: SSAValue, queries: Dims, keys: Dims, scale: float | None
+    q: SSAValue,
+    k: SSAValue,
+    v: SSAValue,
+    queries: Dims,
+    keys: Dims,
+    value_columns: Dim,
+    scale: float | None,
 ) -> OneQueryAttention | None:
     """Attention of heads with these four dimensions, without a mask; None where they do not fit."""
     (_, heads, _, columns), groups = queries, keys[1]
     if not _fit(queries, keys, {element_type_of(x) for x in (q, k, v)}):
         return None
+    if not isinstance(value_columns, int) or value_columns not in range(1, MOST_COLUMNS + 1):
+        return None
     assert isinstance(heads, int) and isinstance(groups, int) and isinstance(columns, int)
     factor = columns**-0.5 if scale is None else scale
-    return OneQueryAttention(q, k, v, None, factor, heads // groups, keys, (1, 1, 1, 1))
+    shared = heads // groups
+    return OneQueryAttention(q, k, v, None, factor, shared, keys, value_columns, (1, 1, 1, 1))
 
 
 def _masked(

@@ -239,9 +239,12 @@ def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, AttentionOp)
-    *batch, queries, _ = operands[0]
+    *batch, queries, columns = operands[0]
+    if op.value_dim is not None:
+        columns = op.result_shape[-1]
     heads = UNKNOWN if op.heads == DYNAMIC_INDEX else op.heads
-    return [operands[0], (batch[0] if batch else 1, heads, queries)][: len(op.results)]
+    results = [(*batch, queries, columns), (batch[0] if batch else 1, heads, queries)]
+    return results[: len(op.results)]
 
 
 def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:

@@ -22,6 +22,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects.coda import ConstantOp
+from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize, as_size
@@ -129,12 +130,24 @@ class SymbolicShapes:
         return SymbolicSize.product(self.dims(value)[:-1])
 
     def traffic(self, op: Operation) -> SymbolicSize:
-        """Bytes that `op` moves when it runs by itself: each distinct operand read once, each
-        result written once. Constants are in the code.
+        """Bytes that `op` moves when it runs by itself: each distinct operand read once, as far as
+        it is read, each result written once. Constants are in the code.
         """
-        operands = (v for v in op.operands if not isinstance(v.owner, ConstantOp))
+        operands = (v for v in self.read_whole(op) if not isinstance(v.owner, ConstantOp))
         values = dict.fromkeys((*operands, *op.results))
-        return sum((self.bytes(value) for value in values), SymbolicSize())
+        return sum((self.bytes(value) for value in values), self.looked_up(op))
+
+    def read_whole(self, op: Operation) -> list[SSAValue]:
+        """The operands that `op` reads but for a table of which it reads some elements."""
+        table = op.looked_up if isinstance(op, CodaOp) else None
+        return [value for value in op.operands if value is not table]
+
+    def looked_up(self, op: Operation) -> SymbolicSize:
+        """The bytes of the elements that `op` reads of a table by their numbers."""
+        table = op.looked_up if isinstance(op, CodaOp) else None
+        if table is None:
+            return SymbolicSize()
+        return self.numel(op.results[0]) * element_bytes(element_type_of(table))
 
     def _visit(self, op: Operation) -> None:
         operands = [self.dims(operand) for operand in op.operands]

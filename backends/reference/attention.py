@@ -17,8 +17,9 @@ def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Te
     sinks, mask = _added(op, added)
     scores = _hidden(op, _capped_scores(op, q, k), mask)
     lse = _logsumexp(scores, sinks)
-    mixed = product_of(weights_of(scores, lse), _shared_heads(op, v, q))
-    out = mixed.transpose(1, 2).reshape(q.shape)
+    values = _split_heads(v, op.value_columns)
+    mixed = product_of(weights_of(scores, lse), _repeated(values, scores))
+    out = mixed.transpose(1, 2).reshape(*q.shape[:-1], -1)
     return [out] if op.lse is None else [out, lse.squeeze(-1)]
 
 
@@ -30,7 +31,7 @@ def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numeri
     sinks, mask = _added(op, added)
     moment = moment_of(op, d_out, out)
     found = gradients_of_scores(op, d_out, moment, lse, q, k, v, mask)
-    results = [query_gradient(op, found, q, k), *key_gradients(op, found, d_out, q, k)]
+    results = [query_gradient(op, found, q, k), *key_gradients(op, found, d_out, q, k, v)]
     moment, lse = moment.unsqueeze(-1), lse.unsqueeze(-1)
     if op.d_sinks is not None and sinks is not None:
         results.append(-(torch.exp(_column(sinks) - lse) * moment).sum((0, 2, 3)))
@@ -58,7 +59,8 @@ def weights_of(scores: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
 
 def moment_of(op: coda.AttentionLike, d_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """sum(dO ⊙ O) of each row and head: B x heads x queries."""
-    return (_heads(op, d_out) * _heads(op, out)).sum(-1)
+    d_y, y = (_split_heads(x, op.value_columns) for x in (d_out, out))
+    return (d_y * y).sum(-1)
 
 
 def gradients_of_scores(
@@ -74,7 +76,8 @@ def gradients_of_scores(
     """With the weights P = exp(score - lse): P ⊙ (dO·Vᵀ - moment)."""
     capped = _capped_scores(op, q, k)
     weights = weights_of(_hidden(op, capped, mask), lse.unsqueeze(-1))
-    d_weights = product_of(_heads(op, d_out), _shared_heads(op, v, q).transpose(-1, -2))
+    d_y, values = (_split_heads(x, op.value_columns) for x in (d_out, v))
+    d_weights = product_of(d_y, _repeated(values, weights).transpose(-1, -2))
     d_scores = weights * (d_weights - moment.unsqueeze(-1))
     return ScoreGradients(weights, d_scores, _inside_cap(op, d_scores, capped) * _scale(op))
 
@@ -83,7 +86,8 @@ def query_gradient(
     op: coda.AttentionLike, found: ScoreGradients, q: torch.Tensor, k: torch.Tensor
 ) -> torch.Tensor:
     """dQ, with the shape of q."""
-    return _joined(product_of(found.d_products, _shared_heads(op, k, q)), q)
+    keys = _repeated(_heads(op, k), found.d_products)
+    return _joined(product_of(found.d_products, keys), q)
 
 
 def key_gradients(
@@ -92,11 +96,14 @@ def key_gradients(
     d_out: torch.Tensor,
     q: torch.Tensor,
     k: torch.Tensor,
+    v: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """dK and dV, with the shape of k."""
-    pairs = ((found.d_products, q), (found.weights, d_out))
-    sums = [product_of(x.transpose(-1, -2), _heads(op, of)) for x, of in pairs]
-    return [_joined(_summed_heads(op, x, k), k) for x in sums]
+    """dK and dV, with the shapes of k and v."""
+    d_y = _split_heads(d_out, op.value_columns)
+    d_keys = product_of(found.d_products.transpose(-1, -2), _heads(op, q))
+    d_values = product_of(found.weights.transpose(-1, -2), d_y)
+    heads = k.shape[-1] // op.head_dim.value.data
+    return [_joined(_summed_heads(x, heads), of) for x, of in ((d_keys, k), (d_values, v))]
 
 
 def _joined(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -111,19 +118,23 @@ def _added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
 
 
 def _heads(op: coda.AttentionLike, x: torch.Tensor) -> torch.Tensor:
-    """B x heads x rows x head_dim."""
-    return split_columns(x if x.dim() == 3 else x[None], op.head_dim.value.data).transpose(1, 2)
+    """B x heads x rows x head_dim, of queries or keys."""
+    return _split_heads(x, op.head_dim.value.data)
 
 
-def _shared_heads(op: coda.AttentionLike, x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """The heads of keys or values, each as often as queries share it."""
-    return _heads(op, x).repeat_interleave(q.shape[-1] // x.shape[-1], 1)
+def _split_heads(x: torch.Tensor, width: int) -> torch.Tensor:
+    """B x heads x rows x width."""
+    return split_columns(x if x.dim() == 3 else x[None], width).transpose(1, 2)
 
 
-def _summed_heads(op: coda.AttentionLike, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The sum over the heads that share those of `like`."""
-    shared = like.shape[-1] // op.head_dim.value.data
-    return x.reshape(x.shape[0], shared, x.shape[1] // shared, *x.shape[2:]).sum(2)
+def _repeated(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Heads of keys or values, each as often as those of `like` share it."""
+    return heads.repeat_interleave(like.shape[1] // heads.shape[1], 1)
+
+
+def _summed_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """The sum over the heads that share one of `heads`."""
+    return x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2)
 
 
 def _column(sinks: torch.Tensor) -> torch.Tensor:
@@ -135,7 +146,8 @@ def _scale(op: coda.AttentionLike) -> float:
 
 
 def _capped_scores(op: coda.AttentionLike, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    scores = product_of(_heads(op, q), _shared_heads(op, k, q).transpose(-1, -2)) * _scale(op)
+    queries = _heads(op, q)
+    scores = product_of(queries, _repeated(_heads(op, k), queries).transpose(-1, -2)) * _scale(op)
     if op.softcap is None:
         return scores
     cap = op.softcap.value.data

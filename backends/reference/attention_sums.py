@@ -35,7 +35,7 @@ def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Te
 def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
     d_out, moment, lse, *ports, q, k, v = operands
     found = gradients_of_scores(op, d_out, moment, lse, q, k, v)
-    return _stored(op, key_gradients(op, found, d_out, q, k), ports, numerics)
+    return _stored(op, key_gradients(op, found, d_out, q, k, v), ports, numerics)
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue, constant
@@ -14,7 +15,6 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, tile_condition
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
 from coda_ir.backends.triton.kernel import KernelArgument, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment

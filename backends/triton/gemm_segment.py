@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter, stored_values
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
-from coda_ir.backends.triton.names import LocalNames
 from coda_ir.backends.triton.ports import (
     ROWS,
-    ArgumentList,
     ColumnIndex,
     Extent,
     load_port,
@@ -29,10 +28,12 @@ from coda_ir.backends.triton.ports import (
 )
 from coda_ir.backends.triton.result_places import (
     Groups,
+    in_copies,
     is_in_range,
     owner_of_column,
     place_of_column,
 )
+from coda_ir.backends.triton.segment_columns import SegmentColumns
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of
@@ -43,34 +44,29 @@ from coda_ir.dialects.gemm import (
     Port,
     ResultKind,
     ResultPortAttr,
-    Segment,
     is_wide_partial,
 )
 from coda_ir.dialects.gemm.places import PlaceAttr
-from coda_ir.dialects.gemm.tiling import ColumnRange
+from coda_ir.storage import place_of
 
 IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'float("-inf")'}
 _REDUCTIONS = {Combiner.ADD: "tl.sum", Combiner.MAX: "reduce_max", Combiner.LSE: "reduce_lse"}
 _TREES = {Combiner.ADD: "tree_sum", Combiner.MAX: "reduce_max", Combiner.LSE: "tree_lse"}
 
 
-@dataclass
-class SegmentEmitter:
+@dataclass(kw_only=True)
+class SegmentEmitter(SegmentColumns):
     """Writes the statements of a column range of `segment`, whose tiles are numbered `tile`.
 
     In scope are `rows`, `row`, `row_mask`, `tile_m`, `BLOCK_M` and what the main loop needs.
     """
 
-    segment: Segment
-    columns: ColumnRange
     first_partial: int
     """Partials over columns before those of the range."""
     segment_partials: int
     arguments: ArgumentList
     main_loop: MainLoop | None
     """None where the accumulators are there already."""
-    names: LocalNames
-    helpers: set[str]
     is_ordered: bool = False
     """True if sums have a stated order, which `tl.sum` has not."""
     split: SplitK | None = None
@@ -83,14 +79,12 @@ class SegmentEmitter:
     """The names of partials that are loaded already."""
 
     def __post_init__(self) -> None:
-        self.lines: list[str] = []
+        super().__post_init__()
         self.program_tile = ""
         """The number of the program's columns; `tile` is that of a part."""
         self.before_parts: list[str] = []
         self.after_parts: list[str] = []
         """What is combined over parts: its start, and what becomes of it."""
-        self.in_group: str | None = None
-        """The mask of the lanes that have a column, where groups are padded."""
         self.port_values: dict[SSAValue, str] = {}
         """The names of the loaded ports, by region argument."""
 
@@ -159,10 +153,6 @@ class SegmentEmitter:
     def _accumulator_variables(self, suffix: str) -> list[str]:
         return [self.names.fresh(name + suffix) for name in self._accumulator_names()]
 
-    def _set_columns(self, lanes: int, prefix: str = "") -> None:
-        self.lane_columns = self._emit_lane_columns(lanes, prefix)
-        self.accumulator_columns = self._emit_accumulator_columns(prefix)
-
     def _emit_tile(self, accumulators: list[str]) -> None:
         """Epilogue and stores of one tile."""
         yields = self._emit_epilogue(accumulators)
@@ -172,74 +162,8 @@ class SegmentEmitter:
             self._emit_result(index, yields[start : start + count])
             start += count
 
-    @property
-    def is_pair(self) -> bool:
-        return self.segment.pairing is not None
-
-    def _let(self, hint: str, expression: str) -> str:
-        name = self.names.fresh(hint)
-        self.lines.append(f"{name} = {expression}")
-        return name
-
     def _tile_number(self, tile: str) -> str:
         return tile if tile.isidentifier() else self._let("tile", tile)
-
-    # Which columns
-
-    def _emit_lane_columns(self, lanes: int, prefix: str) -> ColumnIndex:
-        """The column (in pair mode: the pair) of every lane, within the range's weights."""
-        columns = self.columns
-        hint = prefix + ("pair" if self.is_pair else "column")
-        if columns.is_padded:
-            return self._emit_padded_columns(hint, lanes)
-        name = self._let(hint, f"{self.tile} * {lanes} + {self._lane_numbers(lanes)}")
-        if columns.extent % (columns.lanes * columns.parts) == 0:
-            first = f"{self.tile} * {lanes}"
-            return ColumnIndex(name, columns.extent, None, first=first, width=lanes)
-        mask = self._let(f"{hint}_mask", f"{name} < {columns.extent}")
-        if columns.extent % 2:
-            # The remainder by an odd number has no contiguity by which stores are arranged.
-            wrapped = self._let(f"valid_{hint}", f"{name} % {columns.extent}")
-            return ColumnIndex(wrapped, columns.extent, mask, stored=name)
-        # A remainder keeps the contiguity that a minimum would lose.
-        self.lines.append(f"{name} = {name} % {columns.extent}")
-        return ColumnIndex(name, columns.extent, mask)
-
-    def _lane_numbers(self, lanes: int) -> str:
-        return f"tl.arange(0, {lanes})"
-
-    def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
-        """A group takes the first lanes of a power of two of them, so that it can be reduced."""
-        columns = self.columns
-        padded, group = columns.padded_group, columns.group
-        lane = self._let("lane", self._lane_numbers(lanes))
-        first = f"{self.tile} * {lanes // padded}"
-        place = self._let("place", f"{lane} % {padded}")
-        name = self._let(hint, f"({first} + {lane} // {padded}) * {group} + {place}")
-        self.in_group = self._let("in_group", f"{place} < {group}")
-        mask = self._let(f"{hint}_mask", f"{self.in_group} & ({name} < {columns.extent})")
-        self.lines.append(f"{name} = {name} % {columns.extent}")
-        return ColumnIndex(name, columns.extent, mask)
-
-    def _emit_accumulator_columns(self, prefix: str) -> list[ColumnIndex]:
-        """The columns of each accumulator, within the segment."""
-        lane, n = self.lane_columns, self.segment.columns
-        if not self.is_pair:
-            if not self.columns.offset:
-                return [replace(lane, extent=n)]
-            name = self._let(f"{prefix}segment_column", f"{self.columns.offset} + {lane.name}")
-            return [ColumnIndex(name, n, lane.mask)]
-        group, pair = self.segment.group_size, lane.name
-        first, step = pair, 1
-        if group is None:
-            first = self._let(f"{prefix}first", f"2 * {pair}")
-        else:
-            step = group // 2
-            if group != n:
-                place = f"{pair} // {step} * {group} + {pair} % {step}"
-                first = self._let(f"{prefix}first", place)
-        second = self._let(f"{prefix}second", f"{first} + {step}")
-        return [ColumnIndex(first, n, lane.mask), ColumnIndex(second, n, lane.mask)]
 
     # Main loop and epilogue
 
@@ -421,7 +345,14 @@ class SegmentEmitter:
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         value = rounded(value, element_type_of(output), self.helpers)
-        self._store(f"{pointer} + {place}", value, mask_of(columns))
+        address, stated = f"{pointer} + {place}", place_of(output)
+        if stated is None or stated.copies.data == 1:
+            self._store(address, value, mask_of(columns))
+            return
+        value, before = self._let("stored", value), self.lines
+        self.lines = []
+        self._store(f"{address} + copy * {stated.period.data}", value, mask_of(columns))
+        self.lines = [*before, *in_copies(stated, self.lines)]
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
         combiner = self._combiner(index)

@@ -10,9 +10,10 @@ from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
-from coda_ir.backends.triton.ports import ArgumentList, ColumnIndex
+from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of

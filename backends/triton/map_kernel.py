@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList, Moved
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
@@ -19,14 +20,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import (
-    ArgumentList,
-    ColumnIndex,
-    Moved,
-    RowIndex,
-    load_port,
-    table_index,
-)
+from coda_ir.backends.triton.ports import ColumnIndex, RowIndex, load_port, table_index
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (

@@ -51,6 +51,7 @@ class _Tiling:
     keys: int | None
     """None where they are known at run time."""
     columns: int
+    value_columns: int
     element_bytes: int
     has_columns: bool
     """True if heads lie side by side: keys are as far apart as the columns of all heads."""
@@ -61,17 +62,24 @@ class _Tiling:
         assert isinstance(groups, int) and isinstance(columns, int)
         known = [extent if isinstance(extent, int) else None for extent in (batch, keys)]
         size = 4 if type == f32 else 2
-        return _Tiling(known[0], groups, known[1], columns, size, op.has_columns)
+        widths = (columns, op.value_columns)
+        return _Tiling(known[0], groups, known[1], *widths, size, op.has_columns)
 
     @property
     def block(self) -> int:
         """Keys of a step."""
-        return min(max(16, STEP_BYTES // (self.width * self.element_bytes)), MOST_KEYS)
+        widest = max(self.of_keys.width, self.of_values.width)
+        return min(max(16, STEP_BYTES // (widest * self.element_bytes)), MOST_KEYS)
 
     @property
-    def width(self) -> int:
-        """Columns of a tile: those of a head, and what is masked."""
-        return max(16, next_power_of_2(self.columns))
+    def of_keys(self) -> _Columns:
+        return _Columns(self, self.columns, "")
+
+    @property
+    def of_values(self) -> _Columns:
+        """Those of keys where values have as many."""
+        is_other = self.value_columns != self.columns
+        return _Columns(self, self.value_columns, "value_" if is_other else "")
 
     @property
     def splits(self) -> int:
@@ -88,33 +96,66 @@ class _Tiling:
         return "S" if self.keys is None else str(self.keys)
 
     @property
+    def partials(self) -> int:
+        """Floats that a program leaves: values, largest scores and sums."""
+        return MOST_QUERIES * (self.of_values.width + 2)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a head of keys, or of values, and where they are in memory."""
+
+    tiling: _Tiling
+    count: int
+    prefix: str
+    """Of the variables of the kernel."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile: those of a head, and what is masked."""
+        return max(16, next_power_of_2(self.count))
+
+    @property
     def pitch(self) -> int:
         """Elements from a key to the next one."""
-        return self.groups * self.columns if self.has_columns else self.columns
+        return self.tiling.groups * self.count if self.tiling.has_columns else self.count
 
     @property
     def distance(self) -> str:
         """Return how far keys are from the first one, in the kernel."""
-        is_short = self.keys is not None and self.keys * self.pitch < 2**31
+        is_short = self.tiling.keys is not None and self.tiling.keys * self.pitch < 2**31
         return f"key[:, None]{'' if is_short else '.to(tl.int64)'} * {self.pitch}"
 
     @property
     def first_key(self) -> str:
         """Where the keys of a head begin, in the kernel."""
-        if not self.has_columns or self.groups == 1:
-            return f"head * {self.extent} * {self.columns}"
-        rows = f"head // {self.groups} * {self.extent} * {self.pitch}"
-        return f"{rows} + head % {self.groups} * {self.columns}"
+        groups, extent = self.tiling.groups, self.tiling.extent
+        if not self.tiling.has_columns or groups == 1:
+            return f"head * {extent} * {self.count}"
+        rows = f"head // {groups} * {extent} * {self.pitch}"
+        return f"{rows} + head % {groups} * {self.count}"
+
+    def inside(self, rows: str) -> str:
+        """The elements of `rows` that are there."""
+        conditions = [f"{rows}[:, None]"]
+        if self.count != self.width:
+            conditions.append(f"({self.prefix}column < {self.count})")
+        return " & ".join(conditions)
+
+    def places(self, queries: int) -> list[str]:
+        """Statements for the columns, the elements of queries, and the first key."""
+        column = f"{self.prefix}column"
+        return [
+            f"{column} = tl.arange(0, {self.width})[None, :]",
+            f"{self.prefix}row = (head * {queries} + query)[:, None] * {self.count} + {column}",
+            f"{self.prefix}first_key = {self.first_key}",
+        ]
 
     @property
-    def inside_columns(self) -> list[str]:
-        """Conditions of columns of a tile."""
-        return [] if self.columns == self.width else [f"(column < {self.columns})"]
-
-    @property
-    def partials(self) -> int:
-        """Floats that a program leaves: values, largest scores and sums."""
-        return MOST_QUERIES * (self.width + 2)
+    def place(self) -> str:
+        """A statement for where the keys of a step are."""
+        first = f"{self.prefix}first_key + {self.distance}"
+        return f"{self.prefix}place = {first} + {self.prefix}column"
 
 
 def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
@@ -157,14 +198,14 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
 
 def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set[str]) -> list[str]:
     """The body of the kernel."""
-    in_row = " & ".join(["is_query[:, None]", *tiling.inside_columns])
-    in_step = " & ".join(["inside[:, None]", *tiling.inside_columns])
+    keys, values = tiling.of_keys, tiling.of_values
+    parts = [keys] if keys == values else [keys, values]
     step = [
         f"key = start + tl.arange(0, {tiling.block})",
         "inside = key < last",
-        f"place = first_key + {tiling.distance} + column",
-        f"k = tl.load(k_ptr + place, mask={in_step}, other=0.0)",
-        f"v = tl.load(v_ptr + place, mask={in_step}, other=0.0)",
+        *(part.place for part in parts),
+        f"k = tl.load(k_ptr + place, mask={keys.inside('inside')}, other=0.0)",
+        f"v = tl.load(v_ptr + {values.prefix}place, mask={values.inside('inside')}, other=0.0)",
         f"scores = dot(q, tl.trans(k), tl.zeros(({MOST_QUERIES}, {tiling.block}), tl.float32))",
         *_masked(op, tiling),
         "acc, largest, total = attend_keys(acc, largest, total, scores, v)",
@@ -172,15 +213,13 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
     return [
         *_share_of(tiling, helpers),
         f"query = tl.arange(0, {MOST_QUERIES})",
-        f"column = tl.arange(0, {tiling.width})[None, :]",
         f"is_query = query < {op.queries}",
-        f"row = (head * {op.queries} + query)[:, None] * {tiling.columns} + column",
-        f"q = tl.load(q_ptr + row, mask={in_row}, other=0.0)",
-        f"first_key = {tiling.first_key}",
+        *(line for part in parts for line in part.places(op.queries)),
+        f"q = tl.load(q_ptr + row, mask={keys.inside('is_query')}, other=0.0)",
         *_nothing(tiling),
         f"for start in range(first, last, {tiling.block}):",
         *indented(step),
-        *_shared(tiling, _result(type, in_row, helpers), helpers),
+        *_shared(tiling, _result(type, values, helpers), helpers),
     ]
 
 
@@ -204,7 +243,7 @@ def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
 def _nothing(tiling: _Tiling) -> list[str]:
     """The sums of no keys."""
     return [
-        f"acc = tl.zeros(({MOST_QUERIES}, {tiling.width}), tl.float32)",
+        f"acc = tl.zeros(({MOST_QUERIES}, {tiling.of_values.width}), tl.float32)",
         f"largest = tl.full(({MOST_QUERIES},), {NEGATIVE_INFINITY}, tl.float32)",
         f"total = tl.zeros(({MOST_QUERIES},), tl.float32)",
     ]
@@ -236,12 +275,12 @@ def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
     return [f"seen = {value}", f"scores = tl.where({seen}, {scaled}, {NEGATIVE_INFINITY})"]
 
 
-def _result(type: Attribute, in_row: str, helpers: set[str]) -> list[str]:
+def _result(type: Attribute, columns: _Columns, helpers: set[str]) -> list[str]:
     """Statements that store what a head attends to; nothing where its query sees no key."""
     value = "result" if type == f32 else rounded("result", type, helpers)
     return [
         "result = acc / tl.where(total == 0.0, 1.0, total)[:, None]",
-        f"tl.store(out_ptr + row, {value}, mask={in_row})",
+        f"tl.store(out_ptr + {columns.prefix}row, {value}, mask={columns.inside('is_query')})",
     ]
 
 
@@ -249,6 +288,7 @@ def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
     """The result, by the last program of a head where several share its keys."""
     if tiling.splits == 1:
         return result
+    width = tiling.of_values.width
     helpers |= {"store_partial", "is_last_of_tile", "combine_attended"}
     combined = [
         *_nothing(tiling),
@@ -262,8 +302,8 @@ def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
         "partials = partials_ptr + head * (SPLITS * PARTIALS)",
         "own = partials + split * PARTIALS",
         "store_partial(own, acc, query >= 0)",
-        f"tl.store(own + {MOST_QUERIES * tiling.width} + query, largest)",
-        f"tl.store(own + {MOST_QUERIES * (tiling.width + 1)} + query, total)",
+        f"tl.store(own + {MOST_QUERIES * width} + query, largest)",
+        f"tl.store(own + {MOST_QUERIES * (width + 1)} + query, total)",
         "if is_last_of_tile(counters_ptr + head, SPLITS):",
         *indented(combined),
     ]

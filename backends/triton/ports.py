@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from math import prod
-from operator import mul
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -17,221 +13,18 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float32Type,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
-from coda_ir.backends.triton.host_values import (
-    HostValue,
-    constant,
-    joined,
-    listed,
-    nth_operand,
-    nth_output,
-)
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.kernel import (
-    WIDE_POINTER,
-    KernelArgument,
-    pointer_type,
     tl_type,
-    triton_type,
 )
-from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import PositionsOp, positions_in
+from coda_ir.dialects.coda import PositionsOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
-from coda_ir.dialects.gemm import Combiner, Port, PortKind, ResultKind, is_wide_partial, region_type
-from coda_ir.dialects.gemm.tables import has_one_row, repeated_dims
+from coda_ir.dialects.gemm import Combiner, Port, PortKind, region_type
+from coda_ir.dialects.gemm.tables import has_one_row
 from coda_ir.dialects.gemm.tiling import known_tiles
-
-
-class Layout(NamedTuple):
-    """The layout of boxes in shared memory."""
-
-    name: str
-    """The constant of the module that holds it."""
-    text: str
-    """As Gluon prints it."""
-
-
-class Moved(NamedTuple):
-    """Where the elements of an operand are in another tensor, which the kernel gets for it."""
-
-    source: SSAValue
-    """The other tensor."""
-    shift: int = 0
-    """The positions by which the rows of a tile are later than those of the other tensor."""
-    stride: int = 1
-    """Elements of the other tensor from one of a row to the next."""
-    offset: int = 0
-    """Elements before the first one of a row."""
-
-
-@dataclass
-class ArgumentList:
-    """The run-time arguments of a kernel of `op`; each operand and output gets one pointer."""
-
-    op: Operation
-    names: LocalNames
-    arguments: list[KernelArgument] = field(default_factory=list[KernelArgument])
-    pitches: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    """Elements from one row of a tile or table to the next, where these are not its columns."""
-    moved: Mapping[SSAValue, Moved] = field(default_factory=dict["SSAValue", "Moved"])
-    """Operands whose elements lie elsewhere in the tensor that the kernel gets for them."""
-    domain: SSAValue | None = None
-    """An operand or a result with the row dimensions of the tile; None where it has one."""
-    has_positions: bool = False
-    """True if positions are computed, and not loaded."""
-    _by_value: dict[tuple[str, HostValue], str] = field(
-        default_factory=dict[tuple[str, HostValue], str]
-    )
-
-    def place(self, value: SSAValue) -> HostValue:
-        """The host's tensor of an operand, or of a result that is none."""
-        operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
-        if value in operands:
-            return nth_operand(operands.index(value))
-        return nth_output(results.index(value))
-
-    def flattened_rows(self, value: SSAValue) -> HostValue:
-        """The host's number of rows of an operand, with all dimensions but the last as one."""
-        place, columns = self.place(value), shape_of(value)[-1]
-        if columns == DYNAMIC_INDEX:
-            return place.member("shape[:-1].numel()")
-        return place.rows_of(columns)
-
-    def operand(self, value: SSAValue, default: str) -> str:
-        """The parameter that points to the first element of an operand."""
-        holder = self._holder(value)
-        hint = f"{holder.name_hint or default}_ptr"
-        return self.add(hint, pointer_type(element_type_of(value)), self.place(holder))
-
-    def _holder(self, value: SSAValue) -> SSAValue:
-        """The first operand for which the kernel gets the same tensor as for `value`."""
-        if value not in self.moved:
-            return value
-        source = self.moved[value].source
-        return next(x for x, moved in self.moved.items() if moved.source is source)
-
-    def output(self, value: SSAValue, default: str) -> str:
-        """The parameter that points to the first element of a result."""
-        hint = f"{value.name_hint or default}_ptr"
-        is_wide = is_wide_partial(value) and default == ResultKind.PARTIAL_ROW.value
-        type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
-        return self.add(hint, type, self.place(value))
-
-    def table_rows(self, value: SSAValue) -> str:
-        """The number of rows of a table: a literal, or a parameter where it is dynamic."""
-        leading = shape_of(value)[:-1]
-        if DYNAMIC_INDEX not in leading:
-            return str(prod(leading))
-        if self.computed(value) is not None:
-            return self.add("positions", "i32", self._rows_in_domain(leading))
-        return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
-
-    def computed(self, value: SSAValue) -> PositionsOp | None:
-        """Return what computes the elements of an operand that no tensor has."""
-        return positions_in(value) if self.has_positions else None
-
-    def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
-        """The host's number of rows of a table whose `leading` dimensions are not 1 where they are
-        those of the domain.
-        """
-        assert self.domain is not None
-        first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
-        return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
-
-    def table_repeats(self, value: SSAValue) -> str:
-        """The number of consecutive rows that take the same row of a table: a literal, or a
-        parameter where it is dynamic.
-        """
-        behind = repeated_dims(shape_of(value))
-        if self.domain is None or not behind:
-            return "1"
-        first = max(0, len(shape_of(self.domain)) - 1 - behind)
-        return self._product_of_rows(first, f"{value.name_hint or 'table'}_repeats")
-
-    def sample_rows(self, samples: int) -> str:
-        """The rows of each sample, where the first `samples` dimensions are those of the samples:
-        a literal, or a parameter where it is dynamic.
-        """
-        return self._product_of_rows(samples, "sample_rows")
-
-    def _product_of_rows(self, first: int, hint: str) -> str:
-        assert self.domain is not None, "rows of samples have dimensions"
-        rows = shape_of(self.domain)[:-1]
-        if DYNAMIC_INDEX not in rows[first:]:
-            return str(prod(rows[first:]))
-        place = self.place(self.domain)
-        factors = [
-            place.shape(axis) if extent == DYNAMIC_INDEX else constant(extent)
-            for axis, extent in enumerate(rows[first:], first)
-            if extent != 1
-        ]
-        return self.add(hint, "i32", reduce(mul, factors))
-
-    def sample_tiles(self, output: SSAValue) -> str:
-        """The number of partials that each sample has of a column, a parameter."""
-        hint = f"{output.name_hint or 'partial'}_tiles"
-        return self.add(hint, "i32", self.place(output).shape(-2))
-
-    def positions(self, value: SSAValue) -> str:
-        """The number of positions of a sample: a literal, or a parameter where it is dynamic."""
-        extent = shape_of(value)[-2]
-        if extent != DYNAMIC_INDEX:
-            return str(extent)
-        over = value if self.domain is None else self.domain
-        return self.add("positions", "i32", self.place(over).shape(len(shape_of(over)) - 2))
-
-    def has_all_rows(self, value: SSAValue) -> bool:
-        """Return whether an operand has a row for each row of the tile."""
-        if self.domain is None:
-            return False
-        rows = shape_of(self.domain)[:-1]
-        return len(rows) > 0 and shape_of(value)[:-1] == rows
-
-    def descriptor(
-        self,
-        value: SSAValue,
-        extents: Sequence[HostValue | int],
-        box: Sequence[int],
-        default: str,
-        *,
-        strides: Sequence[HostValue | int] = (),
-        view: str = "",
-        is_never_empty: bool = True,
-        layout: Layout | None = None,
-    ) -> str:
-        """The parameter of a descriptor that loads a `box` of a tensor, seen as `extents`.
-
-        The memory is contiguous unless there are `strides`. `view` is what follows the tensor.
-        There is no descriptor of nothing: of another row, where the tensor may be empty. `layout`
-        is that of the box in shared memory, which Gluon states.
-        """
-        place, boxed = self.place(value), f"[{', '.join(map(str, box))}]"
-        is_itself = is_never_empty and not view
-        passed = place.tensor if is_itself else None
-        if not is_never_empty:
-            other = place.member(f"new_empty(1, {extents[-1]})")
-            place = joined(place, " if ", place.member("numel()"), " else ", other)
-        if not strides:
-            columns = [extent for extent in extents[1:] if isinstance(extent, int)]
-            strides = [prod(columns[axis:]) for axis in range(len(extents))]
-        shape = joined(", [", listed(extents), "], [", listed(strides), f"], {boxed}")
-        type, made = f"{triton_type(element_type_of(value))}{boxed}", "TensorDescriptor"
-        if layout is not None:
-            type, made = f"{type.replace(', ', ',')},{layout.text}", "TileDescriptor"
-            shape = joined(shape, f", {layout.name}")
-        hint = f"{value.name_hint or default}_desc"
-        call = joined(f"{made}(", place, view, shape, ")")
-        return self.add(hint, f"tensordesc<{type}>", replace(call, tensor=passed))
-
-    def add(self, hint: str, type: str, value: HostValue) -> str:
-        """The parameter that passes `value`, which is added unless it exists."""
-        key = (type, value)
-        if key not in self._by_value:
-            name = self.names.fresh(hint)
-            self._by_value[key] = name
-            self.arguments.append(KernelArgument(name, type, value))
-        return self._by_value[key]
 
 
 @dataclass(frozen=True)

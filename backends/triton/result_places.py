@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.ports import ROWS
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tiling import ColumnRange
@@ -41,10 +43,17 @@ class Groups(NamedTuple):
 
 
 def place_of_column(place: PlaceAttr, column: str) -> str:
-    """The column of a concatenation that `column` of one of its parts is."""
+    """The column of a concatenation that `column` of one of its parts is, the first one where it is
+    in several places. Columns past the end are past the end of the row.
+    """
     offset, width, period = place.numbers
     within = f"{column} % {width} + {offset}" if offset else f"{column} % {width}"
-    return f"{column} // {width} * {period} + {within}"
+    return f"{column} // {width} * {period * place.copies.data} + {within}"
+
+
+def in_copies(place: PlaceAttr, store: Sequence[str]) -> list[str]:
+    """The statements `store` for each copy of a run, by its number `copy`."""
+    return [f"for copy in range({place.copies.data}):", *indented(store)]
 
 
 def is_in_range(columns: ColumnRange, wanted: str) -> str:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
-from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp
 

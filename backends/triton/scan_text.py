@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import e, log2
+from typing import Generic, TypeVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, nth_operand, nth_output
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,
@@ -18,11 +19,11 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rounded,
 )
-from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.scan import ScanLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
 CHUNK = 128
-"""Rows of a chunk. Its states have N / 32 times the bytes of u, for float32 and bfloat16."""
+"""Rows of a chunk. Its states have N / 32 times the bytes of x, for float32 and bfloat16."""
 
 CHANNELS = 32
 """Channels of a program: one for each thread of a warp, which has all of the channel's states. With
@@ -31,20 +32,35 @@ two, each takes twice the registers, and reads rows of b and c one element after
 STEPS = 4
 """Rows that a program loads before it computes, so that it waits once for all of them."""
 
-OPERANDS = ("u", "dt", "a", "b", "c")
+OPERANDS = ("x", "dt", "a", "b", "c")
+
+
+StateSpace = TypeVar("StateSpace", bound=StateSpaceLike)
 
 
 @dataclass(frozen=True)
-class ScanText:
+class StateSpaceText(Generic[StateSpace]):
+    """Lines that kernels of all state space models share."""
+
+    op: StateSpace
+    pitches: Mapping[SSAValue, int]
+    """The elements between the starts of the rows of operands that are ranges of columns."""
+
+    def operand(self, name: str) -> KernelArgument:
+        """The argument for an operand of the model."""
+        value = getattr(self.op, name)
+        place = nth_operand(list(self.op.operands).index(value))
+        return pointer_argument(f"{name}_ptr", element_type_of(value), place)
+
+
+@dataclass(frozen=True)
+class ScanText(StateSpaceText[ScanLike]):
     """Lines that kernels of selective scans share.
 
-    Tiles are N x `channels`: rows of a warp's threads are channels, which loads of u and dt have as
+    Tiles are N x `channels`: rows of a warp's threads are channels, which loads of x and dt have as
     neighbours, and sums over the states stay within a thread.
     """
 
-    op: ScanLike
-    pitches: Mapping[SSAValue, int]
-    """The elements between the starts of the rows of operands that are ranges of columns."""
     channels: int = CHANNELS
 
     @property
@@ -67,17 +83,11 @@ class ScanText:
             return self.operand("a").value.shape(0).ceiling(self.channels) * ROW_COUNT
         return ROW_COUNT * -(-channels // self.channels)
 
-    def operand(self, name: str) -> KernelArgument:
-        """The argument for an operand of the scan."""
-        value = getattr(self.op, name)
-        place = nth_operand(list(self.op.operands).index(value))
-        return pointer_argument(f"{name}_ptr", element_type_of(value), place)
-
     def numbers(self) -> list[KernelArgument]:
         """The arguments for extents."""
-        u = nth_operand(list(self.op.operands).index(self.op.u))
-        numbers = [KernelArgument("T", "i32", u.shape(1))]
-        return numbers + ([KernelArgument("D", "i32", u.shape(2))] if self.extent == "D" else [])
+        x = nth_operand(list(self.op.operands).index(self.op.x))
+        numbers = [KernelArgument("T", "i32", x.shape(1))]
+        return numbers + ([KernelArgument("D", "i32", x.shape(2))] if self.extent == "D" else [])
 
     def place(self, row: str) -> list[str]:
         """The channels of a program, and the number `row` of its row of the launch."""
@@ -86,8 +96,8 @@ class ScanText:
             f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
             f" + tl.arange(0, {self.channels})[None, :]",
             f"inside = channel < {self.extent}",
-            f"state = tl.arange(0, {next_power_of_2(self.op.states)})[:, None]",
-            f"holds = state < {self.op.states}",
+            f"state = tl.arange(0, {next_power_of_2(self.op.state_count)})[:, None]",
+            f"holds = state < {self.op.state_count}",
         ]
 
     def chunk(self, chunks: str, first: int = 0) -> list[str]:
@@ -124,7 +134,7 @@ class ScanText:
 
     def a(self) -> str:
         """The statement that loads a."""
-        pointer = f"a_ptr + channel * {self.op.states} + state"
+        pointer = f"a_ptr + channel * {self.op.state_count} + state"
         return f"a = {load(pointer, element_type_of(self.op.a), 'inside & holds')}"
 
     def load_rows(self, names: Sequence[str]) -> list[str]:
@@ -153,11 +163,11 @@ class ScanText:
 
     def at_states(self, base: str, place: str) -> str:
         """Where the states of a chunk are."""
-        return f"{base} + ({place} * {self.op.states} + state) * {self.extent} + channel"
+        return f"{base} + ({place} * {self.op.state_count} + state) * {self.extent} + channel"
 
     def zeros(self, name: str, rows: int | None = None) -> str:
         """The statement for a tile of zeros: of states, or of so many rows of channels."""
-        count = next_power_of_2(self.op.states) if rows is None else rows
+        count = next_power_of_2(self.op.state_count) if rows is None else rows
         return f"{name} = tl.zeros(({count}, {self.channels}), tl.float32)"
 
     def load_states(self, name: str, base: str, place: str, mask: str = "inside & holds") -> str:
@@ -204,9 +214,18 @@ def decay(time: str) -> str:
 
 def step(number: int, after: str = "h", before: str = "h") -> str:
     """The statement that moves the states to the next row."""
-    return f"{after} = {decay(f'dt_{number}')} * {before} + dt_{number} * u_{number} * b_{number}"
+    return f"{after} = {decay(f'dt_{number}')} * {before} + dt_{number} * x_{number} * b_{number}"
 
 
 def output(name: str, index: int) -> KernelArgument:
     """The argument for a tensor of float32 that the host makes."""
     return pointer_argument(f"{name}_ptr", f32, nth_output(index))
+
+
+def over_chunks(chunks: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
+    """The loop over the places of all chunks of a sample but one, reversed from the last."""
+    first, behind = f"sample * ({chunks} - 1)", f"(sample + 1) * ({chunks} - 1)"
+    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
+    if is_reversed:
+        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
+    return [start, f"while {condition}:", *indented([*body, move])]

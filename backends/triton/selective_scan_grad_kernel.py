@@ -44,7 +44,7 @@ def block_states_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) ->
     text = ScanText(op, pitches)
     body = [
         text.store_states("h", "blocks_ptr", _BLOCK_OF_ROW),
-        *text.load_rows(("u", "dt", "b")),
+        *text.load_rows(("x", "dt", "b")),
         *map(step, range(STEPS)),
         f"row += {STEPS}",
     ]
@@ -57,7 +57,7 @@ def block_states_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) ->
         *indented(body),
     ]
     arguments = [
-        *map(text.operand, ("u", "dt", "a", "b")),
+        *map(text.operand, ("x", "dt", "a", "b")),
         output("states", 0),
         output("blocks", 1),
     ]
@@ -85,7 +85,7 @@ def chunk_adjoints_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
 
 
 def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """The gradients of u and dt, and parts of those of a, b and c: of a for each chunk, of b and c
+    """The gradients of x and dt, and parts of those of a, b and c: of a for each chunk, of b and c
     for each block of channels. The rows of the launch are all chunks.
     """
     text, helpers = ScanText(op, pitches), set[str]()
@@ -100,12 +100,12 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
         text.load_states("g", "adjoints_ptr", "(place - sample)", f"inside & holds & {last}"),
         "while row >= start:",
         *indented(_gradients_of_block(text, op, helpers)),
-        f"tl.store(d_a_ptr + (place * {text.extent} + channel) * {op.states} + state, d_a, "
+        f"tl.store(d_a_ptr + (place * {text.extent} + channel) * {op.state_count} + state, d_a, "
         "mask=inside & holds)",
     ]
     results = [
         pointer_argument(f"d_{name}_ptr", element_type_of(value), nth_output(index))
-        for index, (name, value) in enumerate((("u", op.u), ("dt", op.dt)), 2)
+        for index, (name, value) in enumerate((("x", op.x), ("dt", op.dt)), 2)
     ]
     arguments = [
         *map(text.operand, (*OPERANDS, "d_y")),
@@ -122,7 +122,7 @@ def _gradients_of_block(text: ScanText, op: SelectiveScanGradOp, helpers: set[st
     """The statements for the rows of a block: the states after each, then back."""
     before = ["h", *(f"h_{number}" for number in range(STEPS))]
     lines = [
-        *text.load_rows(("u", "dt", "b")),
+        *text.load_rows(("x", "dt", "b")),
         text.load_states("h", "blocks_ptr", _BLOCK_OF_ROW),
         *(step(i, after, last) for i, (last, after) in enumerate(pairwise(before))),
     ]
@@ -132,14 +132,14 @@ def _gradients_of_block(text: ScanText, op: SelectiveScanGradOp, helpers: set[st
             *(text.load_row(name, i) for name in (*OPERANDS, "d_y") if name != "a"),
             f"g += c_{i} * d_y_{i}",
             *_store_part(text, "c", i, f"d_y_{i} * h_{i}"),
-            *_store_part(text, "b", i, f"g * (dt_{i} * u_{i})"),
+            *_store_part(text, "b", i, f"g * (dt_{i} * x_{i})"),
             f"written = tl.sum(g * b_{i}, 0, keep_dims=True)",
             f"g = g * {decay(f'dt_{i}')}",
             f"rate = g * {before[i]}",
             f"of_block {'=' if i == STEPS - 1 else '+='} dt_{i} * rate",
-            f"d_u_{i} = dt_{i} * written",
-            f"d_dt_{i} = u_{i} * written + tl.sum(rate * a, 0, keep_dims=True)",
-            *text.store_row("d_u", i, element_type_of(op.u), helpers),
+            f"d_x_{i} = dt_{i} * written",
+            f"d_dt_{i} = x_{i} * written + tl.sum(rate * a, 0, keep_dims=True)",
+            *text.store_row("d_x", i, element_type_of(op.x), helpers),
             *text.store_row("d_dt", i, element_type_of(op.dt), helpers),
         ]
     # Rows are added up by blocks, which rounds less than one after the other.
@@ -151,6 +151,6 @@ def _store_part(text: ScanText, name: str, number: int, terms: str) -> list[str]
     place = f"({row(number)} * {text.blocks} + tl.program_id(0) % {text.blocks})"
     return [
         f"part = tl.sum({terms}, 1, keep_dims=True)",
-        f"tl.store(d_{name}_ptr + {place} * {text.op.states} + state, part, "
+        f"tl.store(d_{name}_ptr + {place} * {text.op.state_count} + state, part, "
         f"mask=holds & ({row(number)} < end))",
     ]

@@ -19,53 +19,59 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.host_values import nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.kernel_text import pointer_argument
-from coda_ir.backends.triton.scan_text import CHUNK, OPERANDS, STEPS, ScanText, decay, output, step
+from coda_ir.backends.triton.scan_text import (
+    CHUNK,
+    OPERANDS,
+    STEPS,
+    ScanText,
+    decay,
+    output,
+    over_chunks,
+    step,
+)
 from coda_ir.dialects.coda.scan import ScanLike
 from coda_ir.dialects.coda.shapes import element_type_of
+
+Pitches = Mapping[SSAValue, int]
 
 CHUNKS = f"tl.cdiv(T, {CHUNK})"
 """The chunks of a sample."""
 
 
-def chunk_states_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
+def chunk_states_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit the kernel of what each chunk but the last adds to the states, and of its sum of dt.
 
     The rows of the launch are these chunks of all samples.
     """
     text = ScanText(op, pitches)
-    body = [*text.load_rows(("u", "dt", "b")), *map(step, range(STEPS)), text.time()]
+    body = [*text.load_rows(("x", "dt", "b")), *map(step, range(STEPS)), text.time()]
     begin, loop = (
         text.chunk(f"({CHUNKS} - 1)"),
         ["while row < end:", *indented([*body, f"row += {STEPS}"])],
     )
     summary = f"states of chunks of {CHUNK} rows"
-    return text.states_kernel(name, ("u", "dt", "a", "b"), begin, loop, summary)
+    return text.states_kernel(name, ("x", "dt", "a", "b"), begin, loop, summary)
 
 
-def carry_kernel(op: ScanLike, name: str, *, is_reversed: bool = False) -> EmittedKernel:
+def carry_kernel(
+    op: ScanLike, name: str, pitches: Pitches, *, is_reversed: bool = False
+) -> EmittedKernel:
     """The states at the end of each chunk, in place of what the chunk adds to them.
 
     Reversed, it begins with the last chunk. The rows of the launch are the samples.
     """
-    text = ScanText(op, {})
-    first, behind = f"sample * ({CHUNKS} - 1)", f"(sample + 1) * ({CHUNKS} - 1)"
-    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
-    if is_reversed:
-        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
+    text = ScanText(op, pitches)
     body = [
         f"time = tl.load({text.at_time()}, mask=inside, other=0.0)",
         text.load_states("added", "states_ptr", "place"),
         f"h = {decay('time')} * h + added",
         text.store_states("h", "states_ptr", "place"),
-        move,
     ]
     lines = [
         *text.place("sample"),
-        start,
         text.a(),
         text.zeros("h"),
-        f"while {condition}:",
-        *indented(body),
+        *over_chunks(CHUNKS, body, is_reversed=is_reversed),
     ]
     arguments = [text.operand("a"), output("states", 0), output("times", 1)]
     return text.emitted(name, arguments, lines, f"states carried over chunks of {CHUNK} rows")
@@ -80,10 +86,10 @@ def before_chunk(text: ScanText) -> list[str]:
     ]
 
 
-def scan_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> EmittedKernel:
+def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
     """The results of each chunk of each sample, which are the rows of the launch."""
     text, helpers = ScanText(op, pitches), set[str]()
-    type = element_type_of(op.u)
+    type = element_type_of(op.x)
     results: list[str] = []
     for number in range(STEPS):
         results += [
@@ -96,7 +102,7 @@ def scan_kernel(op: ScanLike, name: str, pitches: Mapping[SSAValue, int]) -> Emi
         text.a(),
         *before_chunk(text),
         "while row < end:",
-        *indented([*text.load_rows(("u", "dt", "b", "c")), *results, f"row += {STEPS}"]),
+        *indented([*text.load_rows(("x", "dt", "b", "c")), *results, f"row += {STEPS}"]),
     ]
     arguments = [
         *map(text.operand, OPERANDS),

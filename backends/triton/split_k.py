@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host_values import ROWS, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
-from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.dialects.gemm import ScheduleAttr
 
 

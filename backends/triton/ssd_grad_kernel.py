@@ -20,8 +20,9 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import rounded
+from coda_ir.backends.triton.scan_text import output
 from coda_ir.backends.triton.ssd_kernel import sums_kernel
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, output
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText
 from coda_ir.dialects.coda import SSDGradOp, SSDLike
 from coda_ir.dialects.coda.shapes import element_type_of
 

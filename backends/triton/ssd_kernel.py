@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, output
+from coda_ir.backends.triton.scan_text import output, over_chunks
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText
 from coda_ir.dialects.coda import SSDLike, SSDOp
 
 Pitches = Mapping[SSAValue, int]
@@ -81,35 +82,29 @@ def sums_kernel(
     )
 
 
-def carry_kernel(op: SSDLike, name: str, *, is_reversed: bool = False) -> EmittedKernel:
+def carry_kernel(
+    op: SSDLike, name: str, pitches: Pitches, *, is_reversed: bool = False
+) -> EmittedKernel:
     """The states at the end of each chunk, in place of what the chunk adds to them.
 
     Reversed, it begins with the last chunk. The rows of the launch are the samples.
     """
-    text = SSDText(op, {})
+    text = SSDText(op, pitches)
     states = op.state_count * op.head_columns
     parts = -(-states // CARRIED)
-    first, behind = f"sample * ({CHUNKS} - 1)", f"(sample + 1) * ({CHUNKS} - 1)"
-    start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
-    if is_reversed:
-        start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"
     pointer = f"states_ptr + (place * {op.heads} + head) * {states} + state"
+    body = [
+        f"decay = tl.exp(tl.load(decays_ptr + place * {op.heads} + head))",
+        f"h = decay * h + tl.load({pointer}, mask=holds, other=0.0)",
+        f"tl.store({pointer}, h, mask=holds)",
+    ]
     lines = [
         f"sample = (tl.program_id(0) // {op.heads * parts}).to(tl.int64)",
         f"head = tl.program_id(0) % {op.heads * parts} // {parts}",
         f"state = tl.program_id(0) % {parts} * {CARRIED} + tl.arange(0, {CARRIED})",
         f"holds = state < {states}",
         f"h = tl.zeros(({CARRIED},), tl.float32)",
-        start,
-        f"while {condition}:",
-        *indented(
-            [
-                f"decay = tl.exp(tl.load(decays_ptr + place * {op.heads} + head))",
-                f"h = decay * h + tl.load({pointer}, mask=holds, other=0.0)",
-                f"tl.store({pointer}, h, mask=holds)",
-                move,
-            ]
-        ),
+        *over_chunks(CHUNKS, body, is_reversed=is_reversed),
     ]
     arguments = [output("states", 0), output("decays", 1)]
     summary = f"states carried over chunks of {CHUNK} rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
@@ -18,7 +18,7 @@ from coda_ir.backends.triton.kernel_text import (
     pointer_argument,
     rounded,
 )
-from coda_ir.backends.triton.scan_text import output
+from coda_ir.backends.triton.scan_text import StateSpaceText
 from coda_ir.dialects.coda import SSDLike
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 
@@ -36,20 +36,15 @@ CHUNKS = f"tl.cdiv(T, {CHUNK})"
 MIN_TILE = 16
 """The least extent of a tile of a product."""
 
-__all__ = ["BLOCKS", "CHUNK", "CHUNKS", "ROWS", "SSDText", "output"]
-
 
 @dataclass(frozen=True)
-class SSDText:
+class SSDText(StateSpaceText[SSDLike]):
     """Lines that kernels of state space models of heads share.
 
     Tiles are rows x columns of a head, or rows x states. A decay between two rows is computed from
     sums of dt · a of the rows in between alone, all of one sign, so that no digits cancel.
     """
 
-    op: SSDLike
-    pitches: Mapping[SSAValue, int]
-    """The elements between the starts of the rows of operands that are ranges of columns."""
     helpers: set[str] = field(default_factory=lambda: {"dot"})
 
     @property
@@ -66,12 +61,6 @@ class SSDText:
     def members(self) -> int:
         """The heads of a group."""
         return self.op.heads // self.op.groups
-
-    def operand(self, name: str) -> KernelArgument:
-        """The argument for an operand."""
-        value = getattr(self.op, name)
-        place = nth_operand(list(self.op.operands).index(value))
-        return pointer_argument(f"{name}_ptr", element_type_of(value), place)
 
     def result(self, name: str, value: SSAValue, index: int) -> KernelArgument:
         """The argument for a result."""

@@ -2,6 +2,7 @@
 
     python -m fleet --models llama,sd3 --json fleet.json --jobs 4 --budget 540
     python -m fleet --parts training --json fleet.json
+    python -m fleet --parts training --autocast --json fleet.json
 
 Run in benchmarks/. Each part of each model has a process of its own: `--jobs` of them compile at a
 time, and one at a time is timed. Records that are in the JSON file already are not measured again,
@@ -22,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from coda_ir.progress import Progress
 from fleet.measure import (
     CODA,
     CODA_GRAPHS,
@@ -30,6 +32,7 @@ from fleet.measure import (
     COMPILED,
     COMPILED_GRAPHS,
     EAGER,
+    LIGER,
     PARTS,
     VARIANTS,
     Record,
@@ -51,12 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if (member.name, part) not in known
     ]
     console = Console(width=150)
-    for record in run(tasks, options):
-        records.append(record)
-        _write(options.json, records)
-        ratio = f"{record.ratio:.3f}" if record.ratio else "-"
-        notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
-        console.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
+    with Progress({"models": len(tasks)}) as progress:
+        for record in run(tasks, options):
+            records.append(record)
+            _write(options.json, records)
+            ratio = f"{record.ratio:.3f}" if record.ratio else "-"
+            notes = "; ".join(f"{name}: {note}" for name, note in record.notes.items())
+            progress.advance("models")
+            progress.print(f"{record.model}, {record.part}: {ratio} of torch.compile {notes}")
     _print(console, records)
 
 
@@ -73,11 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
+    parser.add_argument("--autocast", action="store_true", help="weights in float32")
     parser.add_argument("--small", action="store_true", help="tiny models, for tests")
     return parser
 
 
-ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS)
+ALL = (*VARIANTS, CODA_KERNELS, CODA_INDUCTOR, COMPILED_GRAPHS, CODA_GRAPHS, LIGER)
 
 _Raw = argparse.RawDescriptionHelpFormatter
 

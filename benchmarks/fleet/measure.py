@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from harness import peak_memory, reset_compilers, seed, synchronize, time_interleaved, timed
+from liger_model import LigerModel
 
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda
@@ -25,6 +26,8 @@ COMPILED_GRAPHS, CODA_GRAPHS = "torch.compile-graphs", "coda-graphs"
 """In CUDA graphs (`mode="reduce-overhead"`)."""
 VARIANTS = (EAGER, COMPILED, CODA)
 """Those that are measured where no others are asked for."""
+LIGER = "liger"
+"""With the kernels of Liger, where it is installed and knows the model."""
 PARTS = ("forward", "training")
 
 Tensors = Mapping[str, torch.Tensor]
@@ -43,6 +46,11 @@ class Record:
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     peak_gib: dict[str, float | None] = field(default_factory=dict[str, "float | None"])
     notes: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def lacked_memory(self) -> bool:
+        """True if something failed because the GPU's memory was full."""
+        return any(torch.OutOfMemoryError.__name__ in note for note in self.notes.values())
 
     @property
     def ratio(self) -> float | None:
@@ -65,20 +73,21 @@ def measure(
     model = member.build(setting)
     inputs = member.inputs(model, setting)
     step = _training if part == "training" else _forward
-    compilers = _compilers(setting)
+    compile_by_name = compilers(setting)
     steps: dict[str, Callable[[], Tensors]] = {}
     results: dict[str, Tensors] = {}
     reset_compilers()
     for name in variants:
-        candidate = partial(step, compilers[name](model), model, inputs)
         try:
+            call = compile_by_name[name](model)
+            candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = timed(candidate)
-            results[name] = {key: value.clone() for key, value in candidate().items()}
+            results[name] = {key: value.cpu() for key, value in candidate().items()}
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()  # others are timed first
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
     with exclusive() if exclusive is not None else nullcontext():
         for name, candidate in steps.items():
             record.peak_gib[name] = peak_memory(candidate)
@@ -88,12 +97,15 @@ def measure(
         for name, found in results.items():
             # Zeros that a compiler gives for unused parameters are no gradients in eager PyTorch.
             both = found.keys() & exact.keys()
-            record.errors[name] = max(relative_error(found[key], exact[key]) for key in both)
+            record.errors[name] = max(
+                relative_error(found[key].to(exact[key].device), exact[key]) for key in both
+            )
         synchronize()
     return record
 
 
-def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
+    """Compilers of models, by variant."""
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     target = {"target": "reference"} if setting.device == "cpu" else {}
 
@@ -108,7 +120,18 @@ def _compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
         CODA_KERNELS: ours(fallback="eager"),
         CODA_INDUCTOR: ours(fallback="inductor", compare=False),
         CODA_GRAPHS: ours(fallback="inductor", cuda_graphs=True),
+        LIGER: LigerModel,
     }
+
+
+def _autocast(call: Any) -> Callable[..., Any]:
+    """The call with products in bfloat16."""
+
+    def autocast(**inputs: Any) -> Any:
+        with torch.autocast("cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16):
+            return call(**inputs)
+
+    return autocast
 
 
 def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:

@@ -22,6 +22,8 @@ class Setting:
     layers: int = 2
     batch: int = 2
     tokens: int = 2048
+    autocast: bool = False
+    """Weights in float32, products in bfloat16."""
     small: bool = False
     """Tiny widths, for tests on a CPU."""
 
@@ -170,6 +172,15 @@ SD3: Mapping[str, int] = {
     "pos_embed_max_size": 192,
 }
 
+SMALL_SD3 = {**SD3, "num_attention_heads": 2, "caption_projection_dim": 128}
+
+
+def sd3(layers: int, *, small: bool = False) -> Member:
+    """Stable Diffusion 3's transformer for 512 x 512 pixels; the medium one has 24 layers."""
+    sizes = SMALL_SD3 if small else SD3
+    return _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": layers}, **sizes)
+
+
 FLEET: tuple[Member, ...] = (
     _decoder("llama"),
     _decoder("mistral"),
@@ -208,7 +219,7 @@ FLEET: tuple[Member, ...] = (
     _vision("siglip_vision_model", 224, 64),
     _vision("dinov2", 224, 32),
     _vision("clip_vision_model", 224, 64),
-    _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": 6}, **SD3),
+    sd3(6),
     _diffusion("flux", "FluxTransformer2DModel", _flux, {"num_layers": 2, "num_single_layers": 2}),
     _diffusion(
         "pixart",

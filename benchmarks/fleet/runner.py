@@ -97,14 +97,32 @@ class _Turn:
 
 
 def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Iterator[Record]:
-    """The records as they come; what does not fit into the budget is left out."""
+    """The records as they come; what does not fit into the budget is left out.
+
+    Parts for which the GPU's memory was too small beside others come last, one at a time.
+    """
     end = time.monotonic() + options.budget
-    for start in range(0, len(tasks), options.jobs):
+    crowded: list[tuple[Member, str]] = []
+    for chosen in _waves(tasks, crowded, options.jobs):
         now = time.monotonic()
         if now > end:
             return
-        wave = _Wave(tasks[start : start + options.jobs], options)
-        yield from wave.records(min(now + options.timeout, end + 30))
+        parts = {(member.name, part): (member, part) for member, part in chosen}
+        for record in _Wave(chosen, options).records(min(now + options.timeout, end + 30)):
+            if record.lacked_memory and len(chosen) > 1:
+                crowded.append(parts[record.model, record.part])
+            else:
+                yield record
+
+
+def _waves(
+    tasks: Sequence[tuple[Member, str]], crowded: Sequence[tuple[Member, str]], jobs: int
+) -> Iterator[Sequence[tuple[Member, str]]]:
+    """The parts that compile at a time; `crowded` grows meanwhile."""
+    for start in range(0, len(tasks), jobs):
+        yield tasks[start : start + jobs]
+    for task in crowded:
+        yield [task]
 
 
 def _work(
@@ -127,7 +145,13 @@ def _work(
 
 def _setting(options: argparse.Namespace) -> Setting:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    is_narrow = device == "cuda" and not options.autocast
     return Setting(
-        device, dtype, options.layers, options.batch, options.tokens, small=options.small
+        device,
+        torch.bfloat16 if is_narrow else torch.float32,
+        options.layers,
+        options.batch,
+        options.tokens,
+        autocast=options.autocast,
+        small=options.small,
     )

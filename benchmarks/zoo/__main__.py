@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import Progress
 
 from coda_ir.api import Lowering
 from coda_ir.frontends.torch import export
+from coda_ir.progress import Progress
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
 from zoo.ends import Ends, measure_ends, print_ends
@@ -142,16 +142,16 @@ def _run(
 ) -> list[R]:
     """The results in the order of the zoo; with --update those of the file too."""
     waiting = [entry for entry in chosen if entry.name not in records.results]
-    with Progress(console=Console(stderr=True)) as progress:
+    with Progress({"models": len(chosen)}) as progress:
         done = len(chosen) - len(waiting)
-        bar = progress.add_task("zoo", total=len(chosen), completed=done)
         if done:
-            progress.console.print(f"going on after {done} of {len(chosen)} models")
+            progress.advance("models", steps=done)
+            progress.print(f"going on after {done} of {len(chosen)} models")
         for result in run_all(waiting, task, jobs=options.jobs, timeout=options.timeout):
             records.add(result)
-            progress.update(bar, advance=1)
+            progress.advance("models")
             line = f"{result.name}: {'ok' if result.ok else 'NO'} {result.seconds:.1f} s"
-            progress.console.print(line, highlight=False, markup=False)
+            progress.print(line)
     return records.finish((entry.name for entry in ARCHITECTURES), update=options.update)
 
 

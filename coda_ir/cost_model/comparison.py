@@ -198,7 +198,8 @@ class _Cost:
         # One of two kernels of the gradients counts for both.
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
             return 0.0
-        products = 4 * _scores(op) * op.head_dim.value.data / (2 if op.causal.value.data else 1)
+        columns = op.head_dim.value.data + op.value_columns
+        products = 2 * _scores(op) * columns / (2 if op.causal.value.data else 1)
         times = 1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS
         return times * products / (1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops)
 
@@ -285,7 +286,7 @@ def _states(op: ScanLike | coda.SSDLike, shapes: SymbolicShapes) -> int:
     if isinstance(op, coda.SSDLike):
         positions = SymbolicSize.product(shapes.dims(op.x)[:2]).evaluate(_Sizes())
         return op.heads * SSD_CHUNK * positions
-    return op.states * SymbolicSize.product(shapes.dims(op.u)).evaluate(_Sizes())
+    return op.state_count * SymbolicSize.product(shapes.dims(op.x)).evaluate(_Sizes())
 
 
 def _scores(op: AttentionLike) -> int:
@@ -362,10 +363,12 @@ class _Sizes(dict[str, int]):
 def traffic(group: Iterable[Operation], shapes: SymbolicShapes) -> int:
     """The bytes that one kernel of the operators reads and writes."""
     members = set(group)
-    read = {value for op in members for value in op.operands if value.owner not in members}
+    operands = {value for op in members for value in shapes.read_whole(op)}
+    read = {value for value in operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
-    return _size(read | written, shapes)
+    by_number = sum(shapes.looked_up(op).evaluate(_Sizes()) for op in members)
+    return _size(read | written, shapes) + by_number
 
 
 def _size(values: Iterable[SSAValue], shapes: SymbolicShapes) -> int:

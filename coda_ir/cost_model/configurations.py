@@ -13,12 +13,11 @@ from coda_ir.cost_model.workload import Workload, weight_bytes
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
-    NumericsMode,
     ResultKind,
     ScheduleAttr,
     Segment,
     is_power_of_two,
-    numerics_mode,
+    promotes_sums,
 )
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
 
@@ -114,7 +113,7 @@ class Configuration:
         return (
             bm * bn <= device.largest_tile
             and self.shared_memory(device) <= device.shared_memory
-            and self.accumulators <= _most_accumulators(cuts)
+            and self.accumulators <= _most_accumulators(cuts, self.schedule)
             and self.epilogue_elements <= _most_epilogue_elements(cuts)
         )
 
@@ -130,6 +129,7 @@ def configurations(
     for tile, warps in _tiles(cuts, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             is_special = _is_specialized(tile, stages, space, device)
+            is_special |= SPECIALIZED in space.main_loops and _needs_pieces(cuts.op, tile)
             loop = SPECIALIZED if is_special else "pointer"
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
@@ -169,7 +169,7 @@ def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Col
     if SPECIALIZED not in space.main_loops:
         return (device.stages,)
     # As many as leave room for tiles of the epilogue.
-    stage = 2 * (tile[0] + tile[1]) * tile[2]
+    stage = workload.element_bytes * (tile[0] + tile[1]) * tile[2]
     fitting = min(MOST_STAGES, (device.shared_memory - EPILOGUE_BYTES) // stage)
     return sorted({max(fitting, device.stages), device.stages}, reverse=True)
 
@@ -178,6 +178,13 @@ def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bo
     """Return whether only one main loop has such tiles, or so many stages for them."""
     is_deep = not space.stages and stages > device.stages and tile[0] > SMALL_ROWS
     return is_deep or not is_power_of_two(tile[1])
+
+
+def _needs_pieces(op: FusedOp, tile: Tile) -> bool:
+    """Return whether a tile has no registers for all products of a step beside their sums: one main
+    loop multiplies it in pieces.
+    """
+    return promotes_sums(op) and tile[0] * tile[1] > 128 * 128
 
 
 def _has_few_rows(workload: Workload) -> bool:
@@ -232,21 +239,20 @@ def _warps(bm: int, bn: int, op: FusedOp) -> int:
     return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
 
 
-def _most_accumulators(cuts: ColumnCuts) -> int:
+def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
     products of float8 are before they are added, and a reduction over groups needs many.
     """
     op = cuts.op
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
-    if _adds_products(op) and not all(segment.pairing for segment in cuts.segments):
+    if (
+        promotes_sums(op)
+        and not schedule.is_warp_specialized
+        and not all(segment.pairing for segment in cuts.segments)
+    ):
         return 64
     return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
-
-
-def _adds_products(op: FusedOp) -> bool:
-    """Return whether a step's products of float8 are added to other accumulators."""
-    return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:

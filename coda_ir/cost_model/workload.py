@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind, ResultPortAttr, Segment
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.tables import serves_samples
 from coda_ir.dialects.gemm.tiling import group_sizes
 
@@ -160,7 +161,8 @@ def _unaligned(segment: Segment, alignment: int) -> float:
 def _share(port: ResultPortAttr) -> float:
     """Elements of a result for each accumulator, but for reductions."""
     kind = port.kind.data
-    return 1.0 if kind in _STORED else 0.5 if kind == ResultKind.HALF else 0.0
+    copies = port.place.copies.data if isinstance(port.place, PlaceAttr) else 1
+    return copies * (1.0 if kind in _STORED else 0.5 if kind == ResultKind.HALF else 0.0)
 
 
 def _operations(segment: Segment) -> float:

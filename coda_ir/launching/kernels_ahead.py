@@ -9,7 +9,7 @@ in the kernel itself and in Triton's cache on disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
 from types import MappingProxyType, ModuleType
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.progress import Progress
 
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {
@@ -60,7 +61,10 @@ def compile_ahead(
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-compile")
     try:
-        wait([pool.submit(load, *group) for group in groups])
+        submitted = [pool.submit(load, *group) for group in groups]
+        with Progress({"compiling kernels": len(groups)}) as progress:
+            for _ in as_completed(submitted):
+                progress.advance("compiling kernels")
     finally:
         # An interrupt does not wait for what has not begun.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -28,14 +28,8 @@ def add_print_completion(parser: TakesArguments) -> None:
     )
 
 
-class FileAction(argparse.Action):
-    """Stores its value, which the shell completes as the name of a file."""
-
-    complete: ClassVar[Mapping[str, Any]] = {
-        "bash": "_shtab_compgen_files",
-        "zsh": "_files",
-        "tcsh": "f",
-    }
+class Action(argparse.Action):
+    """An action of which subclasses state what `take` does with a value."""
 
     def __call__(
         self,
@@ -44,18 +38,30 @@ class FileAction(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        self.take(parser, namespace, values)
+
+    def take(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any
+    ) -> None:
+        """Store the value."""
         setattr(namespace, self.dest, values)
 
 
-class PrintCompletion(argparse.Action):
+class FileAction(Action):
+    """Stores its value, which the shell completes as the name of a file."""
+
+    complete: ClassVar[Mapping[str, Any]] = {
+        "bash": "_shtab_compgen_files",
+        "zsh": "_files",
+        "tcsh": "f",
+    }
+
+
+class PrintCompletion(Action):
     """Prints the completion script of a parser and exits."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+    def take(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any
     ) -> None:
         # Not needed by any other run of the tool.
         import shtab

@@ -23,7 +23,7 @@ from coda_ir.backends.triton import EmittedProgram, emit_program
 from coda_ir.cache.decision import Form
 from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.dialects.coda import ConcatOp, ReshapeOp
+from coda_ir.dialects.coda import BroadcastOp, ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
@@ -165,9 +165,12 @@ def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> 
     offset, width, period = place.numbers
     *rows, columns = symbols.renamed(old)
     assert isinstance(columns, int), "only known numbers of columns have a place"
-    if columns != width:
-        rows.append(columns // width)
-        new = _added(ReshapeOp(new, (*shape_of(new)[:-1], columns // width, width)), block)
+    if (groups := columns // width * place.copies.data) != 1:
+        rows.append(groups)
+        shape = (*shape_of(new)[:-1], columns // width, width)
+        new = _added(ReshapeOp(new, shape), block)
+        if columns == width:
+            new = _added(BroadcastOp(new, (*shape[:-2], groups, width)), block)
     parts = [new]
     for index, count in enumerate((offset, period - offset - width)):
         if count:

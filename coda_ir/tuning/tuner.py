@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from coda_ir.cache import tuned as store
 from coda_ir.cache.decision import Decision
 from coda_ir.dialects.gemm import TunedAttr
+from coda_ir.progress import Progress
 from coda_ir.tuning.candidates import Request, candidates_of
 from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
 from coda_ir.tuning.context import BUDGET_S, current_device, current_measurer
 from coda_ir.tuning.measurer import Candidate, Deadline, Measurer
-from coda_ir.tuning.progress import Progress
 
 COMPILE_SHARE = 0.75
 """Share of the budget after which nothing more is compiled: measuring is short."""
+
+COMPILING, MEASURING = "compiling candidates", "measuring GEMMs"
 
 NO_TUNE = "CODA_NO_TUNE"
 """Environment variable: where it is set and not 0, stored results are used and nothing measured."""
@@ -112,10 +114,10 @@ def _measure(
         candidate: UNFINISHED for each in candidates.values() for candidate in each
     }
     answers: dict[str, Answer] = {}
-    with Progress(len(failures), len(pending)) as progress:
+    with Progress({COMPILING: len(failures), MEASURING: len(pending)}) as progress:
 
         def done(candidate: Candidate, failure: str | None) -> None:
-            progress.compiled(candidate)
+            progress.advance(COMPILING)
             if failure is None:
                 del failures[candidate]
             else:
@@ -125,7 +127,8 @@ def _measure(
         measurer.prepare(_in_turn(list(candidates.values())), until, done)
         for key, request in pending.items():
             decision = choose(candidates[key], failures, measurer, deadline)
-            progress.measured(request.name, decision)
+            time = "not measured" if decision is None else f"{decision.measured_us:.1f} us"
+            progress.advance(MEASURING, f"{request.name}: {time}")
             answers[key] = _answer(key, request, measurer.device, decision)
     return answers
 

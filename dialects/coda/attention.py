@@ -82,6 +82,7 @@ class AttentionLike(CodaOp, ABC):
     sinks = opt_operand_def(TensorType)
     mask = opt_operand_def(TensorType)
     head_dim = prop_def(IntegerAttr)
+    value_dim = opt_prop_def(IntegerAttr)
     causal = prop_def(BoolAttr)
     window = opt_prop_def(IntegerAttr)
     scale = opt_prop_def(FloatAttr)
@@ -91,8 +92,17 @@ class AttentionLike(CodaOp, ABC):
     @property
     def heads(self) -> int:
         """The number of heads of q, DYNAMIC_INDEX where its columns are."""
-        columns = shape_of(self.q)[-1]
-        return columns if columns == DYNAMIC_INDEX else columns // self.head_dim.value.data
+        return _quotient(shape_of(self.q)[-1], self.head_dim.value.data)
+
+    @property
+    def value_columns(self) -> int:
+        """The columns of a head of v and of the result."""
+        return (self.value_dim or self.head_dim).value.data
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of the result: that of q, with heads as wide as those of v."""
+        return _result_shape(self.q, self.head_dim.value.data, self.value_columns)
 
     @property
     def scores_shape(self) -> tuple[int, int, int, int]:
@@ -109,14 +119,20 @@ class AttentionLike(CodaOp, ABC):
     def verify_inputs(self) -> None:
         """Check the operands and properties."""
         head_dim = self.head_dim.value.data
-        for what, value in (("q", self.q), ("k", self.k), ("v", self.v)):
-            if len(shape_of(value)) not in (2, 3):
+        value = "head_dim" if self.value_dim is None else "value_dim"
+        groups = {"q": ("head_dim", head_dim), "k": ("head_dim", head_dim)}
+        groups["v"] = (value, self.value_columns)
+        for what, group in groups.items():
+            operand: SSAValue = getattr(self, what)
+            if len(shape_of(operand)) not in (2, 3):
                 raise VerifyException(
-                    f"operand {what} has rank {len(shape_of(value))}, expected 2 or 3"
+                    f"operand {what} has rank {len(shape_of(operand))}, expected 2 or 3"
                 )
-            verify_group("head_dim", head_dim, shape_of(value)[-1])
-            expect_element_type(f"operand {what}", value, element_type_of(self.q))
-        expect_shape("operand v", self.v, shape_of(self.k))
+            verify_group(*group, shape_of(operand)[-1])
+            expect_element_type(f"operand {what}", operand, element_type_of(self.q))
+        if self.value_dim is not None and DYNAMIC_INDEX in self._columns:
+            raise VerifyException("property value_dim, expected static numbers of columns with it")
+        expect_shape("operand v", self.v, _result_shape(self.k, head_dim, self.value_columns))
         expect_shape("operand k", self.k, (*shape_of(self.q)[:-2], *shape_of(self.k)[-2:]))
         q_columns, k_columns = shape_of(self.q)[-1], shape_of(self.k)[-1]
         if DYNAMIC_INDEX not in (q_columns, k_columns) and q_columns % k_columns:
@@ -125,6 +141,11 @@ class AttentionLike(CodaOp, ABC):
                 f"{q_columns // head_dim} heads of operand q"
             )
         self._verify_hiding()
+
+    @property
+    def _columns(self) -> tuple[int, ...]:
+        """The numbers of columns of q, k and v."""
+        return tuple(shape_of(value)[-1] for value in (self.q, self.k, self.v))
 
     def _verify_hiding(self) -> None:
         """The window, the sinks and the mask."""
@@ -150,10 +171,23 @@ class AttentionLike(CodaOp, ABC):
             expect_wide_element_type("operand mask", self.mask, self.q)
 
 
+def _quotient(columns: int, head_dim: int) -> int:
+    """The number of heads, DYNAMIC_INDEX where the number of columns is."""
+    return columns if columns == DYNAMIC_INDEX else columns // head_dim
+
+
+def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]:
+    """The shape of `x` with heads of `value_dim` columns instead of `head_dim`."""
+    *rows, columns = shape_of(x)
+    if value_dim == head_dim or columns == DYNAMIC_INDEX:
+        return (*rows, columns)
+    return (*rows, columns // head_dim * value_dim)
+
+
 def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
     """B x heads x T: the type of the logsumexp of the scores of queries `q`."""
     *batch, queries, columns = shape_of(q)
-    heads = columns if columns == DYNAMIC_INDEX else columns // head_dim
+    heads = _quotient(columns, head_dim)
     type = f64 if isinstance(element_type_of(q), Float64Type) else f32
     return TensorType(type, (batch[0] if batch else 1, heads, queries))
 
@@ -163,8 +197,10 @@ class AttentionOp(AttentionLike):
     """Scaled dot-product attention of heads laid side by side in the columns.
 
     q is (B x T x heads·head_dim), k and v are (B x S x kv_heads·head_dim) with kv_heads a divisor
-    of heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. `scale` defaults
-    to 1/sqrt(head_dim); `softcap` caps the scores before anything is added or hidden.
+    of heads (grouped-query attention, arXiv 2305.13245). A rank of 2 means B = 1. Where a head of v
+    has other columns than one of q and k, as in multi-head latent attention (arXiv 2405.04434),
+    `value_dim` is their number, and the result is (B x T x heads·value_dim). `scale` defaults to
+    1/sqrt(head_dim); `softcap` caps the scores before anything is added or hidden.
 
     Queries and keys are aligned at the lower right: the last query has the position of the last
     key. `causal` hides the keys behind a query; `window` those that are `window` or more positions
@@ -204,6 +240,7 @@ class AttentionOp(AttentionLike):
         v: SSAValue | Operation,
         *,
         head_dim: int,
+        value_dim: int | None = None,
         causal: bool = False,
         window: int | None = None,
         scale: float | None = None,
@@ -213,21 +250,26 @@ class AttentionOp(AttentionLike):
         has_lse: bool = False,
     ):
         q = SSAValue.get(q)
+        if value_dim == head_dim:
+            value_dim = None
+        shape = _result_shape(q, head_dim, value_dim or head_dim)
+        type = TensorType(element_type_of(q), shape)
         super().__init__(
             operands=[q, k, v, optional_operand(sinks), optional_operand(mask)],
             properties={
                 "head_dim": IntegerAttr(head_dim, 64),
+                "value_dim": None if value_dim is None else IntegerAttr(value_dim, 64),
                 "causal": BoolAttr.from_bool(causal),
                 "window": None if window is None else IntegerAttr(window, 64),
                 "scale": None if scale is None else FloatAttr(scale, 64),
                 "softcap": None if softcap is None else FloatAttr(softcap, 64),
             },
-            result_types=[q.type, [lse_type(q, head_dim)] if has_lse else []],
+            result_types=[type, [lse_type(q, head_dim)] if has_lse else []],
         )
 
     def verify_(self) -> None:
         self.verify_inputs()
-        expect_shape("result", self.result, shape_of(self.q))
+        expect_shape("result", self.result, self.result_shape)
         expect_element_type("result", self.result, element_type_of(self.q))
         if self.lse is not None:
             self.verify_lse("result lse", self.lse)
@@ -294,7 +336,7 @@ class AttentionGradOp(AttentionLike):
             operands=[d_out, op.result, op.lse, op.q, op.k, op.v, sinks, mask],
             properties={
                 name: op.properties.get(name)
-                for name in ("head_dim", "causal", "window", "scale", "softcap")
+                for name in ("head_dim", "value_dim", "causal", "window", "scale", "softcap")
             },
             result_types=[
                 op.q.type,
@@ -308,9 +350,10 @@ class AttentionGradOp(AttentionLike):
     def verify_(self) -> None:
         self.verify_inputs()
         self.verify_lse("operand lse", self.lse)
+        for what, value in (("operand d_out", self.d_out), ("operand out", self.out)):
+            expect_shape(what, value, self.result_shape)
+            expect_element_type(what, value, element_type_of(self.q))
         gradients = (
-            ("operand d_out", self.d_out, self.q),
-            ("operand out", self.out, self.q),
             ("result dq", self.dq, self.q),
             ("result dk", self.dk, self.k),
             ("result dv", self.dv, self.v),

@@ -2,6 +2,7 @@
 
 from abc import ABC
 
+from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
@@ -26,3 +27,8 @@ class CodaOp(IRDLOperation, ABC):
 
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
     irdl_options = (ParsePropInAttrDict(),)
+
+    @property
+    def looked_up(self) -> SSAValue | None:
+        """The operand of which the operator reads as many elements as its result has, by number."""
+        return None

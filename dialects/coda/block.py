@@ -279,6 +279,10 @@ class EmbeddingOp(CodaOp):
         )
 
     @property
+    def looked_up(self) -> SSAValue:
+        return self.table
+
+    @property
     def padding(self) -> int | None:
         """The number of the row without a gradient."""
         return None if self.padding_idx is None else self.padding_idx.value.data

@@ -1,14 +1,14 @@
 """Elementwise operators with NumPy broadcasting.
 
-A new operator is a class here and an entry in `ELEMENTWISE_OPS`; its derivative is in
-`passes/gradient/derivatives/elementwise.py`. `ATEN` names the operator of PyTorch that computes it:
-the exporter, the reference backend and float64 follow. `SCALAR` is the operator of `arith` or
-`math` that computes an element: fusion and Triton follow. What needs several of them has scalar
-code in `dialects/gemm/scalar_code.py`.
+A new operator is a class here; its derivative is in `passes/gradient/derivatives/elementwise.py`.
+The first argument of `elementwise` names the operator of PyTorch that computes it: the exporter,
+the reference backend and float64 follow. The second is the operator of `arith` or `math` that
+computes an element: fusion and Triton follow. What needs several of them has scalar code in
+`dialects/gemm/scalar_code.py`.
 """
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import ClassVar
 
@@ -16,21 +16,21 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.elementwise_op import (
+    ELEMENTWISE_OPS,
     BinaryOp,
     Elements,
     ElementwiseOp,
     FunctionOfTwo,
     RealFunction,
-    Scalar,
     UnaryOp,
     broadcast_operands,
+    elementwise,
 )
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
@@ -38,70 +38,51 @@ from coda_ir.dialects.coda.shapes import (
 )
 
 
-@irdl_op_definition
+@elementwise("add.Tensor", arith.AddfOp, aliases=("add.Scalar",), elements=Elements.NUMBERS)
 class AddOp(BinaryOp):
     """Sum: `coda.add %a, %b : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>`."""
 
     name = "coda.add"
-    ATEN: ClassVar[str | None] = "add.Tensor"
-    SCALAR: ClassVar[Scalar | None] = arith.AddfOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("add.Scalar",)
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("sub.Tensor", arith.SubfOp, aliases=("sub.Scalar",), elements=Elements.NUMBERS)
 class SubOp(BinaryOp):
     """Difference of two tensors."""
 
     name = "coda.sub"
-    ATEN: ClassVar[str | None] = "sub.Tensor"
-    SCALAR: ClassVar[Scalar | None] = arith.SubfOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("sub.Scalar",)
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("mul.Tensor", arith.MulfOp, aliases=("mul.Scalar",), elements=Elements.NUMBERS)
 class MulOp(BinaryOp):
     """Elementwise product."""
 
     name = "coda.mul"
-    ATEN: ClassVar[str | None] = "mul.Tensor"
-    SCALAR: ClassVar[Scalar | None] = arith.MulfOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("mul.Scalar",)
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("div.Tensor", arith.DivfOp, aliases=("div.Scalar",))
 class DivOp(BinaryOp):
     """Quotient of two tensors."""
 
     name = "coda.div"
-    ATEN: ClassVar[str | None] = "div.Tensor"
-    SCALAR: ClassVar[Scalar | None] = arith.DivfOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("div.Scalar",)
 
 
-@irdl_op_definition
+@elementwise("maximum.default", arith.MaximumfOp, elements=Elements.NUMBERS)
 class MaximumOp(FunctionOfTwo):
     """Larger of two elements; NaN wins, as in `torch.maximum`."""
 
     name = "coda.maximum"
-    ATEN: ClassVar[str | None] = "maximum.default"
-    SCALAR: ClassVar[Scalar | None] = arith.MaximumfOp
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS)
 class MinimumOp(FunctionOfTwo):
     """Smaller of two elements; NaN wins, as in `torch.minimum`."""
 
     name = "coda.minimum"
-    ATEN: ClassVar[str | None] = "minimum.default"
-    SCALAR: ClassVar[Scalar | None] = arith.MinimumfOp
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise(
+    "remainder.Tensor", aliases=("remainder.Scalar",), elements=Elements.NUMBERS, jumps=True
+)
 class RemainderOp(FunctionOfTwo):
     """a − floor(a / b) · b, which has the sign of b, as `torch.remainder` and Python's `%`.
 
@@ -109,13 +90,15 @@ class RemainderOp(FunctionOfTwo):
     """
 
     name = "coda.remainder"
-    ATEN: ClassVar[str | None] = "remainder.Tensor"
-    ALIASES: ClassVar[tuple[str, ...]] = ("remainder.Scalar",)
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise(
+    "div.Tensor_mode",
+    options={"rounding_mode": "floor"},
+    aliases=(*("div.Scalar_mode", "floor_divide.default", "floor_divide.Scalar"),),
+    elements=Elements.NUMBERS,
+    jumps=True,
+)
 class FloorDivideOp(FunctionOfTwo):
     """Largest whole number that is not above a / b, as `torch.floor_divide` and Python's `//`.
 
@@ -123,123 +106,93 @@ class FloorDivideOp(FunctionOfTwo):
     """
 
     name = "coda.floor_divide"
-    ATEN: ClassVar[str | None] = "div.Tensor_mode"
-    ATEN_OPTIONS: ClassVar[Mapping[str, str]] = {"rounding_mode": "floor"}
-    ALIASES: ClassVar[tuple[str, ...]] = (
-        *("div.Scalar_mode", "floor_divide.default", "floor_divide.Scalar"),
-    )
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("atan2.default", math.Atan2Op, aliases=("arctan2.default",), jumps=True)
 class Atan2Op(FunctionOfTwo):
     """Angle between the first axis and the point (b, a), from −π to π."""
 
     name = "coda.atan2"
-    ATEN: ClassVar[str | None] = "atan2.default"
-    SCALAR: ClassVar[Scalar | None] = math.Atan2Op
-    ALIASES: ClassVar[tuple[str, ...]] = ("arctan2.default",)
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("neg.default", arith.NegfOp, elements=Elements.NUMBERS)
 class NegOp(UnaryOp):
     """Negation."""
 
     name = "coda.neg"
-    ATEN: ClassVar[str | None] = "neg.default"
-    SCALAR: ClassVar[Scalar | None] = arith.NegfOp
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("abs.default", math.AbsFOp, elements=Elements.NUMBERS)
 class AbsOp(RealFunction):
     """Absolute value."""
 
     name = "coda.abs"
-    ATEN: ClassVar[str | None] = "abs.default"
-    SCALAR: ClassVar[Scalar | None] = math.AbsFOp
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
-@irdl_op_definition
+@elementwise("exp.default", math.ExpOp)
 class ExpOp(RealFunction):
     """Natural exponential."""
 
     name = "coda.exp"
-    ATEN: ClassVar[str | None] = "exp.default"
-    SCALAR: ClassVar[Scalar | None] = math.ExpOp
 
 
-@irdl_op_definition
+@elementwise("log.default", math.LogOp)
 class LogOp(RealFunction):
     """Natural logarithm."""
 
     name = "coda.log"
-    ATEN: ClassVar[str | None] = "log.default"
-    SCALAR: ClassVar[Scalar | None] = math.LogOp
 
 
-@irdl_op_definition
+@elementwise("sqrt.default", math.SqrtOp)
 class SqrtOp(RealFunction):
     """Square root."""
 
     name = "coda.sqrt"
-    ATEN: ClassVar[str | None] = "sqrt.default"
-    SCALAR: ClassVar[Scalar | None] = math.SqrtOp
 
 
-@irdl_op_definition
+@elementwise("rsqrt.default", math.RsqrtOp)
 class RsqrtOp(RealFunction):
     """Reciprocal square root."""
 
     name = "coda.rsqrt"
-    ATEN: ClassVar[str | None] = "rsqrt.default"
-    SCALAR: ClassVar[Scalar | None] = math.RsqrtOp
 
 
-@irdl_op_definition
+@elementwise("tanh.default", math.TanhOp)
 class TanhOp(RealFunction):
     """Hyperbolic tangent."""
 
     name = "coda.tanh"
-    ATEN: ClassVar[str | None] = "tanh.default"
-    SCALAR: ClassVar[Scalar | None] = math.TanhOp
 
 
-@irdl_op_definition
+@elementwise("sigmoid.default")
 class SigmoidOp(RealFunction):
     """Logistic function 1 / (1 + exp(-x))."""
 
     name = "coda.sigmoid"
-    ATEN: ClassVar[str | None] = "sigmoid.default"
 
 
-@irdl_op_definition
+@elementwise("silu.default")
 class SiluOp(RealFunction):
     """x * sigmoid(x), also called swish (arXiv 1702.03118)."""
 
     name = "coda.silu"
-    ATEN: ClassVar[str | None] = "silu.default"
 
 
-@irdl_op_definition
+@elementwise("relu.default")
 class ReluOp(RealFunction):
     """max(x, 0); NaN propagates."""
 
     name = "coda.relu"
-    ATEN: ClassVar[str | None] = "relu.default"
 
 
-@irdl_op_definition
+@elementwise()
 class Relu2Op(RealFunction):
     """Squared ReLU, max(x, 0)^2 (arXiv 2109.08668)."""
 
     name = "coda.relu2"
 
 
-@irdl_op_definition
+@elementwise()
 class GeluOp(UnaryOp):
     """Gaussian error linear unit (arXiv 1606.08415), exact (`none`) or by `tanh`.
 
@@ -260,7 +213,7 @@ class GeluOp(UnaryOp):
             )
 
 
-@irdl_op_definition
+@elementwise()
 class SoftcapOp(UnaryOp):
     """cap * tanh(x / cap), the logit soft cap of Gemma 2 (arXiv 2408.00118)."""
 
@@ -278,119 +231,91 @@ class SoftcapOp(UnaryOp):
             )
 
 
-@irdl_op_definition
+@elementwise("sin.default", math.SinOp)
 class SinOp(RealFunction):
     """Sine of an angle in radians."""
 
     name = "coda.sin"
-    ATEN: ClassVar[str | None] = "sin.default"
-    SCALAR: ClassVar[Scalar | None] = math.SinOp
 
 
-@irdl_op_definition
+@elementwise("cos.default", math.CosOp)
 class CosOp(RealFunction):
     """Cosine of an angle in radians."""
 
     name = "coda.cos"
-    ATEN: ClassVar[str | None] = "cos.default"
-    SCALAR: ClassVar[Scalar | None] = math.CosOp
 
 
-@irdl_op_definition
+@elementwise("erf.default", math.ErfOp)
 class ErfOp(RealFunction):
     """Error function."""
 
     name = "coda.erf"
-    ATEN: ClassVar[str | None] = "erf.default"
-    SCALAR: ClassVar[Scalar | None] = math.ErfOp
 
 
-@irdl_op_definition
+@elementwise("log1p.default", math.Log1pOp)
 class Log1pOp(RealFunction):
     """log(1 + x), accurate near 0."""
 
     name = "coda.log1p"
-    ATEN: ClassVar[str | None] = "log1p.default"
-    SCALAR: ClassVar[Scalar | None] = math.Log1pOp
 
 
-@irdl_op_definition
+@elementwise("exp2.default", math.Exp2Op)
 class Exp2Op(RealFunction):
     """2 to the power of x."""
 
     name = "coda.exp2"
-    ATEN: ClassVar[str | None] = "exp2.default"
-    SCALAR: ClassVar[Scalar | None] = math.Exp2Op
 
 
-@irdl_op_definition
+@elementwise("expm1.default", math.ExpM1Op)
 class Expm1Op(RealFunction):
     """exp(x) - 1, accurate near 0."""
 
     name = "coda.expm1"
-    ATEN: ClassVar[str | None] = "expm1.default"
-    SCALAR: ClassVar[Scalar | None] = math.ExpM1Op
 
 
-@irdl_op_definition
+@elementwise("softplus.default")
 class SoftplusOp(RealFunction):
     """log(1 + exp(x)), and x above 20, as `torch.nn.functional.softplus`."""
 
     name = "coda.softplus"
-    ATEN: ClassVar[str | None] = "softplus.default"
 
 
-@irdl_op_definition
+@elementwise("floor.default", math.FloorOp, jumps=True)
 class FloorOp(RealFunction):
     """Largest whole number that is not above x."""
 
     name = "coda.floor"
-    ATEN: ClassVar[str | None] = "floor.default"
-    SCALAR: ClassVar[Scalar | None] = math.FloorOp
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("ceil.default", math.CeilOp, jumps=True)
 class CeilOp(RealFunction):
     """Smallest whole number that is not below x."""
 
     name = "coda.ceil"
-    ATEN: ClassVar[str | None] = "ceil.default"
-    SCALAR: ClassVar[Scalar | None] = math.CeilOp
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("round.default", math.RoundEvenOp, jumps=True)
 class RoundOp(RealFunction):
     """Nearest whole number, the even one at a tie."""
 
     name = "coda.round"
-    ATEN: ClassVar[str | None] = "round.default"
-    SCALAR: ClassVar[Scalar | None] = math.RoundEvenOp
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("trunc.default", math.TruncOp, aliases=("fix.default",), jumps=True)
 class TruncOp(RealFunction):
     """x without what is behind its point: the whole number toward 0."""
 
     name = "coda.trunc"
-    ATEN: ClassVar[str | None] = "trunc.default"
-    SCALAR: ClassVar[Scalar | None] = math.TruncOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("fix.default",)
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise("sign.default", jumps=True)
 class SignOp(RealFunction):
     """-1, 0 or 1; 0 for NaN."""
 
     name = "coda.sign"
-    ATEN: ClassVar[str | None] = "sign.default"
-    JUMPS: ClassVar[bool] = True
 
 
-@irdl_op_definition
+@elementwise()
 class EluOp(UnaryOp):
     """x, or alpha * (exp(x) - 1) where x is not above 0 (arXiv 1511.07289)."""
 
@@ -401,7 +326,7 @@ class EluOp(UnaryOp):
         super().__init__(operand, alpha=FloatAttr(alpha, 64))
 
 
-@irdl_op_definition
+@elementwise()
 class PowOp(UnaryOp):
     """x to a constant power other than 0: NaN where x is below 0 and the exponent is not whole.
 
@@ -426,46 +351,39 @@ class _BooleanOp(ElementwiseOp, ABC):
     ELEMENTS: ClassVar[Elements] = Elements.BOOLEANS
 
 
-@irdl_op_definition
+@elementwise("logical_not.default", aliases=("bitwise_not.default",))
 class LogicalNotOp(UnaryOp, _BooleanOp):
     """True where the operand is false."""
 
     name = "coda.logical_not"
-    ATEN: ClassVar[str | None] = "logical_not.default"
-    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_not.default",)
 
 
-@irdl_op_definition
+@elementwise(
+    "logical_and.default", arith.AndIOp, aliases=("bitwise_and.Tensor", "bitwise_and.Scalar")
+)
 class LogicalAndOp(FunctionOfTwo, _BooleanOp):
     """True where both operands are."""
 
     name = "coda.logical_and"
-    ATEN: ClassVar[str | None] = "logical_and.default"
-    SCALAR: ClassVar[Scalar | None] = arith.AndIOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_and.Tensor", "bitwise_and.Scalar")
 
 
-@irdl_op_definition
+@elementwise("logical_or.default", arith.OrIOp, aliases=("bitwise_or.Tensor", "bitwise_or.Scalar"))
 class LogicalOrOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, or both are."""
 
     name = "coda.logical_or"
-    ATEN: ClassVar[str | None] = "logical_or.default"
-    SCALAR: ClassVar[Scalar | None] = arith.OrIOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_or.Tensor", "bitwise_or.Scalar")
 
 
-@irdl_op_definition
+@elementwise(
+    "logical_xor.default", arith.XOrIOp, aliases=("bitwise_xor.Tensor", "bitwise_xor.Scalar")
+)
 class LogicalXorOp(FunctionOfTwo, _BooleanOp):
     """True where one of the operands is, but not both."""
 
     name = "coda.logical_xor"
-    ATEN: ClassVar[str | None] = "logical_xor.default"
-    SCALAR: ClassVar[Scalar | None] = arith.XOrIOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("bitwise_xor.Tensor", "bitwise_xor.Scalar")
 
 
-@irdl_op_definition
+@elementwise(elements=Elements.ANY)
 class CompareOp(BinaryOp):
     """Comparison of two elements of one type; with NaN, only `ne` holds.
 
@@ -473,7 +391,6 @@ class CompareOp(BinaryOp):
     """
 
     name = "coda.compare"
-    ELEMENTS: ClassVar[Elements] = Elements.ANY
     relation = prop_def(StringAttr)
 
     RELATIONS: ClassVar[tuple[str, ...]] = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -499,7 +416,12 @@ class CompareOp(BinaryOp):
             )
 
 
-@irdl_op_definition
+@elementwise(
+    "where.self",
+    arith.SelectOp,
+    aliases=("where.ScalarOther", "where.ScalarSelf"),
+    elements=Elements.ANY,
+)
 class WhereOp(ElementwiseOp):
     """The first value where the condition holds, else the second one.
 
@@ -507,10 +429,6 @@ class WhereOp(ElementwiseOp):
     """
 
     name = "coda.where"
-    ATEN: ClassVar[str | None] = "where.self"
-    SCALAR: ClassVar[Scalar | None] = arith.SelectOp
-    ALIASES: ClassVar[tuple[str, ...]] = ("where.ScalarOther", "where.ScalarSelf")
-    ELEMENTS: ClassVar[Elements] = Elements.ANY
     condition = operand_def(TensorType)
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
@@ -536,7 +454,7 @@ class WhereOp(ElementwiseOp):
         expect_element_type("operand 0", self.condition, i1)
 
 
-@irdl_op_definition
+@elementwise("detach.default")
 class DetachOp(RealFunction):
     """x as a constant of the backward, as `torch.Tensor.detach` and `jax.lax.stop_gradient`.
 
@@ -547,54 +465,7 @@ class DetachOp(RealFunction):
     """
 
     name = "coda.detach"
-    ATEN: ClassVar[str | None] = "detach.default"
 
-
-ELEMENTWISE_OPS: tuple[type[ElementwiseOp], ...] = (
-    AddOp,
-    SubOp,
-    MulOp,
-    DivOp,
-    MaximumOp,
-    MinimumOp,
-    RemainderOp,
-    FloorDivideOp,
-    Atan2Op,
-    NegOp,
-    AbsOp,
-    ExpOp,
-    Exp2Op,
-    Expm1Op,
-    LogOp,
-    Log1pOp,
-    SqrtOp,
-    RsqrtOp,
-    SinOp,
-    CosOp,
-    ErfOp,
-    TanhOp,
-    FloorOp,
-    CeilOp,
-    RoundOp,
-    TruncOp,
-    SignOp,
-    SigmoidOp,
-    SiluOp,
-    SoftplusOp,
-    EluOp,
-    PowOp,
-    ReluOp,
-    Relu2Op,
-    GeluOp,
-    SoftcapOp,
-    CompareOp,
-    WhereOp,
-    LogicalNotOp,
-    LogicalAndOp,
-    LogicalOrOp,
-    LogicalXorOp,
-    DetachOp,
-)
 
 REAL_FUNCTIONS: dict[str, type[RealFunction]] = {
     op.name.removeprefix("coda."): op for op in ELEMENTWISE_OPS if issubclass(op, RealFunction)

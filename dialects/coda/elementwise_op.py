@@ -3,11 +3,11 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -136,3 +136,33 @@ class BinaryOp(ElementwiseOp, ABC):
 
 class FunctionOfTwo(BinaryOp, ABC):
     """A function of two elements without properties; `.coda` calls it by its name."""
+
+
+ELEMENTWISE_OPS: list[type[ElementwiseOp]] = []
+"""All of them."""
+
+OpT = TypeVar("OpT", bound=ElementwiseOp)
+
+
+def elementwise(
+    aten: str | None = None,
+    scalar: Scalar | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+    aliases: tuple[str, ...] = (),
+    elements: Elements | None = None,
+    jumps: bool = False,
+) -> Callable[[type[OpT]], type[OpT]]:
+    """Define an elementwise operator: see `ElementwiseOp` for what is stated of it.
+
+    Without `elements`, it takes those of its base class.
+    """
+
+    def define(cls: type[OpT]) -> type[OpT]:
+        op = irdl_op_definition(cls)
+        op.ATEN, op.SCALAR, op.ATEN_OPTIONS = aten, scalar, options or {}
+        op.ALIASES, op.ELEMENTS, op.JUMPS = aliases, elements or cls.ELEMENTS, jumps
+        ELEMENTWISE_OPS.append(op)
+        return op
+
+    return define

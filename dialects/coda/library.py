@@ -77,6 +77,10 @@ class IndexOp(LibraryCallOp):
     def index(self) -> tuple[int, SSAValue, int]:
         return 1, self.x, self.given["dim"]
 
+    @property
+    def looked_up(self) -> SSAValue:
+        return self.x
+
     def check(self) -> None:
         expect_integers("operand ids", self.ids)
 
@@ -114,6 +118,10 @@ class GatherOp(ElementsByNumberOp):
     ATEN: ClassVar = "gather.default"
     PARAMETERS: ClassVar = ("x", "dim", "ids")
     RULE: ClassVar = staticmethod(lambda x, ids, dim: [ids])
+
+    @property
+    def looked_up(self) -> SSAValue:
+        return self.x
 
 
 @irdl_op_definition

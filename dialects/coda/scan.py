@@ -1,6 +1,6 @@
 """The selective scan of state space models."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -23,52 +23,98 @@ MAX_STATES = 256
 """The states of a channel, at most, that a program of a kernel holds."""
 
 
-class ScanLike(CodaOp, ABC):
-    """The operands of a selective scan and of its gradients, and the rules for them."""
+class StateSpaceLike(CodaOp, ABC):
+    """The operands of a state space model and of its gradients, and the rules for them."""
 
-    u = operand_def(TensorType)
+    x = operand_def(TensorType)
     dt = operand_def(TensorType)
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     c = operand_def(TensorType)
 
     @property
-    def states(self) -> int:
+    @abstractmethod
+    def state_count(self) -> int:
+        """The states of a column."""
+
+    @abstractmethod
+    def verify_shapes(self) -> None:
+        """Raise unless the operands have the shapes and the states of the model."""
+
+    def verify_operands(self) -> None:
+        """Raise unless the operands are those of the model."""
+        if len(shape_of(self.x)) != 3:
+            raise VerifyException(f"operand x has rank {len(shape_of(self.x))}, expected 3")
+        type = element_type_of(self.x)
+        if not (is_float(type) and computes_in_float32(type)):
+            raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
+        self.verify_shapes()
+        for name, value in (("dt", self.dt), ("a", self.a)):
+            expect_wide_element_type(f"operand {name}", value, self.x)
+        for name, value in (("b", self.b), ("c", self.c)):
+            expect_element_type(f"operand {name}", value, type)
+
+
+class StateSpaceGradLike(StateSpaceLike, ABC):
+    """The gradients of a state space model for x, dt, a, b and c, from that of its result."""
+
+    d_y = operand_def(TensorType)
+    d_x = result_def(TensorType)
+    d_dt = result_def(TensorType)
+    d_a = result_def(TensorType)
+    d_b = result_def(TensorType)
+    d_c = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(self, op: StateSpaceLike, d_y: SSAValue | Operation):
+        super().__init__(
+            operands=[d_y, *op.operands],
+            result_types=[value.type for value in op.operands],
+            properties=dict(op.properties),
+        )
+
+    def verify_(self) -> None:
+        self.verify_operands()
+        expect_shape("operand d_y", self.d_y, shape_of(self.x))
+        expect_wide_element_type("operand d_y", self.d_y, self.x)
+        for operand, result in zip(self.operands[1:], self.results, strict=True):
+            name = f"result {result.index}"
+            expect_shape(name, result, shape_of(operand))
+            expect_element_type(name, result, element_type_of(operand))
+
+
+class ScanLike(StateSpaceLike, ABC):
+    """The operands of a selective scan and of its gradients, and the rules for them."""
+
+    @property
+    def state_count(self) -> int:
         """The states of a channel."""
         return shape_of(self.a)[-1]
 
-    def verify_scan(self) -> None:
-        """Raise unless the operands are those of a selective scan."""
-        if len(shape_of(self.u)) != 3:
-            raise VerifyException(f"operand u has rank {len(shape_of(self.u))}, expected 3")
-        type = element_type_of(self.u)
-        if not (is_float(type) and computes_in_float32(type)):
-            raise VerifyException(f"operand u has element type {type}, expected f32, bf16 or f16")
+    def verify_shapes(self) -> None:
+        """Raise unless the operands have the shapes and the states of a selective scan."""
         if len(shape_of(self.a)) != 2:
             raise VerifyException(f"operand a has rank {len(shape_of(self.a))}, expected 2")
-        if self.states == DYNAMIC_INDEX or not 1 <= self.states <= MAX_STATES:
-            count = "?" if self.states == DYNAMIC_INDEX else self.states
+        if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
+            count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
-        batch, length, channels = shape_of(self.u)
-        expect_shape("operand a", self.a, (channels, self.states))
-        expect_shape("operand dt", self.dt, shape_of(self.u))
-        for name, value in (("dt", self.dt), ("a", self.a)):
-            expect_wide_element_type(f"operand {name}", value, self.u)
+        batch, length, channels = shape_of(self.x)
+        expect_shape("operand a", self.a, (channels, self.state_count))
+        expect_shape("operand dt", self.dt, shape_of(self.x))
         for name, value in (("b", self.b), ("c", self.c)):
-            expect_shape(f"operand {name}", value, (batch, length, self.states))
-            expect_element_type(f"operand {name}", value, element_type_of(self.u))
+            expect_shape(f"operand {name}", value, (batch, length, self.state_count))
 
 
 @irdl_op_definition
 class SelectiveScanOp(ScanLike):
     """The selective scan of Mamba (arXiv 2312.00752): y = sum of c ⊙ h over the states, where
-    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · b[t] · u[t], from h = 0.
+    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · b[t] · x[t], from h = 0.
 
-    u and dt are B x T x D, a is D x N, b and c are B x T x N; every channel has N states of its
+    x and dt are B x T x D, a is D x N, b and c are B x T x N; every channel has N states of its
     own, in float32. What surrounds the scan are operators of their own: the softplus of dt, the
-    skip connection of u, the gate.
+    skip connection of x, the gate.
 
-    `%y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>,
+    `%y = coda.selective_scan %x, %dt, %a, %b, %c : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>,
     tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>`
     """
 
@@ -78,48 +124,28 @@ class SelectiveScanOp(ScanLike):
 
     def __init__(
         self,
-        u: SSAValue | Operation,
+        x: SSAValue | Operation,
         dt: SSAValue | Operation,
         a: SSAValue | Operation,
         b: SSAValue | Operation,
         c: SSAValue | Operation,
     ):
-        u = SSAValue.get(u)
-        super().__init__(operands=[u, dt, a, b, c], result_types=[u.type])
+        x = SSAValue.get(x)
+        super().__init__(operands=[x, dt, a, b, c], result_types=[x.type])
 
     def verify_(self) -> None:
-        self.verify_scan()
-        expect_shape("result", self.result, shape_of(self.u))
-        expect_element_type("result", self.result, element_type_of(self.u))
+        self.verify_operands()
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_element_type("result", self.result, element_type_of(self.x))
 
 
 @irdl_op_definition
-class SelectiveScanGradOp(ScanLike):
-    """The gradients of `coda.selective_scan` for u, dt, a, b and c, from that of its result.
+class SelectiveScanGradOp(StateSpaceGradLike, ScanLike):
+    """The gradients of `coda.selective_scan` for x, dt, a, b and c, from that of its result.
 
     The states are computed again. Sums over samples, positions and channels have a fixed order.
 
-    `%du, %ddt, %da, %db, %dc = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %c : (...) -> (...)`
+    `%dx, %ddt, %da, %db, %dc = coda.selective_scan_grad %dy, %x, %dt, %a, %b, %c : (...) -> (...)`
     """
 
     name = "coda.selective_scan_grad"
-    d_y = operand_def(TensorType)
-    d_u = result_def(TensorType)
-    d_dt = result_def(TensorType)
-    d_a = result_def(TensorType)
-    d_b = result_def(TensorType)
-    d_c = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, scan: SelectiveScanOp, d_y: SSAValue | Operation):
-        given = list(scan.operands)
-        super().__init__(operands=[d_y, *given], result_types=[value.type for value in given])
-
-    def verify_(self) -> None:
-        self.verify_scan()
-        expect_shape("operand d_y", self.d_y, shape_of(self.u))
-        expect_element_type("operand d_y", self.d_y, element_type_of(self.u))
-        for operand, result in zip(self.operands[1:], self.results, strict=True):
-            name = f"result {result.index}"
-            expect_shape(name, result, shape_of(operand))
-            expect_element_type(name, result, element_type_of(operand))

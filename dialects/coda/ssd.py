@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -14,15 +13,11 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
-from coda_ir.dialects.coda.scan import MAX_STATES
+from coda_ir.dialects.coda.scan import MAX_STATES, StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
     element_type_of,
-    expect_element_type,
     expect_shape,
     expect_wide_element_type,
-    is_float,
     shape_of,
 )
 
@@ -30,14 +25,9 @@ MAX_HEAD_COLUMNS = 256
 """The columns of a head, at most."""
 
 
-class SSDLike(CodaOp, ABC):
+class SSDLike(StateSpaceLike, ABC):
     """The operands of a state space model of heads and of its gradients, and the rules for them."""
 
-    x = operand_def(TensorType)
-    dt = operand_def(TensorType)
-    a = operand_def(TensorType)
-    b = operand_def(TensorType)
-    c = operand_def(TensorType)
     states = prop_def(IntegerAttr)
 
     @property
@@ -60,13 +50,8 @@ class SSDLike(CodaOp, ABC):
         """The groups of heads that share columns of b and c."""
         return shape_of(self.b)[2] // self.state_count
 
-    def verify_ssd(self) -> None:
-        """Raise unless the operands are those of a state space model of heads."""
-        if len(shape_of(self.x)) != 3:
-            raise VerifyException(f"operand x has rank {len(shape_of(self.x))}, expected 3")
-        type = element_type_of(self.x)
-        if not (is_float(type) and computes_in_float32(type)):
-            raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
+    def verify_shapes(self) -> None:
+        """Raise unless the operands have the shapes and the states of a model of heads."""
         if not 1 <= self.state_count <= MAX_STATES:
             raise VerifyException(
                 f"property states is {self.state_count}, expected 1 to {MAX_STATES}"
@@ -76,10 +61,6 @@ class SSDLike(CodaOp, ABC):
         expect_shape("operand dt", self.dt, (batch, length, self.heads))
         expect_shape("operand b", self.b, (batch, length, shape_of(self.b)[-1]))
         expect_shape("operand c", self.c, shape_of(self.b))
-        for name, value in (("dt", self.dt), ("a", self.a)):
-            expect_wide_element_type(f"operand {name}", value, self.x)
-        for name, value in (("b", self.b), ("c", self.c)):
-            expect_element_type(f"operand {name}", value, type)
 
     def _verify_heads(self) -> None:
         """Raise unless the columns are those of heads, and of groups that divide them."""
@@ -147,13 +128,13 @@ class SSDOp(SSDLike):
         )
 
     def verify_(self) -> None:
-        self.verify_ssd()
+        self.verify_operands()
         expect_shape("result", self.result, shape_of(self.x))
         expect_wide_element_type("result", self.result, self.x)
 
 
 @irdl_op_definition
-class SSDGradOp(SSDLike):
+class SSDGradOp(StateSpaceGradLike, SSDLike):
     """The gradients of `coda.ssd` for x, dt, a, b and c, from that of its result.
 
     The states are computed again. Sums over samples, positions and heads have a fixed order.
@@ -162,27 +143,3 @@ class SSDGradOp(SSDLike):
     """
 
     name = "coda.ssd_grad"
-    d_y = operand_def(TensorType)
-    d_x = result_def(TensorType)
-    d_dt = result_def(TensorType)
-    d_a = result_def(TensorType)
-    d_b = result_def(TensorType)
-    d_c = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, op: SSDOp, d_y: SSAValue | Operation):
-        given = list(op.operands)
-        super().__init__(
-            operands=[d_y, *given],
-            result_types=[value.type for value in given],
-            properties={"states": op.states},
-        )
-
-    def verify_(self) -> None:
-        self.verify_ssd()
-        expect_shape("operand d_y", self.d_y, shape_of(self.x))
-        expect_wide_element_type("operand d_y", self.d_y, self.x)
-        for operand, result in zip(self.operands[1:], self.results, strict=True):
-            name = f"result {result.index}"
-            expect_shape(name, result, shape_of(operand))
-            expect_element_type(name, result, element_type_of(operand))

@@ -28,6 +28,7 @@ from coda_ir.dialects.gemm.numerics import (
     NumericsMode,
     OrderAttr,
     numerics_mode,
+    promotes_sums,
 )
 from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr
@@ -139,5 +140,6 @@ __all__ = [
     "numerics_mode",
     "partial_arguments",
     "partial_type",
+    "promotes_sums",
     "region_type",
 ]

@@ -198,6 +198,8 @@ class AttentionSumOp(AttentionLike, ABC):
         self.verify_inputs()
         if self.sinks is not None or self.mask is not None:
             raise VerifyException("attention with sinks or a mask, expected none")
+        if self.value_dim is not None:
+            raise VerifyException("attention with a value_dim, expected v as wide as k")
         expect_shape("operand d_out", self.d_out, shape_of(self.q))
         expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
         self.verify_lse("operand lse", self.lse)

@@ -6,7 +6,7 @@ contract a function keeps, and the order of its reductions.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntAttr, NoneAttr, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -16,6 +16,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
+
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8
+
+if TYPE_CHECKING:
+    from coda_ir.dialects.gemm.ops import FusedOp
 
 NUMERICS_ATTRIBUTE = "coda.numerics"
 """The attribute of a function that holds its `NumericsAttr`; absent for the default mode."""
@@ -78,6 +83,13 @@ def numerics_mode(op: Operation) -> NumericsMode:
         func = func.parent_op()
     attribute = None if func is None else func.attributes.get(NUMERICS_ATTRIBUTE)
     return attribute.mode if isinstance(attribute, NumericsAttr) else NumericsMode.FP32_EPILOGUE
+
+
+def promotes_sums(op: "FusedOp") -> bool:
+    """Return whether what each step of K sums up is added in float32: products of float8, of which
+    Hopper's tensor cores keep few bits.
+    """
+    return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
 
 
 @irdl_attr_definition

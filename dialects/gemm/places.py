@@ -12,6 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.gradients import BroadcastOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import shape_of
 
@@ -21,28 +22,38 @@ class PlaceAttr(ParametrizedAttribute):
     """Runs of `width` neighbouring columns lie `period` elements apart, the first one at `offset`.
 
     `#gemm.place<128, 64, 192>`: behind each 128 columns of another tensor, 64 of this one.
+    `#gemm.place<128, 64, 192, 16>`: the same 64 columns behind each 128 of 16 heads.
     """
 
     name = "gemm.place"
     offset: IntAttr
     width: IntAttr
     period: IntAttr
+    copies: IntAttr
+    """In how many periods a run is stored."""
 
     @staticmethod
-    def of(offset: int, width: int, period: int) -> PlaceAttr:
-        return PlaceAttr(IntAttr(offset), IntAttr(width), IntAttr(period))
+    def of(offset: int, width: int, period: int, copies: int = 1) -> PlaceAttr:
+        return PlaceAttr(*map(IntAttr, (offset, width, period, copies)))
 
     @property
     def numbers(self) -> tuple[int, int, int]:
         """The offset, the width and the period."""
         return self.offset.data, self.width.data, self.period.data
 
+    @property
+    def stated(self) -> list[int]:
+        """The numbers of its text, which has that of copies where there are several."""
+        return [*self.numbers, *([self.copies.data] if self.copies.data != 1 else [])]
+
     def pitch(self, columns: int) -> int:
         """The elements between the starts of rows that have `columns` of this tensor."""
-        return columns // self.width.data * self.period.data
+        return columns // self.width.data * self.period.data * self.copies.data
 
     def verify(self) -> None:
         offset, width, period = self.numbers
+        if self.copies.data < 1:
+            raise VerifyException(f"place in {self.copies.data} periods, expected 1 or more")
         if width < 1 or offset < 0 or offset + width > period:
             raise VerifyException(
                 f"place<{offset}, {width}, {period}>: expected {width} or more columns behind the "
@@ -51,7 +62,7 @@ class PlaceAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_list(self.numbers, printer.print_int)
+            printer.print_list(self.stated, printer.print_int)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -60,7 +71,10 @@ class PlaceAttr(ParametrizedAttribute):
             for _ in range(2):
                 parser.parse_punctuation(",")
                 numbers.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
-        return [IntAttr(number) for number in numbers]
+            copies = 1
+            if parser.parse_optional_punctuation(","):
+                copies = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return [IntAttr(number) for number in (*numbers, copies)]
 
 
 class Part(NamedTuple):
@@ -71,25 +85,30 @@ class Part(NamedTuple):
 
 
 def part_of(value: SSAValue) -> Part | None:
-    """The columns of a concatenation that `value` is, or its columns in groups are, if it has no
-    other use.
+    """The columns of a concatenation that `value` is, or its columns in groups are, or all of them
+    once for each group of the others, if it has no other use.
     """
-    use = value.get_unique_use()
+    use, copies = value.get_unique_use(), 1
     if use is not None and splits_columns(use.operation):
         value = use.operation.results[0]
         use = value.get_unique_use()
+    if use is not None and repeats_columns(use.operation):
+        value = use.operation.results[0]
+        use, copies = value.get_unique_use(), shape_of(value)[-2]
     if use is None or not isinstance(use.operation, ConcatOp):
         return None
     joined, (*rows, width) = use.operation, shape_of(value)
     extents = [shape_of(part)[-1] for part in joined.parts]
     if joined.dim.value.data != len(rows) or not rows or DYNAMIC_INDEX in extents:
         return None
-    place = PlaceAttr.of(sum(extents[: use.index]), width, sum(extents))
+    place = PlaceAttr.of(sum(extents[: use.index]), width, sum(extents), copies)
     return Part(joined, place)
 
 
 def columns_of(part: SSAValue) -> SSAValue:
-    """The tensor (... x N) whose columns `part` shows in groups, or `part` itself."""
+    """The tensor (... x N) whose columns `part` shows in groups or repeats, or `part` itself."""
+    if repeats_columns(part.owner):
+        part = part.owner.x
     return part.owner.x if splits_columns(part.owner) else part
 
 
@@ -103,6 +122,16 @@ def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
     return after[:-2] == before[:-1] and before[-1] == after[-2] * after[-1]
 
 
+def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
+    """Return whether `op` repeats the columns of a tensor in groups: (... x 1 x N) as (... x G x
+    N).
+    """
+    if not isinstance(op, BroadcastOp):
+        return False
+    (*rows, groups, columns), before = shape_of(op.result), shape_of(op.x)
+    return groups != DYNAMIC_INDEX and tuple(before) == (*rows, 1, columns)
+
+
 def verify_place(what: str, place: PlaceAttr, output: SSAValue) -> None:
     """Raise unless `output` becomes the columns of a concatenation that `place` states."""
     found = part_of(output)
@@ -112,6 +141,5 @@ def verify_place(what: str, place: PlaceAttr, output: SSAValue) -> None:
         )
     if found.place != place:
         raise VerifyException(
-            f"{what} is at {list(place.numbers)}, expected {list(found.place.numbers)} as in its "
-            "coda.concat"
+            f"{what} is at {place.stated}, expected {found.place.stated} as in its coda.concat"
         )

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     PortKind,
     ResultKind,
@@ -36,6 +35,8 @@ BARRIERS = 512
 SCRATCH = 1024
 """Bytes in which vectors of rows change their layout."""
 MOST_SLOTS = 4
+STEP_BYTES = 128
+"""Of a row of an operand in one step: 64 elements of 16 bits, or 128 of 8."""
 
 TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMULATE)
 """Results that are stored as boxes."""
@@ -207,14 +208,10 @@ def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
     return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)
 
 
-def element_bytes(element: Attribute) -> int:
-    return 4 if isinstance(element, Float32Type) else 2
-
-
 def stage_bytes(schedule: ScheduleAttr) -> int:
-    """Bytes of one step of the main loop: 16-bit elements of both operands."""
-    bm, bn, bk = schedule.tile
-    return 2 * (bm + bn) * bk
+    """Bytes of one step of the main loop: rows of `STEP_BYTES` of both operands."""
+    bm, bn, _ = schedule.tile
+    return STEP_BYTES * (bm + bn)
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:

@@ -328,11 +328,13 @@ def row_partial_tiles(
 
 
 def known_tiles(partials: SSAValue) -> int | None:
-    """T of partials (M x T), where their type or the schedule of their producer tells."""
-    extent, op = shape_of(partials)[-1], partials.owner
-    if extent != DYNAMIC_INDEX:
-        return extent
-    if not isinstance(op, FusedOp) or op.schedule is None:
+    """T of partials (M x T), where their type or the schedule of their producer tells; None of a
+    tensor without columns.
+    """
+    shape, op = shape_of(partials), partials.owner
+    if shape and shape[-1] != DYNAMIC_INDEX:
+        return shape[-1]
+    if not shape or not isinstance(op, FusedOp) or op.schedule is None:
         return None
     return partial_tiles(op, list(op.outputs).index(partials))  # pyright: ignore[reportArgumentType]
 

@@ -7,23 +7,32 @@ a warp that moves for each). See `slots` for what is in shared memory.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
 
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    element_bytes,
+    element_type_of,
+    is_eight_bits,
+    is_float8,
+    shape_of,
+)
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     ResultKind,
 )
+from coda_ir.dialects.gemm.numerics import promotes_sums
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
     ALIGNMENT_BYTES,
+    STEP_BYTES,
     TILE_PORTS,
     TILES,
     Staging,
     columns_summed,
-    element_bytes,
     moves_of,
     slots_beside_stages,
 )
@@ -37,7 +46,10 @@ MOST_ACCUMULATORS = 128
 MOST_MOVED = 6
 """Tiles that an epilogue loads and stores together: with more, each has few slots and registers."""
 
-_RESULTS = (*TILES, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT)
+_RESULTS = (
+    *TILES,
+    *(ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT, ResultKind.GROUP),
+)
 
 _ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128)}
 """Rows that a tile can have."""
@@ -74,8 +86,9 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     if bm not in legal_rows or schedule.warps.data != WARPS:
         expected = f"{' or '.join(map(str, legal_rows))} with {WARPS}"
         return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected}"
-    if not 64 <= bn <= 256 or bk != 64:
-        return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of 64"
+    depth = STEP_BYTES if is_float8(element_type_of(op.x)) else STEP_BYTES // 2
+    if not 64 <= bn <= 256 or bk != depth:
+        return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
     if schedule.accumulators > MOST_ACCUMULATORS:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
     if op.groups is not None:
@@ -86,8 +99,9 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its sums have a stated order"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
-    if any(element_bytes(value.type) == 1 for value in (*op.inputs, *op.weights)):
-        return "its operands have 8 bits"
+    obstacle = _operand_obstacle(cuts, schedule)
+    if obstacle is not None:
+        return obstacle
     obstacle = tma_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
@@ -96,6 +110,29 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
             obstacle = _range_obstacle(segment, columns)
             if obstacle is not None:
                 return obstacle
+    return None
+
+
+def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Why its operands of 8 bits cannot be multiplied from shared memory."""
+    op = cuts.op
+    types = [{element_type_of(value) for value in values} for values in (op.inputs, op.weights)]
+    if not any(map(is_eight_bits, chain(*types))):
+        return None
+    if not all(map(is_float8, chain(*types))):
+        return "its weights have 8 bits and its input more: products take them from registers"
+    if any(len(found) > 1 for found in types):
+        return "its sums are of products of different float8 types, expected one of each operand"
+    if op.is_transposed:
+        return "float8 is multiplied along rows, and its input is K x M: store it as M x K"
+    if any(segment.layout == Layout.KN for segment in cuts.segments):
+        return "float8 is multiplied along rows, and its weights are K x N: store them as N x K"
+    if promotes_sums(op) and schedule.alternates:
+        return "its promoted sums need the registers of eight warps for a tile"
+    if promotes_sums(op) and len(schedule.pieces) > 1:
+        return (
+            f"a tile of {schedule.block_n.data} columns for promoted sums, expected 64, 128 or 256"
+        )
     return None
 
 
@@ -143,4 +180,4 @@ def _box_obstacle(element: Attribute, columns: int) -> str | None:
 
 def _type_obstacle(element: Attribute) -> str | None:
     is_stored = isinstance(element, BFloat16Type | Float16Type | Float32Type)
-    return None if is_stored else f"tiles of {element}"
+    return None if is_stored or is_float8(element) else f"tiles of {element}"

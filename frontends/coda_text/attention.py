@@ -8,14 +8,15 @@ from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import Dim, TensorValue, divided, format_dims
 
 SIGNATURE = (
-    "attention(q, k, v, *, head_dim: integer, causal: boolean = false, window: integer?, "
-    "scale: number?, softcap: number?, sinks: tensor?, mask: tensor?)"
+    "attention(q, k, v, *, head_dim: integer, value_dim: integer?, causal: boolean = false, "
+    "window: integer?, scale: number?, softcap: number?, sinks: tensor?, mask: tensor?)"
 )
 
 
 def attention(call: Invocation) -> TensorValue:
     q, k, v = call.float_tensor("q"), call.tensor("k"), call.tensor("v")
     head_dim = call.integer("head_dim", 0)
+    value_dim = call.integer("value_dim", head_dim)
     for name, value in (("q", q), ("k", k), ("v", v)):
         if len(value.dims) not in (2, 3):
             raise Mistake(
@@ -23,9 +24,11 @@ def attention(call: Invocation) -> TensorValue:
                 argument=name,
             )
         call.expect_element(name, value, q.type.element, "q")
-        call.expect_heads("head_dim", head_dim, name, value)
+    call.expect_heads("head_dim", head_dim, "q", q)
+    call.expect_heads("head_dim", head_dim, "k", k)
+    call.expect_heads("value_dim" if call.given("value_dim") else "head_dim", value_dim, "v", v)
     call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
-    call.expect_dims("v", v, k.dims, "that of k")
+    _expect_values(call, k, v, head_dim, value_dim)
     _expect_divisor(q, k)
     sinks, mask = _sinks(call, q, head_dim), _mask(call, q, k, head_dim)
     op = coda.AttentionOp(
@@ -33,6 +36,7 @@ def attention(call: Invocation) -> TensorValue:
         k.ssa,
         v.ssa,
         head_dim=head_dim,
+        value_dim=value_dim,
         causal=call.flag("causal"),
         window=_window(call),
         scale=call.positive("scale"),
@@ -40,7 +44,34 @@ def attention(call: Invocation) -> TensorValue:
         sinks=sinks and sinks.ssa,
         mask=mask and mask.ssa,
     )
-    return call.emit(op, q.dims)
+    if value_dim == head_dim:
+        return call.emit(op, q.dims)
+    return call.emit(op, (*q.dims[:-1], op.result_shape[-1]))
+
+
+def _expect_values(
+    call: Invocation, k: TensorValue, v: TensorValue, head_dim: int, value_dim: int
+) -> None:
+    """Raise unless v has the rows and heads of k, each of `value_dim` columns."""
+    if value_dim == head_dim:
+        call.expect_dims("v", v, k.dims, "that of k", _remedy(k, v, head_dim))
+        return
+    if not isinstance(heads := divided(k.dims[-1], head_dim), int):
+        raise Mistake(
+            f"attention: k is {k.type}, but value_dim needs a number of heads that is a number",
+            argument="value_dim",
+        )
+    expected = (*k.dims[:-1], heads * value_dim)
+    call.expect_dims("v", v, expected, f"the heads of k with {value_dim} columns each")
+
+
+def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
+    """The remedy where heads of v have other columns than those of k; None where they have not."""
+    heads = divided(k.dims[-1], head_dim)
+    columns = None if heads is None else divided(v.dims[-1], heads)
+    if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
+        return None
+    return f"where a head of v has {columns} columns, say so: value_dim={columns}"
 
 
 def _expect_divisor(q: TensorValue, k: TensorValue) -> None:

@@ -227,6 +227,12 @@ class OperatorWriter:
         """The text of a size; -1 where the parameters do not tell it."""
         return dim_text(dim) if is_known(dim, self._symbols) else "-1"
 
+    def broadcast(self, op: coda.BroadcastOp) -> Text:
+        dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
+        if "-1" in dims:
+            raise Inexpressible("the sizes of the result are not known by name")
+        return _call("broadcast", self._tensor(op.x), f"[{', '.join(dims)}]")
+
     def transpose(self, op: coda.TransposeOp) -> Text:
         rank = len(op.permutation)
         if op.permutation == (*range(rank - 2), rank - 1, rank - 2):
@@ -301,6 +307,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,
+    coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
     coda.ConcatOp: OperatorWriter.concat,

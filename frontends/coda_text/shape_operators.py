@@ -19,6 +19,7 @@ from coda_ir.frontends.coda_text.values import (
     broadcast,
     describe,
     divided,
+    extent,
     format_dim,
     format_dims,
     product_of,
@@ -156,6 +157,9 @@ def broadcast_(call: Invocation) -> TensorValue:
         )
     if x.dims == shape:
         return x
+    before = (1,) * (len(shape) - len(x.dims)) + tuple(x.dims)
+    if all(isinstance(n, int) for n, old in zip(shape, before, strict=True) if n != old):
+        return call.emit(coda.BroadcastOp(x.ssa, [extent(dim) for dim in shape]), shape)
     return call.emit_call(
         "aten.expand.default", x, f"{{0}}, {format_dims(shape)}", shape, view=True
     )

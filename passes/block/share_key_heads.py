@@ -68,7 +68,7 @@ def _check(
 ) -> Refusal | None:
     dims = rewriter.shapes.dims
     k, v = heads
-    if dims(k) != dims(v):
+    if dims(k)[:-1] != dims(v)[:-1]:
         return UNLIKE
     queries, groups = dims(found.q)[1], dims(k)[1]
     assert isinstance(queries, int) and isinstance(groups, int), "numbers, as they were repeated"

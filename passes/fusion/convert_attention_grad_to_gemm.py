@@ -33,8 +33,8 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
     Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position;
-    tensor cores multiply the operands; heads have a power of two of columns, up to 256; and the
-    function does not ask for the bits of PyTorch.
+    tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
+    keys and values; and the function does not ask for the bits of PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -62,6 +62,9 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
     if head_dim & (head_dim - 1) or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
         condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, a power of two"
         return Refusal(condition, f"{instead}, with {head_dim} columns")
+    if op.value_dim is not None:
+        condition = "values have as many columns as keys, so that one epilogue takes both gradients"
+        return Refusal(condition, f"{instead}, with {op.value_columns} columns for {head_dim}")
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
     if numerics_mode(op).is_strict:

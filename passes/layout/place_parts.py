@@ -19,7 +19,7 @@ from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.norms import OpInserter
-from coda_ir.storage import ALIGNMENT, repeated_number
+from coda_ir.storage import ALIGNMENT, EXPAND, repeated_number
 from coda_ir.symbolic_shapes import Dims
 
 MOST_COPIES = 1
@@ -37,9 +37,11 @@ class PlacePartsPass(FunctionPass):
         %c = coda.concat %a, %b {dim = 3}
 
     A result with a place is stored in the memory of the concatenation, in runs of columns: here of
-    each head. The columns beside them that no kernel computes are copied there; those that pad a
-    tensor with a number are filled. Legal iff the concatenation is the only use of the result, the
-    numbers of columns are known, and every run starts at a multiple of 16 bytes.
+    each head. One head that is repeated beside others, as the rotary columns that the keys of
+    multi-head latent attention share, is stored once for each of them (`at<128, 64, 192, 16>`).
+    The columns beside them that no kernel computes are copied there; those that pad a tensor with
+    a number are filled. Legal iff the concatenation is the only use of the result, the numbers of
+    columns are known, and every run starts at a multiple of 16 bytes.
     """
 
     name: ClassVar[str] = "place-parts"
@@ -48,6 +50,7 @@ class PlacePartsPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, CallOp):
                 _join_padding(op, rewriter)
+                _state_repetition(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.ConcatOp) and _joins_columns(op):
                 _place_parts(op, rewriter)
@@ -116,6 +119,21 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
     port, type = results[site.result]
     results[site.result] = Result(port.at(found.place), type)
     editor.commit()
+
+
+def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """Make a call that repeats one head of columns, a part of a concatenation, `coda.broadcast`."""
+    use = op.outputs[0].get_unique_use() if op.callee.data == EXPAND else None
+    if use is None or not isinstance(use.operation, coda.ConcatOp):
+        return
+    x, (result,) = op.inputs[0], op.outputs
+    before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(result)
+    is_one_head = before == (*after[:-2], 1, after[-1]) and isinstance(after[-2], int)
+    if is_one_head and Site.of(columns_of(x)) is not None:
+        repeated = coda.BroadcastOp(x, shape_of(result))
+        insert = OpInserter(rewriter, op, op.location)
+        result.replace_all_uses_with(insert.insert(repeated, result.name_hint))
+        rewriter.order.erase(op)
 
 
 def _join_padding(op: CallOp, rewriter: FunctionRewriter) -> None:

@@ -183,6 +183,7 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
         k_columns,
         v_columns,
         head_dim=q.width,
+        value_dim=v.width,
         causal=hiding.causal,
         window=hiding.window,
         scale=found.scale,
@@ -191,7 +192,7 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
         mask=parts.operand(insert, scores, element),
     )
     value = insert.insert(attention, op.results[0].name_hint)
-    _replace_heads(op, q.together().of(value, insert), insert)
+    _replace_heads(op, q.together(v.width).of(value, insert), insert)
     rewriter.order.erase(op)
     return None
 
@@ -237,6 +238,6 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
     """Return whether the operands are moved alike, and k and v have the shape that q goes with."""
     moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
-    same = q.width == k.width == v.width and k.count == v.count
+    same = q.width == k.width and k.count == v.count
     same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1
     return moved and same and q.count % k.count == 0

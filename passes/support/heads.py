@@ -77,9 +77,9 @@ class Heads:
         part = insert.insert(coda.SliceOp(split, len(rows) + 1, self.offset, stop))
         return insert.insert(coda.ReshapeOp(part, (*rows, self.count * self.width)))
 
-    def together(self) -> Heads:
-        """Heads as many and as wide that are next to each other."""
-        return replace(self, first=0, period=self.width, offset=0)
+    def together(self, width: int) -> Heads:
+        """As many heads of `width` columns that are next to each other."""
+        return replace(self, first=0, period=width, offset=0, width=width)
 
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
         """The heads of `columns`, which has the shape of `self.columns`, in the same way."""

@@ -17,6 +17,7 @@ from support.attention import (
     inputs,
     normal,
     program,
+    result_like,
 )
 from support.emitted import relative_error
 from support.joints import function_of
@@ -61,7 +62,7 @@ def exact_gradients(
 @pytest.mark.parametrize(("queries", "keys", "options"), CASES)
 def test_reference(queries: int, keys: int, options: dict[str, Any]):
     tensors, numbers = inputs(queries, keys, options, "f32")
-    d_y = normal(*tensors["q"].shape).to(tensors["q"].dtype)
+    d_y = result_like(tensors)
     module = parse(program(tensors, numbers))
     DeriveGradientPass().apply(make_context(), module)
     _, *found = run_function(function_of(module, "f_joint"), [*tensors.values(), d_y])
@@ -72,7 +73,7 @@ def test_reference(queries: int, keys: int, options: dict[str, Any]):
 
 def check_emitted(emitted: Any, tensors: Tensors, numbers: Mapping[str, Any], kind: str) -> None:
     """The emitted functions against the definition."""
-    d_y = normal(*tensors["q"].shape).to(tensors["q"].dtype)
+    d_y = result_like(tensors)
     wanted = exact_gradients(tensors, numbers, d_y)
     q, k, v = (tensors[name] for name in "qkv")
     named = {**numbers, **{name: x for name, x in tensors.items() if name not in "qkv"}}
@@ -284,6 +285,21 @@ def test_columns_that_a_kernel_adds(emitted: Any, with_cuda: Callable[[str], Non
     found = emitted.attention_grad(d_y, y, lse, q, k, v, 12, False)
     for actual, exact in zip((y, *found), (expected, *wanted), strict=True):
         assert relative_error(actual, exact) < 2e-6 and actual.is_contiguous()
+
+
+@pytest.mark.parametrize("columns", [4, 12, 20])
+def test_values_of_other_columns(
+    emitted: Any, with_cuda: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    """Flash attention has one number of columns for q, k and v: others are added to them."""
+
+    def flash(*_: object) -> str:
+        return "flash"
+
+    with_cuda("flash")
+    monkeypatch.setattr(emitted, "available_kernel", flash)
+    tensors, numbers = inputs(6, 6, {"causal": True, "value_dim": columns}, "f32")
+    check_emitted(emitted, tensors, numbers, "f32")
 
 
 @pytest.mark.parametrize(

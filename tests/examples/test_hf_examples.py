@@ -11,17 +11,19 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {
-    "hf_llama_generate": ["--through", "export", "--tokens", "3"],
-    "vit": ["--images", "2"],
-    "bert": [],
+    "hf_llama_generate": ("--through", "export", "--tokens", "3"),
+    "hf_classify": (),
 }
+CALLS = (*SCRIPTS.items(), ("hf_classify", ("--kind", "images", "--images", "2")))
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_tables_and_results(name: str, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(("name", "options"), CALLS)
+def test_tables_and_results(
+    name: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
     pytest.importorskip("transformers")
     script: dict[str, Any] = runpy.run_path(str(EXAMPLES / f"{name}.py"))
-    script["main"]([*SCRIPTS[name], "--layers", "1"])
+    script["main"]([*options, "--layers", "1"])
     printed = capsys.readouterr().out
     assert "tokens: equal" in printed or ", as eager's" in printed
     assert re.search(r"gemm\.fused +│ \d", printed)

@@ -146,7 +146,7 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: fewer bytes are waited for than are loaded",
         "coda_ir.dialects.gemm.slots:stage_bytes",
-        Text("2 * (bm + bn) * bk", "2 * (bm + bn) * bk - 128"),
+        Text("STEP_BYTES * (bm + bn)", "STEP_BYTES * (bm + bn) - 128"),
     ),
     KernelFault(
         "hopper: rows that are not aligned are stored past their end",

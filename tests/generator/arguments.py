@@ -14,7 +14,7 @@ from coda_ir.dialects.coda import GroupNormOp, LayerNormOp
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.random_inputs import Values, random_arguments
 from coda_ir.random_inputs.draw import UNNAMED, symbols_of
-from coda_ir.random_inputs.roles import GroupEnds, roles_of
+from coda_ir.random_inputs.roles import GroupEnds, Permutation, roles_of
 from generator.layouts import expanded
 
 Sign: TypeAlias = Literal["negative", "positive"]
@@ -67,7 +67,7 @@ def signed(func: FuncOp, tensors: Sequence[torch.Tensor], sign: Sign) -> list[to
 def with_repetitions(
     func: FuncOp, tensors: Sequence[torch.Tensor], seed: int
 ) -> list[torch.Tensor]:
-    """The tensors, some with elements that share memory, but for ends of groups of rows.
+    """The tensors, some with elements that share memory, but for those whose elements differ.
 
     Rows of equal elements are left to functions without norms that subtract a mean: these make 0 of
     them, and of rounding errors nothing else.
@@ -76,12 +76,14 @@ def with_repetitions(
     columns = not any(isinstance(op, LayerNormOp | GroupNormOp) for op in func.walk())
     return [
         expanded(tensor, random, columns=columns)
-        if random.randrange(100) < EXPANDED and not _are_ends(parameter)
+        if random.randrange(100) < EXPANDED and not _are_distinct(parameter)
         else tensor
         for parameter, tensor in zip(func.args, tensors, strict=True)
     ]
 
 
-def _are_ends(parameter: SSAValue) -> bool:
-    """Return whether a parameter has the ends of groups of rows."""
-    return any(isinstance(role, GroupEnds) for role in roles_of(parameter))
+def _are_distinct(parameter: SSAValue) -> bool:
+    """Return whether a parameter has the ends of groups of rows, or the places of rows: in one
+    place, any of its rows may be the one that stays.
+    """
+    return any(isinstance(role, GroupEnds | Permutation) for role in roles_of(parameter))

@@ -359,7 +359,8 @@ def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:
 def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     if n % 4 or len(b.rows) not in (1, 2):
         return f"softmax({x})", n
-    w = [b.parameter(n, n, weight=True) for _ in range(3)]
+    value = b.choices.pick((4, 4, 2, 8))
+    w = [b.parameter(columns, n, weight=True) for columns in (n, n, n // 4 * value)]
     q, k, v = (f"linear({x}, {each})" for each in w)
     options = (
         "",
@@ -369,7 +370,9 @@ def _attention(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
         f", mask=gt({b.parameter(1, 1, 1, b.rows[-1], element='i32')}, 0)",
         f", sinks={b.parameter(n // 4)}",
     )
-    return f"attention({q}, {k}, {v}, head_dim=4{b.choices.pick(options)})", n
+    value_dim = f", value_dim={value}" if value != 4 else ""
+    text = f"attention({q}, {k}, {v}, head_dim=4{value_dim}{b.choices.pick(options)})"
+    return text, n // 4 * value
 
 
 def _loss(b: TextBuilder, x: str, n: int) -> tuple[str, int]:

@@ -142,7 +142,8 @@ def attention(b: FunctionBuilder) -> None:
     q_columns = kv * b.choices.pick((1, 2, 3))
     layout = b.choices.pick(coda.ROPE_LAYOUTS)
     normed = b.choices.chance(50)
-    q, k, v = projections(b, x, (q_columns, kv, kv))
+    value_dim = head * b.choices.pick((2, 2, 1, 4)) // 2
+    q, k, v = projections(b, x, (q_columns, kv, kv // head * value_dim))
     q = heads(b, q, layout, normed=normed)
     k = heads(b, k, layout, normed=normed)
     b.tiles.extend((q, k, v))
@@ -154,6 +155,7 @@ def attention(b: FunctionBuilder) -> None:
         k,
         v,
         head_dim=head,
+        value_dim=value_dim,
         causal=b.choices.chance(50),
         scale=0.25 if b.choices.chance(20) else None,
         softcap=20.0 if b.choices.chance(10) else None,

@@ -324,6 +324,9 @@ CASES: dict[str, Case] = {
     "attention capped": Case(SQUARE, attention(causal=True, scale=0.3, softcap=2.0)),
     "attention with sinks": Case({**QKV, "sinks": (4,)}, attention(sinks=True)),
     "attention with a mask": Case({**QKV, "mask": (4, "T", "S")}, attention(mask=True)),
+    "attention of other values": Case(
+        {**SQUARE, "v": ("B", "T", 6)}, attention(causal=True, value_dim=3)
+    ),
     "attention of one tensor": Case(
         {"x": ("T", 8)}, lambda v: coda.AttentionOp(v.x, v.x, v.x, head_dim=4, causal=True)
     ),

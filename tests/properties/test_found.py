@@ -155,12 +155,35 @@ func.func @f(%x: tensor<8xf32>, %g: tensor<8xf32>, %b: tensor<8xf32>, %u: tensor
 """
 """A row sum took in the gradient of the other factor, which was added up later."""
 
+NORM_OF_NARROW_HEADS = """
+func.func @f(%x: tensor<?x?x?x4xbf16>, %w: tensor<8x4xbf16> {coda.weight}) -> tensor<?x?x?x8xbf16> {
+  %y = coda.linear %x, %w : (tensor<?x?x?x4xbf16>, tensor<8x4xbf16>) -> tensor<?x?x?x8xbf16>
+  %z = coda.rms_norm %y {eps = 0.1, group = 4}
+    : (tensor<?x?x?x8xbf16>) -> tensor<?x?x?x8xbf16>
+  func.return %z : tensor<?x?x?x8xbf16>
+}
+"""
+"""A float32 gradient took the shape of a narrower tensor, whose extents have no names, and with it
+its type.
+"""
+
 DIFFERENTIATED = {
     "norm before a product of activations": NORM_BEFORE_A_PRODUCT_OF_ACTIVATIONS,
     "reshaped and transposed": RESHAPED_AND_TRANSPOSED,
     "norm of heads and a view": NORM_OF_HEADS_AND_A_VIEW,
     "norm of a row": NORM_OF_A_ROW,
+    "norm of narrow heads": NORM_OF_NARROW_HEADS,
 }
+
+LOSS_OF_ONE_ROW = """
+func.func @f(%x: tensor<8xf16>, %w: tensor<130x8xf16>, %target: tensor<i32>) -> tensor<f32> {
+  %y = coda.linear %x, %w : (tensor<8xf16>, tensor<130x8xf16>) -> tensor<130xf32>
+  %loss = coda.cross_entropy %y, %target {ignore_index = -100, reduction = "sum"}
+    : (tensor<130xf32>, tensor<i32>) -> tensor<f32>
+  func.return %loss : tensor<f32>
+}
+"""
+"""Of results without dimensions, too, emission asked for the number of columns."""
 
 PROGRAMS = {
     "bound of NaN": BOUND_OF_NAN,
@@ -171,6 +194,7 @@ PROGRAMS = {
     "norm of NaNs": NORM_OF_NANS,
     "norm of one column": NORM_OF_ONE_COLUMN,
     "table of one row": TABLE_OF_ONE_ROW,
+    "loss of one row": LOSS_OF_ONE_ROW,
 }
 
 

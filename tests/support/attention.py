@@ -42,7 +42,8 @@ def definition(
     total = weights.sum(-1, keepdim=True)
     if sinks is not None:
         total = total + sinks.double().exp()[:, None, None]
-    return weights / torch.where(total > 0, total, 1) @ _heads(v, HEADS // KV_HEADS)
+    columns = v.shape[-1] // KV_HEADS
+    return weights / torch.where(total > 0, total, 1) @ _heads(v, HEADS // KV_HEADS, columns)
 
 
 def definition_of_lse(
@@ -57,8 +58,14 @@ def definition_of_lse(
     return total.log().masked_fill(unseen, torch.inf)
 
 
-def _heads(x: Any, times: int) -> torch.Tensor:
-    return x.double().unflatten(-1, (-1, WIDTH)).transpose(1, 2).repeat_interleave(times, 1)
+def _heads(x: Any, times: int, columns: int = WIDTH) -> torch.Tensor:
+    return x.double().unflatten(-1, (-1, columns)).transpose(1, 2).repeat_interleave(times, 1)
+
+
+def result_like(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """A random tensor of the shape and type of the result."""
+    q, v = tensors["q"], tensors["v"]
+    return normal(*q.shape[:-1], HEADS // KV_HEADS * v.shape[-1]).to(q.dtype)
 
 
 def _scores(
@@ -89,6 +96,9 @@ def program(tensors: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]) -> 
     """A function @f of `tensors` that is their attention, with `numbers` as properties."""
     causal = str(numbers.get("causal", False)).lower()
     properties = f"head_dim = {WIDTH} : i64, causal = {causal}"
+    columns = tensors["v"].shape[-1] // KV_HEADS
+    if columns != WIDTH:
+        properties += f", value_dim = {columns} : i64"
     for name, type in (("window", "i64"), ("softcap", "f64")):
         if name in numbers:
             properties += f", {name} = {numbers[name]} : {type}"
@@ -100,11 +110,12 @@ def program(tensors: Mapping[str, torch.Tensor], numbers: Mapping[str, Any]) -> 
     optional = [f"{name}(%{name} : {typed[name]})" for name in ("sinks", "mask") if name in typed]
     heads = ", ".join(typed[name] for name in "qkv")
     parameters = ", ".join(f"%{name} : {type}" for name, type in typed.items())
+    result = typed["q"].replace(f"{HEADS * WIDTH}x", f"{HEADS * columns}x")
     return f"""
-        func.func @f({parameters}) -> {typed["q"]} {{
+        func.func @f({parameters}) -> {result} {{
           %r = coda.attention %q, %k, %v {" ".join(optional)} {{{properties}}}
-            : ({heads}) -> {typed["q"]}
-          func.return %r : {typed["q"]}
+            : ({heads}) -> {result}
+          func.return %r : {result}
         }}"""
 
 
@@ -141,6 +152,8 @@ CASES: list[tuple[int, int, dict[str, Any]]] = [
     (6, 6, {"sinks": normal(HEADS), "mask": normal(2, HEADS, 6, 6)}),
     (6, 3, {"sinks": normal(HEADS), "causal": True, "softcap": 2.0}),
     (1, 6, {"sinks": normal(HEADS), "causal": True}),
+    (6, 6, {"causal": True, "value_dim": 4}),
+    (3, 6, {"mask": bools(2, 1, 1, 6), "sinks": normal(HEADS), "value_dim": 12}),
 ]
 """The numbers of queries and keys, and what else attention has."""
 
@@ -156,7 +169,7 @@ def inputs(
     tensors = {
         "q": normal(2, queries, HEADS * WIDTH).to(dtype),
         "k": normal(2, keys, KV_HEADS * WIDTH).to(dtype),
-        "v": normal(2, keys, KV_HEADS * WIDTH).to(dtype),
+        "v": normal(2, keys, KV_HEADS * options.get("value_dim", WIDTH)).to(dtype),
     }
     numbers: dict[str, Any] = {}
     for name, value in options.items():
@@ -165,4 +178,5 @@ def inputs(
             tensors[name] = value.to(dtype) if narrow else value
         else:
             numbers[name] = value
+    numbers.pop("value_dim", None)
     return tensors, numbers

@@ -4,9 +4,10 @@
 
 from collections.abc import Callable
 
-import fake_cuda
 import pytest
 import torch
+
+from support import fake_cuda
 
 PROGRAM = """
 fn layer(x: bf16[B, T, 64], weight first: bf16[64, 64], weight second: bf16[64, 64],

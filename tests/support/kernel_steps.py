@@ -83,7 +83,7 @@ BLOCK_STEPS: dict[str, str] = {
         "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
-    "mla.mla_attention": "fused finalize fused copy fill attention",
+    "mla.mla_attention": "fused finalize fused attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",

@@ -14,7 +14,9 @@ ATTENTION = "aten.scaled_dot_product_attention.default"
 
 @dataclass(frozen=True)
 class OneQuery:
-    """q: B x H x 1 x E; k and v: B x G x S x E; a mask of the extents `mask`, with `?` for S."""
+    """q: B x H x 1 x E; k: B x G x S x E; v: B x G x S x F; a mask of the extents `mask`, with `?`
+    for S.
+    """
 
     element: str = "f32"
     batch: int | None = 2
@@ -24,6 +26,12 @@ class OneQuery:
     mask: str = ""
     options: str = ""
     queries: int = 1
+    values: int | None = None
+    """F; None where it is E."""
+
+    @property
+    def value_columns(self) -> int:
+        return self.columns if self.values is None else self.values
 
     @property
     def text(self) -> str:
@@ -31,8 +39,8 @@ class OneQuery:
         heads, groups = self.heads
         q = self._argument("q", (self.batch, heads, self.queries, self.columns), self.element)
         k, v = (
-            self._argument(name, (self.batch, groups, self.keys, self.columns), self.element)
-            for name in "kv"
+            self._argument(name, (self.batch, groups, self.keys, columns), self.element)
+            for name, columns in (("k", self.columns), ("v", self.value_columns))
         )
         arguments = [q, k, v]
         if self.mask:
@@ -45,11 +53,15 @@ class OneQuery:
         values = ", ".join(f"{{{i}}}" for i in range(len(arguments)))
         mask = "" if self.mask else ", None"
         call = f"{values}{mask}{', ' if self.options else ''}{self.options}"
-        dims = f", coda.dims = {q.rsplit('= ', 1)[1].rstrip('}')}"
-        return f"""func.func @f({", ".join(arguments)}) -> {types[0]} {{
+        result = self._argument(
+            "q", (self.batch, heads, self.queries, self.value_columns), self.element
+        )
+        dims = f", coda.dims = {result.rsplit('= ', 1)[1].rstrip('}')}"
+        type = result.split(": ", 1)[1].split(" {")[0]
+        return f"""func.func @f({", ".join(arguments)}) -> {type} {{
   %y = torch.call "{ATTENTION}"({names}) {{arguments = "{call}"{dims}}} :
-    ({", ".join(types)}) -> {types[0]}
-  func.return %y : {types[0]}
+    ({", ".join(types)}) -> {type}
+  func.return %y : {type}
 }}
 """
 
@@ -73,7 +85,8 @@ def one_query_inputs(program: OneQuery, batch: int = 3, keys: int = 40) -> list[
     batch, keys = program.batch or batch, program.keys or keys
     (heads, groups), dtype = program.heads, TYPES[program.element]
     tensors = [torch.randn(batch, heads, 1, program.columns)]
-    tensors += [torch.randn(batch, groups, keys, program.columns) for _ in range(2)]
+    columns = (program.columns, program.value_columns)
+    tensors += [torch.randn(batch, groups, keys, n) for n in columns]
     tensors = [tensor.to(dtype) for tensor in tensors]
     if program.mask:
         *extents, element = program.mask.split("x")

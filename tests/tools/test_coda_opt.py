@@ -195,7 +195,7 @@ class TestUsage:
             (["--dim", "M=1.5"], "'M=1.5'"),
             (["--dim", "M=-1"], "expected 0 or more"),
             (["--remarks=some"], "invalid choice: 'some'"),
-            (["-p", "cse", "-p", "dce"], "argument -p: there are passes already: 'cse'"),
+            (["-p", "cse", "-p", "dce"], "--pass-pipeline: there are passes already: 'cse'"),
             (["--check-equivalence", "--counterexample=x.txt"], "a name that ends in .npz"),
         ],
     )

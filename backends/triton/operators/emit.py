@@ -13,8 +13,7 @@ from coda_ir.backends.triton.operators import (
     block_level,
     gemm_level,
     gradients,
-    scans,
-    ssd,
+    state_spaces,
     torch_calls,
 )
 from coda_ir.backends.triton.operators.launching import Writer
@@ -66,7 +65,6 @@ _WRITERS: Mapping[type, Writer] = {
     **block_level.WRITERS,
     **torch_calls.WRITERS,
     **gradients.WRITERS,
-    **scans.WRITERS,
-    **ssd.WRITERS,
+    **state_spaces.WRITERS,
 }
 """How the operators of a type (or of a base class) are emitted."""

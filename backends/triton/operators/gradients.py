@@ -34,6 +34,7 @@ from coda_ir.dialects.torch import (
     VjpOp,
     determinism_of,
 )
+from coda_ir.storage import is_placed
 
 
 def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
@@ -88,6 +89,8 @@ def _sum_to(host: HostProgram, op: Operation) -> None:
 
 def _broadcast(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, BroadcastOp)
+    if is_placed(op.result):
+        return
     shape = host.extents.shape(host.dims(op.result))
     if isinstance(op.x.owner, ConstantOp):
         call = filled_tensor(op.x.owner, shape)

@@ -8,8 +8,8 @@ from math import prod
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
+from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.backends.triton.ports import Moved
 from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment

@@ -12,7 +12,7 @@ def attention(
     Queries and keys are aligned at the lower right: the last query has the position of the last
     key. A query that sees no key gives 0.
     """
-    q_heads, k_heads, v_heads = (split_heads(x, head_dim) for x in (q, k, v))
+    q_heads, k_heads, v_heads = split_qkv(q, k, v, head_dim)
     queries, keys = q.shape[-2], k.shape[-2]
     added = [x for x in (sinks, mask) if x is not None and x.dtype != torch.bool]
     is_spelled = softcap is not None or any(x.dtype != q.dtype for x in added)
@@ -37,6 +37,12 @@ def attention(
     return joined_heads(y, q)
 
 
+def split_qkv(q, k, v, head_dim):
+    """The heads of q, k and v. Those of v, as many as those of k, may have other columns."""
+    value_dim = v.shape[-1] // (k.shape[-1] // head_dim)
+    return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, value_dim)
+
+
 def split_heads(x, head_dim):
     """Batch x heads x rows x head_dim, of heads that lie side by side: one view takes less time of
     the host than a reshape and a transpose.
@@ -48,10 +54,10 @@ def split_heads(x, head_dim):
 
 
 def joined_heads(x, like):
-    """x with its heads side by side as those of `like`, contiguous also where its columns are some
-    of those that a kernel gave.
+    """x with its heads side by side, of rows as those of `like`; contiguous also where its columns
+    are some of those that a kernel gave.
     """
-    y = x.transpose(1, 2).reshape(like.shape)
+    y = x.transpose(1, 2).reshape(*like.shape[:-1], x.shape[1] * x.shape[3])
     return y if y.is_contiguous() else y.contiguous()
 
 

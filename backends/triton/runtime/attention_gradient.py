@@ -15,6 +15,7 @@ from coda_ir.backends.triton.runtime.attention import (
     hidden_scores,
     joined_heads,
     split_heads,
+    split_qkv,
 )
 from coda_ir.backends.triton.runtime.gradients import deterministic
 
@@ -24,7 +25,7 @@ def attention_with_lse(q, k, v, head_dim, causal, **options):
 
     That of a query that sees no key is inf, so that all its weights are 0.
     """
-    heads = Heads(*(split_heads(x, head_dim) for x in (q, k, v)), causal=causal, **options)
+    heads = Heads(*split_qkv(q, k, v, head_dim), causal=causal, **options)
     y, lse = heads.attend()
     return joined_heads(y, q), lse.contiguous()
 
@@ -36,7 +37,8 @@ def attention_grad(
 
     `out` and `lse` are what `attention_with_lse` gave.
     """
-    d_y, y, *heads = (split_heads(x, head_dim) for x in (d_out.contiguous(), out, q, k, v))
+    heads = split_qkv(q, k, v, head_dim)
+    d_y, y = (split_heads(x, heads[2].shape[-1]) for x in (d_out.contiguous(), out))
     heads = Heads(*heads, causal=causal, sinks=sinks, mask=mask, **options)
     *d_heads, d_mask = heads.gradients(d_y, y, lse, "mask" in wrt)
     gradients = [joined_heads(x, z) for x, z in zip(d_heads, (q, k, v))]
@@ -79,7 +81,7 @@ def heads_of_aten(q, k, v, mask, is_causal, scale):
 
 
 class Heads:
-    """Attention of q, k and v: batch x heads x rows x head_dim.
+    """Attention of q, k and v: batch x heads x rows x head_dim; v may have other columns.
 
     `kernel`, `is_causal` and `mask` are what `attention_kernel` gives.
     """
@@ -133,7 +135,7 @@ class Heads:
 
     def attend_fused(self):
         """By a kernel of PyTorch."""
-        q, head_dim, mask = self.q, self.q.shape[-1], self.added_mask()
+        q, mask = self.q, self.added_mask()
         if self.kernel == "cpu":
             return attention_operator("cpu")(
                 q, self.k, self.v, 0.0, self.is_causal, attn_mask=mask, scale=self.scale
@@ -145,12 +147,12 @@ class Heads:
             return y, lse.reshape(q.shape[:3])
         if self.kernel == "flash":
             y, lse, *_ = attention_operator("flash")(
-                *map(padded_columns, (q, self.k, self.v)),
+                *padded_columns(q, self.k, self.v),
                 0.0,
                 self.is_causal,
                 scale=self.factor(),
             )
-            return y[..., :head_dim], lse
+            return y[..., : self.v.shape[-1]], lse
         y, lse, *_ = attention_operator("efficient")(
             q, *self.repeated(), mask, True, 0.0, self.is_causal, scale=self.scale
         )
@@ -197,13 +199,13 @@ class Heads:
         return [x.to(q.dtype) for x in (d_inside @ k_all, d_k, d_v)] + [d_scores]
 
     def gradients_flash(self, d_y, y, lse):
-        tensors = [*map(padded_columns, (d_y, self.q, self.k, self.v, y)), lse]
+        tensors = [*padded_columns(d_y, self.q, self.k, self.v, y), lse]
         sizes, seed = (None, None, self.q.shape[2], self.k.shape[2]), self.seed()
         with deterministic():
             gradients = attention_operator("flash", "_backward")(
                 *tensors, *sizes, 0.0, self.is_causal, seed, seed, scale=self.factor()
             )
-        return [x[..., : self.q.shape[-1]] for x in gradients]
+        return [x[..., : of.shape[-1]] for x, of in zip(gradients, (self.q, self.k, self.v))]
 
     def gradients_cpu(self, d_y, y, lse):
         tensors, mask = [d_y, self.q, *self.repeated(), y], self.added_mask()
@@ -308,7 +310,9 @@ def available_kernel(q, k, v, softcap, mask, is_causal):
     with torch.enable_grad():
         # Some kernels have no derivative on some GPUs.
         q = q.detach().requires_grad_()
-        params = cuda.SDPAParams(q, k, v, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
+        # Values with fewer columns than keys are padded to have as many.
+        v_like = k if v.shape[-1] < k.shape[-1] else v
+        params = cuda.SDPAParams(q, k, v_like, mask, 0.0, is_causal, q.shape[1] != k.shape[1])
         if cuda.can_use_flash_attention(params) and has_attention("flash"):
             return "flash"
         k, v = (x[:, :1].expand(-1, q.shape[1], -1, -1) for x in (k, v))
@@ -333,7 +337,8 @@ def dense_columns(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def padded_columns(x):
-    """x with zeros up to a multiple of 8 columns."""
-    extra = -x.shape[-1] % 8
-    return torch.nn.functional.pad(x, (0, extra)) if extra else x
+def padded_columns(*tensors):
+    """The tensors with zeros up to a multiple of 8 columns, the same for all."""
+    columns = -(-max(x.shape[-1] for x in tensors) // 8) * 8
+    pads = [columns - x.shape[-1] for x in tensors]
+    return [torch.nn.functional.pad(x, (0, n)) if n else x for x, n in zip(tensors, pads)]

@@ -90,10 +90,36 @@ def store_rows(
 
 
 @gluon.jit
-def accumulators(WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
-    """Zeros where WARPS warps accumulate products."""
+def store_groups(
+    pointer,
+    value,
+    first_row,
+    first,
+    M,
+    END: gl.constexpr,
+    N: gl.constexpr,
+    GROUPS: gl.constexpr,
+):
+    """Store an element for each of GROUPS groups of columns, which value has in all of them.
+
+    The result is M x N; groups from END on do not exist.
+    """
+    ROWS: gl.constexpr = value.shape[0]
+    elements = gl.max(gl.reshape(value, (ROWS, GROUPS, value.shape[1] // GROUPS)), 2)
+    LAYOUT: gl.constexpr = elements.type.layout
+    row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+    group = first + gl.arange(0, GROUPS, gl.SliceLayout(0, LAYOUT))
+    places = pointer + row[:, None].to(gl.int64) * N + group[None, :]
+    gl.store(places, elements, mask=(row < M)[:, None] & (group < END)[None, :])
+
+
+@gluon.jit
+def accumulators(
+    WARPS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr = 16
+):
+    """Zeros where WARPS warps accumulate products, of DEPTH along K in each instruction."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, 16]
+        version=[3, 0], warps_per_cta=[WARPS, 1], instr_shape=[16, COLUMNS, DEPTH]
     )
     return gl.zeros((ROWS, COLUMNS), gl.float32, LAYOUT)
 
@@ -180,3 +206,69 @@ def finish_in_pieces(acc, empty, step, STEPS):
     wide, narrow = warpgroup_mma_wait(num_outstanding=0, deps=(acc[0], acc[1]))
     mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
     return (wide, narrow)
+
+
+@gluon.jit
+def accumulate_promoted(
+    acc,
+    a_stages,
+    b_stages,
+    full,
+    empty,
+    step,
+    STEPS,
+    A_AXIS: gl.constexpr,
+    B_AXIS: gl.constexpr,
+):
+    """`accumulate` for float8, which adds the products of each stage to acc in float32.
+
+    They are computed in pieces of 64 columns, of which one is added while the next is multiplied,
+    in registers that take turns. The sums are left in pieces.
+    """
+    gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
+    STAGES: gl.constexpr = a_stages.shape[0]
+    PIECES: gl.constexpr = acc.shape[1] // 64
+    zeros = accumulators(gl.num_warps(), acc.shape[0], 64, 32)
+    # The first of them is the one that is added to next.
+    sums = split_columns(acc, PIECES)
+    LAYOUT: gl.constexpr = sums[0].type.layout
+    for _ in range(0, STEPS):
+        stage = step % STAGES
+        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+        a, b = a_stages.index(stage), b_stages.index(stage)
+        done = zeros
+        product = warpgroup_mma(a, columns_of(b, 0), done, use_acc=False, is_async=True)
+        for piece in gl.static_range(1, PIECES):
+            further = warpgroup_mma(a, columns_of(b, piece), done, use_acc=False, is_async=True)
+            done = warpgroup_mma_wait(num_outstanding=1, deps=(product,))
+            sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
+            product = further
+        done = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
+        mbarrier.arrive(empty.index(stage))
+        sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
+        step += 1
+    return sums, step
+
+
+@gluon.jit
+def columns_of(b, piece: gl.constexpr):
+    """64 columns of a stage, whose rows they are."""
+    return b.slice(64 * piece, 64).permute((1, 0))
+
+
+@gluon.jit
+def finish_promoted(acc, empty, step, STEPS):
+    """The sums of all pieces as one tile, whose elements stay in their registers."""
+    whole = joined(acc)
+    zeros = accumulators(gl.num_warps(), whole.shape[0], whole.shape[1], 32)
+    return gl.convert_layout(whole, zeros.type.layout)
+
+
+@gluon.jit
+def joined(pieces):
+    """Tiles side by side, of which there are a power of two."""
+    COUNT: gl.constexpr = len(pieces)
+    if COUNT == 1:
+        return pieces[0]
+    else:
+        return join_columns(joined(pieces[: COUNT // 2]), joined(pieces[COUNT // 2 :]))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.argument_list import Layout
 from coda_ir.backends.triton.definitions import read_definitions, render, with_uses
 from coda_ir.backends.triton.kernel import triton_type
-from coda_ir.backends.triton.ports import Layout
 from coda_ir.backends.triton.prelude import device_definitions, render_prelude
 from coda_ir.backends.triton.syntax import Edit, edited
 from coda_ir.dialects.coda.shapes import element_bytes

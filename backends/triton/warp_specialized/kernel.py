@@ -27,12 +27,15 @@ from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, promotes_sums
 from coda_ir.dialects.gemm.slots import Staging, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
+
+FLOAT8_DEPTH = 32
+"""K of an instruction that multiplies float8, 32 bytes of a row; that of others is 16."""
 
 COMPUTE_REGISTERS, MOVE_REGISTERS = 240, 24
 """Of a thread of a second group that computes, and of the warps that use TMA; the first group gets
@@ -78,12 +81,11 @@ class _Emitter(GemmEmitter):
         self.load_name = module_names.fresh(f"{self.name}_load")
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
-        self.in_pieces = "_in_pieces" if len(schedule.pieces) > 1 else ""
-        """What ends the names of device functions for tiles that are multiplied in pieces."""
-        self.helpers |= {
-            "accumulators",
-            *(f"{x}{self.in_pieces}" for x in ("accumulate", "finish")),
-        }
+        self.how = "_in_pieces" if len(schedule.pieces) > 1 else ""
+        """What ends the names of the device functions that multiply a tile."""
+        if promotes_sums(op):
+            self.how = "_promoted"
+        self.helpers |= {"accumulators", f"accumulate{self.how}", f"finish{self.how}"}
         self.descriptors = BoxDescriptors(self.arguments)
         self.depths = Depths(op, self.arguments)
         parts = [columns.parts for _, columns in self.ranges]
@@ -92,11 +94,12 @@ class _Emitter(GemmEmitter):
 
     def _shared_memory(self) -> SharedMemory:
         bm, _, bk = self.schedule.tile
-        boxes = {"a_stages": (bk, bm) if self.op.is_transposed else (bm, bk)}
+        of_x, of_weights = map(element_type_of, (self.op.x, self.op.weights[0]))
+        boxes = {"a_stages": ((bk, bm) if self.op.is_transposed else (bm, bk), of_x)}
         for name, columns in zip(("b_stages", "c_stages"), self.schedule.pieces, strict=False):
-            boxes[name] = (bk, columns) if self.has_column_stages else (columns, bk)
-        element, layouts = element_type_of(self.op.x), self.descriptors.layouts
-        return SharedMemory(self.schedule, self.protocol, element, boxes, layouts)
+            box = (bk, columns) if self.has_column_stages else (columns, bk)
+            boxes[name] = box, of_weights
+        return SharedMemory(self.schedule, self.protocol, boxes, self.descriptors.layouts)
 
     @property
     def has_column_stages(self) -> bool:
@@ -189,7 +192,8 @@ class _Emitter(GemmEmitter):
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
         bm, warps = self.schedule.block_m.data, self.schedule.tile_warps
-        zeros = [f"accumulators({warps}, {bm}, {columns})" for columns in self.schedule.pieces]
+        depth = f", {FLOAT8_DEPTH}" if is_float8(element_type_of(self.op.x)) else ""
+        zeros = [f"accumulators({warps}, {bm}, {n}{depth})" for n in self.schedule.pieces]
         accumulators = f"acc = {_tuple(zeros)}"
         for segment, columns, start, first_partial in self.numbered_ranges():
             emitter = GroupSegmentEmitter(
@@ -236,8 +240,8 @@ class _Emitter(GemmEmitter):
         stages = (a_stages, _tuple(b_stages), "full", "empty")
         arguments = ", ".join(("acc", *stages, "step", "steps", *axes))
         products = [
-            f"acc, step = accumulate{self.in_pieces}({arguments})",
-            f"acc = finish{self.in_pieces}(acc, empty, step, steps)",
+            f"acc, step = accumulate{self.how}({arguments})",
+            f"acc = finish{self.how}(acc, empty, step, steps)",
         ]
         if not self.schedule.alternates:
             return products

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
+from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call, indented
-from coda_ir.backends.triton.ports import ArgumentList
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two

@@ -23,10 +23,9 @@ class SharedMemory:
 
     schedule: ScheduleAttr
     protocol: Protocol
-    element: Attribute
-    boxes: Mapping[str, Box]
-    """The shape of a stage of each operand, or of a piece of it. A stage is `full` when its loads
-    are there, and `empty` when it was used."""
+    boxes: Mapping[str, tuple[Box, Attribute]]
+    """The shape of a stage of each operand, or of a piece of it, and its element type. A stage is
+    `full` when its loads are there, and `empty` when it was used."""
     layouts: Layouts
 
     @property
@@ -53,8 +52,8 @@ class SharedMemory:
         stages, groups = self.schedule.stages.data, self.schedule.groups
         ahead = groups * self.staging.depth
         text = _Statements(self.layouts)
-        for name, box in self.boxes.items():
-            text.allocate(name, stages, box, self.element)
+        for name, (box, element) in self.boxes.items():
+            text.allocate(name, stages, box, element)
         for name in ("full", "empty"):
             text.barriers(name, stages)
         for name, count in self._barriers.items():

@@ -18,7 +18,7 @@ from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors
 from coda_ir.backends.triton.warp_specialized.memory import slots_name, turned_name
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder, part_order
 from coda_ir.backends.triton.warp_specialized.tile_moves import BoxMove, Protocol, TileMoves
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     GroupReduceOp,
@@ -32,7 +32,6 @@ from coda_ir.dialects.gemm.slots import (
     TILE_PORTS,
     SlotShape,
     aligned_bytes,
-    element_bytes,
     is_turned,
     moves_of,
     slot_bytes,
@@ -352,7 +351,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
         slot = self._slot_of_store(shape, joined)
         column = self._first_place(columns, port)
-        box = BoxMove(descriptor, column, slot, is_transposed, slot_bytes(shape), joined)
+        size, place_of_box = slot_bytes(shape), place_of(output)
+        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
@@ -366,6 +366,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         extents = ("M", str(columns.extent), str(vector), str(self.schedule.tile_warps))
         arguments = (pointer, slot, value, "first_row", first_column, *extents)
         self.lines += call("store_rows", arguments)
+
+    def _store_groups(self, columns: int, pointer: str, value: str) -> None:
+        self.helpers.add("store_groups")
+        groups = self._groups(columns)
+        count, before = self.columns.lanes // groups.lanes, self.columns.offset // groups.elements
+        first = f"part_tile * {count}" + (f" + {before}" if before else "")
+        end = before + self.columns.extent // groups.elements
+        per_row = self.segment.columns // columns
+        arguments = (pointer, value, "first_row", first, "M", str(end), str(per_row), str(count))
+        self.lines += call("store_groups", arguments)
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:

@@ -21,7 +21,9 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from coda_ir.backends.triton.kernel import call, indented
+from coda_ir.backends.triton.result_places import in_copies
 from coda_ir.backends.triton.warp_specialized.part_order import PartOrder
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.slots import Moves, Staging
 
 READY, FREE, DONE = "ready", "free", "done"
@@ -47,11 +49,20 @@ class BoxMove:
     bytes: int
     joined: int = 1
     """How many parts are in it, of which this is the last."""
+    place: PlaceAttr | None = None
+    """Where it is stored as a part of another tensor."""
 
-    def corner(self, part_tile: str = "part_tile") -> str:
+    def store(self) -> list[str]:
+        """Statements that store it, once or in several periods of its place."""
+        if self.place is None or self.place.copies.data == 1:
+            return call("tma_store", (self.descriptor, self.corner(), self.slot))
+        corner = self.corner(further=f" + copy * {self.place.period.data}")
+        return in_copies(self.place, call("tma_store", (self.descriptor, corner, self.slot)))
+
+    def corner(self, part_tile: str = "part_tile", further: str = "") -> str:
         """The first row and column of the box of a part."""
         first = part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})"
-        corner = ("first_row", self.column(first))
+        corner = ("first_row", f"{self.column(first)}{further}")
         return f"[{', '.join(corner[::-1] if self.is_transposed else corner)}]"
 
 
@@ -210,10 +221,7 @@ class TileMoves:
             return []
         part_tile = f"part_tile = {program_tile} * {self.order.parts} + part"
         load = self._load_further()
-        stores = [
-            (box.joined, call("tma_store", (box.descriptor, box.corner(), box.slot)))
-            for box in self.stores
-        ]
+        stores = [(box.joined, box.store()) for box in self.stores]
         free = self._free_slots()
         moves = [*stores, *load, *free] if self._is_in_place else [*load, *stores, *free]
         wait = f"mbarrier.wait({self._done}, ({MOVED} // {self.protocol.barriers}) & 1)"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from xdsl.transforms import get_all_passes as get_xdsl_passes
 
 from coda_ir.registry import get_all_passes
-from coda_ir.tools.completion import add_print_completion
+from coda_ir.tools.completion import Action, add_print_completion
 
 PASS_NAMES = " ".join(sorted(get_all_passes().keys() | get_xdsl_passes().keys()))
 
@@ -29,7 +29,7 @@ _coda_opt_passes() {{
 """
 
 
-class PassesAction(argparse.Action):
+class PassesAction(Action):
     """Stores its value, or extends a list by it; the shell completes it as a list of passes.
 
     A value that would take the place of another one is an error, unless the namespace has
@@ -42,19 +42,16 @@ class PassesAction(argparse.Action):
         "preamble": {"bash": _BASH, "zsh": _ZSH},
     }
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+    def take(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any
     ) -> None:
         if isinstance(values, list):
             values = [*getattr(namespace, self.dest), *values]
         elif getattr(namespace, self.dest) and not hasattr(namespace, "overrides"):
-            parser.error(
-                f"argument {option_string}: there are passes already: "
-                f"'{getattr(namespace, self.dest)}'\n  help: write one list, with commas"
+            raise argparse.ArgumentError(
+                self,
+                f"there are passes already: '{getattr(namespace, self.dest)}'\n"
+                "  help: write one list, with commas",
             )
         setattr(namespace, self.dest, values)
 

@@ -167,8 +167,8 @@ class Adjoint:
 
     def _reshaped_as(self, value: SSAValue, like: SSAValue) -> SSAValue:
         """`value` with the shape of `like`, where no argument has the names of its extents."""
-        arguments = "{0}, {1}"
-        call = CallOp("aten.reshape_as.default", [value, like], arguments, [like.type], view=True)
+        type = TensorType(element_type_of(value), shape_of(like))
+        call = CallOp("aten.reshape_as.default", [value, like], "{0}, {1}", [type], view=True)
         return self.insert(call)
 
     def broadcast(self, value: SSAValue, like: SSAValue) -> SSAValue:

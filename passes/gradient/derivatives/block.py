@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from coda_ir.diagnostics import CodaError
@@ -107,21 +107,13 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
     return ("q", op.q), ("k", op.k), ("v", op.v)
 
 
-def _selective_scan(op: coda.SelectiveScanOp, adjoint: Adjoint) -> None:
-    gradient = coda.SelectiveScanGradOp(op, adjoint.dy)
-    _give_all(op, gradient, ("u", "dt", "a", "b", "c"), adjoint)
-
-
-def _give_all(op: Operation, gradient: Operation, names: Sequence[str], adjoint: Adjoint) -> None:
-    """Give each operand, of the name `names`, the result of `gradient` in its place."""
-    hints = zip(names, op.operands, strict=True)
+def _state_space(op: coda.SelectiveScanOp | coda.SSDOp, adjoint: Adjoint) -> None:
+    make = coda.SSDGradOp if isinstance(op, coda.SSDOp) else coda.SelectiveScanGradOp
+    gradient = make(op, adjoint.dy)
+    hints = zip(("x", "dt", "a", "b", "c"), op.operands, strict=True)
     adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in hints))
     for operand, result in zip(op.operands, gradient.results, strict=True):
         adjoint.give(operand, result)
-
-
-def _ssd(op: coda.SSDOp, adjoint: Adjoint) -> None:
-    _give_all(op, coda.SSDGradOp(op, adjoint.dy), ("x", "dt", "a", "b", "c"), adjoint)
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
@@ -184,8 +176,8 @@ BLOCK_RULES: dict[type, Rule] = {
     coda.GluOp: _glu,
     coda.RopeOp: _rope,
     coda.AttentionOp: _attention,
-    coda.SelectiveScanOp: _selective_scan,
-    coda.SSDOp: _ssd,
+    coda.SelectiveScanOp: _state_space,
+    coda.SSDOp: _state_space,
     coda.CrossEntropyOp: _cross_entropy,
     coda.EmbeddingOp: _embedding,
     coda.EmbeddingGradOp: _embedding_grad,

@@ -13,9 +13,9 @@ from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import fake_cuda
 import pytest
 import torch
+from support import fake_cuda
 from support.fake_driver import LAUNCHES, PROGRAM, SCHEDULE, inputs_of, launches_of
 from support.threads import in_threads
 

@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import fake_cuda
 import pytest
 import torch
+from support import fake_cuda
 from support.emitted import load_module
 from support.inputs import random_inputs
 

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake_cuda
 import pytest
 import torch
+from support import fake_cuda
 from support.emitted import load_module
 from support.examples import EXAMPLES
 from support.inputs import random_inputs

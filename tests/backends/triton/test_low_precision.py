@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import pytest
 import torch
 from support.device import DEVICE, on_device
+from support.elements import DTYPES
 from support.kernel_harness import (
     assert_rounded,
     check_against_reference,
@@ -26,16 +27,6 @@ from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 Target: TypeAlias = Literal["triton", "reference"]
 
 TARGETS: tuple[Target, ...] = ("triton", "reference")
-
-DTYPES = {
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f8e4m3": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-}
 
 MLIR = {"f8e4m3": "f8E4M3FN", "f8e5m2": "f8E5M2", "u8": "ui8"}
 

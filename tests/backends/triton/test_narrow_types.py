@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 import torch
+from support.elements import DTYPES
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
@@ -13,16 +14,11 @@ Target: TypeAlias = Literal["triton", "reference"]
 
 TARGETS: tuple[Target, ...] = ("triton", "reference")
 
-FLOATS = {
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-}
+FLOATS = ("bf16", "f16", "f32", "f64")
 
-FLOAT8 = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+FLOAT8 = ("f8e4m3", "f8e5m2")
 
-INTEGERS = {"i8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64}
+INTEGERS = ("i8", "u8", "i32", "i64")
 
 EDGES = (
     *(0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 127.4, 127.5, 127.6, -128.5, -129.0, 254.5, 255.5),
@@ -58,8 +54,8 @@ def assert_equal(actual: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("narrow", FLOAT8)
 def test_float8(narrow: str, given: str, target: Target):
     """Rounded to nearest even; beyond the largest number f8e5m2 is infinite, and f8e4m3 is not."""
-    x = numbers(FLOATS[given])
-    largest, dtype = torch.finfo(FLOAT8[narrow]).max, FLOAT8[narrow]
+    x = numbers(DTYPES[given])
+    largest, dtype = torch.finfo(DTYPES[narrow]).max, DTYPES[narrow]
     text = f"""fn f(x: {given}[M, 64]) {{
         y = cast(x, {narrow})
         return y, cast(y, f32), cast(x, {narrow}, saturate=true)
@@ -75,7 +71,7 @@ def test_float8(narrow: str, given: str, target: Target):
 @pytest.mark.parametrize("narrow", FLOAT8)
 def test_all_float8(narrow: str, target: Target):
     """Each of the 256 numbers is loaded as what it is."""
-    x = torch.arange(256, dtype=torch.uint8).reshape(4, 64).view(FLOAT8[narrow])
+    x = torch.arange(256, dtype=torch.uint8).reshape(4, 64).view(DTYPES[narrow])
     text = f"fn f(x: {narrow}[M, 64]) {{ return cast(x, f32), cast(x, bf16) }}"
     wide, bf16 = run(text, target, x)
     assert_equal(wide, x.float())
@@ -88,7 +84,7 @@ def test_all_float8(narrow: str, target: Target):
 @pytest.mark.parametrize("element", INTEGERS)
 def test_saturated_integers(element: str, given: str, rounding: str, target: Target):
     """The nearest integer of the type, to which Python's integers are clamped; 0 for NaN."""
-    x, dtype = numbers(FLOATS[given]), INTEGERS[element]
+    x, dtype = numbers(DTYPES[given]), DTYPES[element]
     text = f"""fn f(x: {given}[M, 64]) {{
         return cast(x, {element}, rounding="{rounding}", saturate=true)
     }}"""
@@ -127,7 +123,7 @@ OPERATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("element", ("i8", "u8"))
 def test_integers_of_8_bits(element: str, target: Target):
     """All numbers with others; what overflows keeps its lowest bits, as in PyTorch."""
-    a = torch.arange(256).to(INTEGERS[element]).reshape(4, 64)
+    a = torch.arange(256).to(DTYPES[element]).reshape(4, 64)
     b = a.flip(1).roll(1, 0).contiguous()
     text = f"fn f(a: {element}[M, 64], b: {element}[M, 64]) {{ return {', '.join(OPERATORS)} }}"
     for result, expected in zip(run(text, target, a, b), OPERATORS.values(), strict=True):

@@ -37,9 +37,13 @@ PROGRAMS = {
     ),
     "symbols": OneQuery("bf16", batch=None, keys=None, mask="Bx1x1xSxi1"),
     "one key": OneQuery(keys=1),
+    "narrow values": OneQuery(
+        "bf16", heads=(8, 2), keys=555, columns=24, values=16, options="enable_gqa=True"
+    ),
+    "wide values": OneQuery(columns=8, values=40),
 }
 
-SHARED = ("wide heads", "shared keys", "shared keys of heads", "symbols")
+SHARED = ("narrow values", "wide heads", "shared keys", "shared keys of heads", "symbols")
 """Of which several programs share the keys of a head."""
 
 PYTORCH = {
@@ -154,6 +158,19 @@ def test_heads_in_columns(options: str, shared: int, keys: str):
         result: Any = compiled(*tensors)
         wanted: Any = compiled.reference(tensors)
         assert relative_error(result, wanted) < ALLOWED["f32"]
+
+
+def test_values_of_other_columns():
+    """Keys and values as a cache of a multi-head latent attention has them."""
+    text = COLUMNS.replace("SHARED]", "32]", 1).replace("SHARED]", "24]", 1)
+    text = text.replace("OPTIONS", ", value_dim=12").replace("TYPE", "f32")
+    compiled = coda_ir.compile(text.replace("QUERIES", "1").replace("KEYS", "S"), device="cpu")
+    assert KERNEL in compiled.source
+    tensors = [torch.randn(2, 1, 96), torch.randn(2, 99, 32), torch.randn(2, 99, 24)]
+    tensors += [torch.randn(6), torch.rand(2, 1, 1, 99) < 0.5]
+    result: Any = compiled(*tensors)
+    assert result.shape == (2, 1, 72)
+    assert relative_error(result, compiled.reference(tensors)) < ALLOWED["f32"]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,28 @@ func.func @f(%x : tensor<?x72xbf16>, %w : tensor<256x72xbf16>, %v : tensor<128x7
 }
 """
 
+SHARED = """
+func.func @f(%x : tensor<?x72xbf16>, %w : tensor<256x72xbf16>, %v : tensor<32x72xbf16>)
+    -> tensor<?x4x96xbf16> {
+  %q, %r = gemm.fused %x : tensor<?x72xbf16> schedule<SCHEDULE>
+      columns(%w : tensor<256x72xbf16>) -> (tile : tensor<?x256xbf16>) {
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }
+      columns(%v : tensor<32x72xbf16>) -> (tile : tensor<?x32xbf16>) {
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }
+  %qs = coda.reshape %q : (tensor<?x256xbf16>) -> tensor<?x4x64xbf16>
+  %rs = coda.reshape %r : (tensor<?x32xbf16>) -> tensor<?x1x32xbf16>
+  %each = coda.broadcast %rs : (tensor<?x1x32xbf16>) -> tensor<?x4x32xbf16>
+  %c = coda.concat %qs, %each {dim = 2 : i64}
+    : (tensor<?x4x64xbf16>, tensor<?x4x32xbf16>) -> tensor<?x4x96xbf16>
+  func.return %c : tensor<?x4x96xbf16>
+}
+"""
+"""The columns of %v stand beside those of each head of %w."""
+
 LOOPS = {
     "pointer": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2',
     "split": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2, split_k = 3',
@@ -69,8 +91,8 @@ def draw(*shape: int, scale: float = 1.0) -> Tensor:
     return torch.randn(shape, generator=generator) * scale
 
 
-def placed(schedule: str) -> Any:
-    module = parse(JOINED.replace("SCHEDULE", schedule))
+def placed(schedule: str, text: str = JOINED) -> Any:
+    module = parse(text.replace("SCHEDULE", schedule))
     PlacePartsPass().apply(make_context(), module)
     module.verify()
     return module
@@ -83,22 +105,37 @@ def test_every_main_loop(loop: str, rows: int):
     check(emit_module(placed(LOOPS[loop])), rows)
 
 
-def check(source: str, rows: int) -> None:
-    """The program joins both products, without a copy."""
+@pytest.mark.parametrize("loop", LOOPS)
+def test_columns_beside_those_of_each_head(loop: str):
+    module = placed(LOOPS[loop], SHARED)
+    assert "at<64, 32, 96, 4>" in str(module)
+    x, w, v, found = joined(emit_module(module), 150, 32)
+    q, k = F.linear(x, w).reshape(150, 4, 64), F.linear(x, v)[:, None].expand(150, 4, 32)
+    torch.testing.assert_close(found, torch.cat([q, k], -1), rtol=2**-8, atol=1e-3)
+
+
+def joined(source: str, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The arguments and the result of a program that copies nothing, in float64."""
     assert "torch.cat" not in source and ".copy_(" not in source
-    x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(128, 72)))
+    x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(columns, 72)))
     is_simulated = "gluon" in source and DEVICE == "cpu"
     module: Any = load_simulated(source, Settings(0, 1)) if is_simulated else load_module(source)
     found = on_device(module.run)(x, w, v)
-    q = F.linear(x.double(), w.double()).reshape(rows, 4, 64)
-    a, b = F.linear(x.double(), v.double()).reshape(rows, 4, 2, 16).unbind(2)
-    exact = torch.cat([q, a - b, a + b], -1)
-    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-3)
+    return x.double(), w.double(), v.double(), found.double()
 
 
+def check(source: str, rows: int) -> None:
+    """The program joins both products."""
+    x, w, v, found = joined(source, rows, 128)
+    q = F.linear(x, w).reshape(rows, 4, 64)
+    a, b = F.linear(x, v).reshape(rows, 4, 2, 16).unbind(2)
+    torch.testing.assert_close(found, torch.cat([q, a - b, a + b], -1), rtol=2**-8, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", [JOINED, SHARED], ids=["heads", "one head"])
 @pytest.mark.parametrize("loop", ["warp-specialized", "ping-pong"])
-def test_compiled_ahead_of_time(loop: str):
-    (op,) = gemms_of(placed(LOOPS[loop]))
+def test_compiled_ahead_of_time(loop: str, text: str):
+    (op,) = gemms_of(placed(LOOPS[loop], text))
     (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx")
     assert "cp.async.bulk.tensor" in str(compiled.text)
 
@@ -129,6 +166,11 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
         """q = rope(linear(x, wq), cos, sin, head_dim=8)
         c = concat(reshape(linear(x, w), [B, T, 3, 16]), reshape(q, [B, T, 3, 8]))
         return reshape(c, [B, T, 72])""",
+        (),
+    ),
+    "shared": (
+        """k = broadcast(reshape(linear(x, wq), [B, T, 1, 24]), [B, T, 3, 24])
+        return reshape(concat(reshape(linear(x, w), [B, T, 3, 16]), k), [B, T, 120])""",
         (),
     ),
     "rows": ("return concat(silu(linear(x, w)), linear(x, wq), linear(x, w) * 2)", ()),
@@ -186,7 +228,7 @@ def test_programs(name: str, dtype: str):
         )
 
 
-@pytest.mark.parametrize("name", ["heads", "gate"])
+@pytest.mark.parametrize("name", ["heads", "shared", "gate"])
 def test_gradients(name: str):
     text = text_of(name, "f32")
     gradients: list[tuple[Tensor, ...]] = []
@@ -204,9 +246,10 @@ def gemm_of(text: str) -> FusedOp:
     return next(op for op in module.walk() if isinstance(op, FusedOp))
 
 
-def test_what_is_tuned_has_the_places():
+@pytest.mark.parametrize("name", ["heads", "shared"])
+def test_what_is_tuned_has_the_places(name: str):
     """The GEMM by itself stores parts of tensors, too, beside zeros."""
-    found = Problem.of(gemm_of(text_of("heads", "bf16")), RowCounts({"B": 2, "T": 8}))
+    found = Problem.of(gemm_of(text_of(name, "bf16")), RowCounts({"B": 2, "T": 8}))
     assert found is not None
     found.module.verify()
     assert found.text.count(" at<") == 2

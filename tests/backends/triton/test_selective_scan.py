@@ -161,7 +161,7 @@ def gradient_kernels() -> list[EmittedKernel]:
     return [
         block_states_kernel(op, "block_states", {}),
         chunk_adjoints_kernel(op, "chunk_adjoints", {}),
-        carry_kernel(op, "carry_adjoints", is_reversed=True),
+        carry_kernel(op, "carry_adjoints", {}, is_reversed=True),
         scan_gradients_kernel(op, "scan_gradients", {}),
     ]
 
@@ -174,7 +174,7 @@ def kernels() -> list[EmittedKernel]:
     (op,) = (op for op in parse(text).walk() if isinstance(op, SelectiveScanOp))
     return [
         chunk_states_kernel(op, "chunk_states", {}),
-        carry_kernel(op, "carry_states"),
+        carry_kernel(op, "carry_states", {}),
         scan_kernel(op, "selective_scan", {}),
     ]
 

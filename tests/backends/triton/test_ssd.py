@@ -134,7 +134,7 @@ def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedK
     (op,) = (op for op in parse(text).walk() if isinstance(op, SSDOp))
     return [
         chunk_states_kernel(op, "head_states", {}),
-        carry_kernel(op, "carry_head_states"),
+        carry_kernel(op, "carry_head_states", {}),
         ssd_kernel(op, "ssd", {}),
     ]
 

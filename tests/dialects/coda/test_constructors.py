@@ -68,6 +68,10 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         lambda: coda.AttentionOp(Q, KV, KV, head_dim=4, scale=0.5, softcap=2.0),
         ((D, D, 16), bf16),
     ),
+    "attention of other values": (
+        lambda: coda.AttentionOp(Q, KV, tensor(D, D, 6), head_dim=4, value_dim=3),
+        ((D, D, 12), bf16),
+    ),
     "loss": (lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64)), ((), f32)),
     "losses": (
         lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64), reduction="none"),

@@ -103,3 +103,18 @@ func.func @eager(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Heads of values that are narrower than those of keys.
+
+func.func @narrow_values(%dy: tensor<2x6x32xbf16>, %y: tensor<2x6x32xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x16xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>) {
+  %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, value_dim = 8 : i64, causal = true} : (tensor<2x6x32xbf16>, tensor<2x6x32xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>)
+  func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>
+}
+
+// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 8 columns for 16; failed condition: values have as many columns as keys, so that one epilogue takes both gradients; costs 8256 bytes
+// CHECK:      func.func @narrow_values(
+// CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, value_dim = 8 : i64, causal = true} : (tensor<2x6x32xbf16>, tensor<2x6x32xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>)
+// CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>
+// CHECK-NEXT: }

@@ -79,6 +79,38 @@ func.func @rows(%x: tensor<?x64xbf16>, %w: tensor<128x64xbf16>, %y: tensor<?x8xb
 
 // -----
 
+// One head of rotary columns beside those of each head of keys, repeated by PyTorch.
+
+func.func @shared(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>, %v: tensor<8x64xbf16>) -> tensor<?x?x2x24xbf16> {
+  %q, %r = gemm.fused %x : tensor<?x?x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+    columns(%v : tensor<8x64xbf16>)
+      -> (tile : tensor<?x?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %q_heads = coda.reshape %q : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
+  %r_head = coda.reshape %r : (tensor<?x?x8xbf16>) -> tensor<?x?x1x8xbf16>
+  %each = torch.call "aten.expand.default"(%r_head) {coda.dims = ["B", "T", 2 : i64, 8 : i64], arguments = "{0}, [B, T, 2, 8]", view} : (tensor<?x?x1x8xbf16>) -> tensor<?x?x2x8xbf16>
+  %joined = coda.concat %q_heads, %each {dim = 3 : i64} : (tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x24xbf16>
+  func.return %joined : tensor<?x?x2x24xbf16>
+}
+
+// CHECK:      func.func @shared(
+// CHECK:            -> (tile at<0, 16, 24> : tensor<?x?x32xbf16>) {
+// CHECK:            -> (tile at<16, 8, 24, 2> : tensor<?x?x8xbf16>) {
+// CHECK:        %r_head = coda.reshape %r : (tensor<?x?x8xbf16>) -> tensor<?x?x1x8xbf16>
+// CHECK-NEXT:   %each = coda.broadcast %r_head : (tensor<?x?x1x8xbf16>) -> tensor<?x?x2x8xbf16>
+// CHECK-NEXT:   %joined = coda.concat %q_heads, %each {dim = 3 : i64} : (tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x24xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x?x2x24xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // What pads the heads of a GEMM is filled beside them.
 
 func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>) -> tensor<?x?x2x32xbf16> {

@@ -148,3 +148,23 @@ func.func @padding(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>, t
 // CHECK-NEXT:   %r = torch.call "aten.constant_pad_nd.default"(%b) {arguments = "{0}, [0, -2], 0.0"} : (tensor<4x8xf32>) -> tensor<4x6xf32>
 // CHECK-NEXT:   func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Several heads that are repeated together: no place has them.
+
+func.func @repeated_rows(%x: tensor<2x64xbf16>, %y: tensor<1x2x32xbf16>) -> tensor<4x2x96xbf16> {
+  %a = gemm.map tile(%y : tensor<1x2x32xbf16>) -> (tile : tensor<1x2x32xbf16>) {
+    ^bb0(%y_1: f32):
+      %e = math.exp %y_1 : f32
+      gemm.yield %e : f32
+    }
+  %all = coda.broadcast %a : (tensor<1x2x32xbf16>) -> tensor<4x2x32xbf16>
+  %b = coda.broadcast %x : (tensor<2x64xbf16>) -> tensor<4x2x64xbf16>
+  %joined = coda.concat %all, %b {dim = 2 : i64} : (tensor<4x2x32xbf16>, tensor<4x2x64xbf16>) -> tensor<4x2x96xbf16>
+  func.return %joined : tensor<4x2x96xbf16>
+}
+
+// CHECK:      func.func @repeated_rows(
+// CHECK:            -> (tile : tensor<1x2x32xbf16>) {
+// CHECK:        coda.concat

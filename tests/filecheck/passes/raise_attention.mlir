@@ -260,3 +260,24 @@ func.func @shared(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %kv
 // CHECK-LABEL: func.func @shared(
 // CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %kv, %kv {head_dim = 8 : i64, causal = false}
 // CHECK-NEXT:    func.return [[Y]]
+
+// -----
+
+// Values with other columns than keys.
+
+func.func @narrow_values(%q: tensor<?x?x32xf32> {coda.dims = ["B", "T", 32 : i64]}, %k: tensor<?x?x32xf32> {coda.dims = ["B", "S", 32 : i64]}, %v: tensor<?x?x24xf32> {coda.dims = ["B", "S", 24 : i64]}) -> tensor<?x?x24xf32> {
+  %qs = coda.reshape %q {coda.dims = ["B", "T", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %qh = coda.transpose %qs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %ks = coda.reshape %k {coda.dims = ["B", "S", 4 : i64, 8 : i64]} : (tensor<?x?x32xf32>) -> tensor<?x?x4x8xf32>
+  %kh = coda.transpose %ks {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x8xf32>) -> tensor<?x4x?x8xf32>
+  %vs = coda.reshape %v {coda.dims = ["B", "S", 4 : i64, 6 : i64]} : (tensor<?x?x24xf32>) -> tensor<?x?x4x6xf32>
+  %vh = coda.transpose %vs {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x?x4x6xf32>) -> tensor<?x4x?x6xf32>
+  %a = torch.call "aten.scaled_dot_product_attention.default"(%qh, %kh, %vh) {arguments = "{0}, {1}, {2}", coda.dims = ["B", 4 : i64, "T", 6 : i64], random} : (tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x6xf32>) -> tensor<?x4x?x6xf32>
+  %at = coda.transpose %a {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]} : (tensor<?x4x?x6xf32>) -> tensor<?x?x4x6xf32>
+  %y = coda.reshape %at {coda.dims = ["B", "T", 24 : i64]} : (tensor<?x?x4x6xf32>) -> tensor<?x?x24xf32>
+  func.return %y : tensor<?x?x24xf32>
+}
+
+// CHECK-LABEL: func.func @narrow_values(
+// CHECK-NEXT:    [[Y:%.*]] = coda.attention %q, %k, %v {head_dim = 8 : i64, value_dim = 6 : i64, causal = false}
+// CHECK-NEXT:    func.return [[Y]]

@@ -11,7 +11,7 @@ func.func @by_design(%i: tensor<?xi64>, %e: tensor<50x8xf32>) -> tensor<?x16xf32
   func.return %c : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.embedding: runs as PyTorch's embedding; failed condition: its rows are computed, not looked up in a table; costs 40*d0 + 1600 bytes
+// REMARK: remark[missed] report-unfused: coda.embedding: runs as PyTorch's embedding; failed condition: its rows are computed, not looked up in a table; costs 72*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row needs no other rows of the sequence; costs 64*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a separate kernel over whole rows; failed condition: the whole row is on chip; costs 64*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.concat: copies its parts; failed condition: the parts are read where they are; costs 128*d0 bytes

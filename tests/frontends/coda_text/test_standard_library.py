@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.elements import DTYPES
 from support.kernel_steps import BLOCK_STEPS, kernel_steps
 from support.standard_blocks import BLOCKS, SIZES, Block, Values
 from torch import Tensor
@@ -25,8 +26,6 @@ HELPERS = {
 
 FLOAT32 = ("cos", "sin", "balance")
 """Parameters of f32, as scales are; those whose names end in 8 are float8, all others bf16."""
-
-DTYPES = {"f32": torch.float32, "f8e4m3": torch.float8_e4m3fn, "bf16": torch.bfloat16}
 
 
 def element_of(name: str) -> str:

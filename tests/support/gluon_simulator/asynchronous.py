@@ -258,7 +258,7 @@ def _check_product(a: SharedView | Tensor, b: SharedView, acc: Tensor) -> None:
     is_legal = (
         rows == k
         and acc.shape == [m, n]
-        and a.dtype == b.dtype
+        and (a.dtype == b.dtype or (a.dtype.is_float8 and b.dtype.is_float8))
         and acc.dtype == float32
         and m % 64 == n % 8 == k % depth == 0
     )
@@ -267,6 +267,10 @@ def _check_product(a: SharedView | Tensor, b: SharedView, acc: Tensor) -> None:
             f"{here()}: warpgroup_mma of {a.dtype}{a.shape} and {b.dtype}{b.shape} to"
             f" {acc.dtype}{acc.shape}; m is a multiple of 64, n of 8, k of {depth}"
         )
+    shared = [(x, axis) for x, axis in ((a, 1), (b, 0)) if isinstance(x, SharedView)]
+    for operand, axis in shared if a.dtype.itemsize == 1 else ():
+        if operand.view.strides[axis] != operand.view.itemsize:
+            raise TypeError(f"{here()}: {operand.name} of 8 bits has no neighbours along k")
 
 
 def warpgroup_mma_wait(num_outstanding: Any = 0, deps: Sequence[Tensor] | None = None) -> Any:

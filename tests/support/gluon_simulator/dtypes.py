@@ -1,6 +1,6 @@
 """Element types: how values are held in numpy, rounded, converted and promoted.
 
-A bfloat16 is held as the float32 of the same value.
+A bfloat16 is held as the float32 of the same value, and so is a float8.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DType:
             return np.dtype(np.bool_)
         if self.kind == "pointer":
             return np.dtype(np.int64)
-        return np.dtype(f"{self.kind}{32 if self.is_bfloat16 else self.primitive_bitwidth}")
+        return np.dtype(f"{self.kind}{32 if self.is_narrow else self.primitive_bitwidth}")
 
     @property
     def bits(self) -> np.dtype[Any]:
@@ -46,8 +46,13 @@ class DType:
         return np.dtype(f"uint{8 * self.itemsize}")
 
     @property
-    def is_bfloat16(self) -> bool:
-        return self.name == "bf16"
+    def is_narrow(self) -> bool:
+        """True if numpy lacks the type, whose values a float32 holds."""
+        return self.name in _NARROW
+
+    @property
+    def is_float8(self) -> bool:
+        return self.is_narrow and self.primitive_bitwidth == 8
 
     @property
     def is_float(self) -> bool:
@@ -73,10 +78,17 @@ int8, int16, int32, int64 = (DType(f"int{bits}", bits, "int") for bits in (8, 16
 uint8, uint16, uint32, uint64 = (DType(f"uint{bits}", bits, "uint") for bits in (8, 16, 32, 64))
 float16, bfloat16 = DType("fp16", 16, "float"), DType("bf16", 16, "float")
 float32, float64 = DType("fp32", 32, "float"), DType("fp64", 64, "float")
+float8e4nv, float8e5 = DType("fp8e4nv", 8, "float"), DType("fp8e5", 8, "float")
+
+_NARROW = {
+    "bf16": torch.bfloat16,
+    "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e5": torch.float8_e5m2,
+}
 
 _ALL = (
     *(int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-    *(float16, bfloat16, float32, float64),
+    *(float16, bfloat16, float32, float64, float8e4nv, float8e5),
 )
 DTYPES = {dtype.name: dtype for dtype in _ALL}
 
@@ -94,7 +106,12 @@ _TORCH = {
     torch.bfloat16: bfloat16,
     torch.float32: float32,
     torch.float64: float64,
+    torch.float8_e4m3fn: float8e4nv,
+    torch.float8_e5m2: float8e5,
 }
+
+
+_BITS = {1: torch.int8, 2: torch.int16}
 
 
 def dtype_of(tensor: torch.Tensor) -> DType:
@@ -107,19 +124,23 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def rounded(values: Array, dtype: DType) -> Array:
-    """float32 `values` as they are held for `dtype`: a bfloat16 is rounded to nearest even."""
-    if not dtype.is_bfloat16:
+    """float32 `values` as they are held for `dtype`: narrow floats are rounded to nearest even, and
+    as the GPU's conversion does, those beyond the largest float8 are that.
+    """
+    if not dtype.is_narrow:
         return values.astype(dtype.numpy)
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    nearest = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(values), np.float32("nan"), nearest.view(np.float32))
+    narrow, wide = _NARROW[dtype.name], torch.tensor(np.asarray(values, np.float32))
+    if dtype.is_float8:
+        largest = torch.finfo(narrow).max
+        wide = wide.clamp(-largest, largest)
+    return wide.to(narrow).float().numpy()
 
 
 def converted(values: Array, source: DType, target: DType) -> Array:
     """Values of `source` as `target`: floats to integers toward zero, wide integers wrap."""
     if source == target:
         return values
-    if target.is_bfloat16:
+    if target.is_narrow:
         return rounded(values.astype(np.float32), target)
     if target.kind == "bool":
         return values != 0
@@ -127,14 +148,16 @@ def converted(values: Array, source: DType, target: DType) -> Array:
 
 
 def to_bits(values: Array, dtype: DType) -> Array:
-    if dtype.is_bfloat16:
-        return (np.asarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    if dtype.is_narrow:
+        narrow = torch.tensor(np.asarray(values, np.float32)).to(_NARROW[dtype.name])
+        return narrow.view(_BITS[dtype.itemsize]).numpy().view(dtype.bits)
     return np.asarray(values, dtype.numpy).view(dtype.bits)
 
 
 def from_bits(bits: Array, dtype: DType) -> Array:
-    if dtype.is_bfloat16:
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if dtype.is_narrow:
+        signed = torch.tensor(np.asarray(bits, dtype.bits).view(f"int{dtype.primitive_bitwidth}"))
+        return signed.view(_NARROW[dtype.name]).float().numpy()
     return np.asarray(bits, dtype.bits).view(dtype.numpy)
 
 

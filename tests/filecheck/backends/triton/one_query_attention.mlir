@@ -16,11 +16,11 @@ func.func @f(%q: tensor<1x32x1x128xbf16>, %k: tensor<1x8x512x128xbf16>, %v: tens
 // CHECK-NEXT:     split = tl.program_id(0) % SPLITS
 // CHECK-NEXT:     first, last = depths_of_split(512, split, SPLITS, 64)
 // CHECK-NEXT:     query = tl.arange(0, 16)
-// CHECK-NEXT:     column = tl.arange(0, 128)[None, :]
 // CHECK-NEXT:     is_query = query < 4
+// CHECK-NEXT:     column = tl.arange(0, 128)[None, :]
 // CHECK-NEXT:     row = (head * 4 + query)[:, None] * 128 + column
-// CHECK-NEXT:     q = tl.load(q_ptr + row, mask=is_query[:, None], other=0.0)
 // CHECK-NEXT:     first_key = head * 512 * 128
+// CHECK-NEXT:     q = tl.load(q_ptr + row, mask=is_query[:, None], other=0.0)
 // CHECK-NEXT:     acc = tl.zeros((16, 128), tl.float32)
 // CHECK-NEXT:     largest = tl.full((16,), float("-inf"), tl.float32)
 // CHECK-NEXT:     total = tl.zeros((16,), tl.float32)

@@ -102,7 +102,7 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 
 // CHECK:          chunks = (T + 255) // 256
 // CHECK-NEXT:     carried_chunks = B * max(0, chunks - 1)
-// CHECK-NEXT:     states = torch.empty((carried_chunks * 1024,), dtype=torch.float32, device=device)
+// CHECK-NEXT:     states = torch.empty((carried_chunks * 2 * 16 * 32,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     decays = torch.empty((carried_chunks * 2,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     if carried_chunks:
 // CHECK-NEXT:         head_states[(carried_chunks * 2,)](
@@ -123,8 +123,8 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:             num_warps=4,
 // CHECK-NEXT:             num_stages=2,
 // CHECK-NEXT:         )
-// CHECK-NEXT:     all_chunks = B * chunks
 // CHECK-NEXT:     y = torch.empty((B, T, 64), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     all_chunks = B * chunks
 // CHECK-NEXT:     ssd[(all_chunks * 8,)](
 // CHECK-NEXT:         x,
 // CHECK-NEXT:         dt,

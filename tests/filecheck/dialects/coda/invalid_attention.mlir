@@ -95,3 +95,35 @@ func.func @f(%x: tensor<?x8xbf16>, %l: tensor<1x2x?xf32>) {
   %q, %k, %v, %s = coda.attention_grad %x, %x, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<1x2x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16> sinks tensor<2xbf16>)
   func.return
 }
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>) {
+  // expected-error@below {{property value_dim is 3, expected a divisor of the 8 columns}}
+  %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x12xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x9xbf16>) {
+  // expected-error@below {{operand v has shape ?x?x9, expected ?x?x6}}
+  %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x9xbf16>) -> tensor<?x?x12xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x6xbf16>) {
+  // expected-error@below {{result has shape ?x?x16, expected ?x?x12}}
+  %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x16xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<?x?x?xbf16>, %k: tensor<?x?x?xbf16>, %v: tensor<?x?x6xbf16>) {
+  // expected-error@below {{property value_dim, expected static numbers of columns with it}}
+  %r = coda.attention %q, %k, %v {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x?xbf16>, tensor<?x?x?xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x12xbf16>
+  func.return
+}

@@ -1,7 +1,7 @@
 // RUN: coda-opt %s --split-input-file --verify-diagnostics
 
 func.func @f(%u: tensor<2x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>, %c: tensor<2x?x4xbf16>) {
-  // expected-error@below {{operand u has rank 2, expected 3}}
+  // expected-error@below {{operand x has rank 2, expected 3}}
   %y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<2x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x8xbf16>
   func.return
 }
@@ -9,7 +9,7 @@ func.func @f(%u: tensor<2x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, 
 // -----
 
 func.func @f(%u: tensor<2x?x8xf64>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>, %c: tensor<2x?x4xbf16>) {
-  // expected-error@below {{operand u has element type f64, expected f32, bf16 or f16}}
+  // expected-error@below {{operand x has element type f64, expected f32, bf16 or f16}}
   %y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<2x?x8xf64>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x?x8xf64>
   func.return
 }
@@ -17,7 +17,7 @@ func.func @f(%u: tensor<2x?x8xf64>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>,
 // -----
 
 func.func @f(%u: tensor<2x?x8xi32>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>, %c: tensor<2x?x4xbf16>) {
-  // expected-error@below {{operand u has element type i32, expected f32, bf16 or f16}}
+  // expected-error@below {{operand x has element type i32, expected f32, bf16 or f16}}
   %y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<2x?x8xi32>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x?x8xi32>
   func.return
 }
@@ -128,9 +128,9 @@ func.func @f(%dy: tensor<2x?x4xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8x
 
 // -----
 
-func.func @f(%dy: tensor<2x?x8xf32>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
-  // expected-error@below {{operand d_y has element type f32, expected bf16}}
-  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xf32>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
+func.func @f(%dy: tensor<2x?x8xf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>) {
+  // expected-error@below {{operand d_y has element type f16, expected bf16}}
+  %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
   func.return
 }
 

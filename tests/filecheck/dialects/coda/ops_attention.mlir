@@ -4,21 +4,23 @@
 
 // What attention adds to its scores, and what it hides.
 
-// CHECK:      func.func @attention(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %ws: tensor<4xf32>, %m: tensor<?x1x1x?xi1>, %a: tensor<4x1x?xf32>, %b: tensor<?x?xbf16>) {
+// CHECK:      func.func @attention(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %ws: tensor<4xf32>, %m: tensor<?x1x1x?xi1>, %a: tensor<4x1x?xf32>, %b: tensor<?x?xbf16>, %u: tensor<?x?x6xbf16>) {
 // CHECK-NEXT:   %nearby = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, window = 3 : i64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %sinks = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 4 : i64, causal = true, window = 128 : i64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %wide_sinks = coda.attention %q, %k, %v sinks(%ws : tensor<4xf32>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %padded = coda.attention %q, %k, %v mask(%m : tensor<?x1x1x?xi1>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %alibi = coda.attention %q, %k, %v mask(%a : tensor<4x1x?xf32>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   %all = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%b : tensor<?x?xbf16>) {head_dim = 4 : i64, causal = true, window = 1 : i64, scale = 2.500000e-01 : f64, softcap = 5.000000e+01 : f64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
+// CHECK-NEXT:   %narrow = coda.attention %q, %k, %u {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x12xbf16>
 // CHECK-NEXT:   func.return
-func.func @attention(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %ws: tensor<4xf32>, %m: tensor<?x1x1x?xi1>, %a: tensor<4x1x?xf32>, %b: tensor<?x?xbf16>) {
+func.func @attention(%q: tensor<?x?x16xbf16>, %k: tensor<?x?x8xbf16>, %v: tensor<?x?x8xbf16>, %s: tensor<4xbf16>, %ws: tensor<4xf32>, %m: tensor<?x1x1x?xi1>, %a: tensor<4x1x?xf32>, %b: tensor<?x?xbf16>, %u: tensor<?x?x6xbf16>) {
   %nearby = coda.attention %q, %k, %v {head_dim = 4 : i64, causal = false, window = 3 : i64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   %sinks = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 4 : i64, causal = true, window = 128 : i64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   %wide_sinks = coda.attention %q, %k, %v sinks(%ws : tensor<4xf32>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   %padded = coda.attention %q, %k, %v mask(%m : tensor<?x1x1x?xi1>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   %alibi = coda.attention %q, %k, %v mask(%a : tensor<4x1x?xf32>) {head_dim = 4 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
   %all = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%b : tensor<?x?xbf16>) {head_dim = 4 : i64, causal = true, window = 1 : i64, scale = 2.500000e-01 : f64, softcap = 5.000000e+01 : f64} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x16xbf16>
+  %narrow = coda.attention %q, %k, %u {head_dim = 4 : i64, value_dim = 3 : i64, causal = true} : (tensor<?x?x16xbf16>, tensor<?x?x8xbf16>, tensor<?x?x6xbf16>) -> tensor<?x?x12xbf16>
   func.return
 }
 

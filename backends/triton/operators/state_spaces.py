@@ -1,0 +1,195 @@
+"""State space models, selective scans and models of heads: kernels over chunks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.backends.triton import (
+    scan_text,
+    selective_scan_grad_kernel,
+    selective_scan_kernel,
+    ssd_grad_kernel,
+    ssd_kernel,
+    ssd_text,
+)
+from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
+from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
+from coda_ir.backends.triton.operators.launching import Writer, kernel_of, operands_of
+from coda_ir.backends.triton.operators.row_pitches import row_pitch
+from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
+from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.shapes import element_type_of
+
+Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
+"""Makes a kernel of an operator, a name, and the pitches of operands that are ranges of columns."""
+
+
+class _Chunks:
+    """The launches of a state space model over chunks of so many rows, and the tensors between."""
+
+    def __init__(self, host: HostProgram, op: StateSpaceLike, rows: int):
+        self.host, self.op = host, op
+        pitches = {value: row_pitch(host, value) for value in dict.fromkeys(op.operands)}
+        self.pitches = {value: pitch for value, pitch in pitches.items() if pitch is not None}
+        self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
+        self.chunks = host.number(ceiling(self.length, rows), "chunks")
+
+    def all(self) -> str:
+        """The number of chunks of all samples."""
+        return self.host.number(f"{self.samples} * {self.chunks}", "all_chunks")
+
+    def scratch(self, name: str, *extents: str | int) -> str:
+        """A tensor of float32 of so many elements, uninitialized."""
+        return self.host.scratch(" * ".join(map(str, extents)), name)
+
+    def launch(self, emit: Emit, name: str, outputs: Sequence[str]) -> None:
+        """Launch a kernel whose rows are all chunks."""
+        rows, operands = self.all(), operands_of(self.host, self.op, self.pitches)
+        self.host.launch(self._kernel(emit, name), rows, operands, outputs)
+
+    def carried(
+        self, kernels: Mapping[str, Emit], names: tuple[str, str], size: Sequence[str | int]
+    ) -> list[str]:
+        """States of the extents `size`, carried over all chunks of a sample but one, and times.
+
+        Two kernels compute them, one for each chunk and one for each sample.
+        """
+        added, carry = (self._kernel(emit, name) for name, emit in kernels.items())
+        rows = self.host.number(f"{self.samples} * max(0, {self.chunks} - 1)", "carried_chunks")
+        outputs = [self.scratch(names[0], rows, *size), self.scratch(names[1], rows, size[0])]
+        operands = operands_of(self.host, self.op, self.pitches)
+        start = len(self.host.lines)
+        self.host.launch(added, rows, operands, outputs)
+        self.host.launch(carry, self.samples, operands, outputs)
+        self.host.lines[start:] = [f"if {rows}:", *indented(self.host.lines[start:])]
+        return outputs
+
+    def add_up(self, result: SSAValue, parts: str, shape: Sequence[str | int], dim: int) -> None:
+        """Have PyTorch add up parts of a gradient, of `shape`, where something uses it."""
+        if result.uses.get_length():
+            type = torch_type(element_type_of(result))
+            whole = self.host.extents.shape(self.host.dims(result))
+            viewed = f"{parts}.view({', '.join(map(str, shape))})"
+            call = f"sum_to({viewed}, ({dim},), {whole}, {type})"
+            self.host.assign(result, call, is_dense=True, hint="total")
+
+    def _kernel(self, emit: Emit, name: str) -> EmittedKernel:
+        return kernel_of(
+            self.host, self.op, lambda names: emit(self.op, names.fresh(name), self.pitches)
+        )
+
+
+class _ScanChunks(_Chunks):
+    """The launches of a selective scan."""
+
+    def __init__(self, host: HostProgram, op: SelectiveScanOp | SelectiveScanGradOp):
+        super().__init__(host, op, scan_text.CHUNK)
+        self.size = (self.columns, op.state_count)
+
+    def states(self) -> str:
+        """The states at the end of all chunks but the last."""
+        kernels = {"chunk_states": selective_scan_kernel.chunk_states_kernel}
+        carry = {"carry_states": selective_scan_kernel.carry_kernel}
+        return self.carried(kernels | carry, ("states", "times"), self.size)[0]
+
+    def adjoints(self) -> str:
+        """The adjoints of the states before all chunks but the first."""
+        kernels = {"chunk_adjoints": selective_scan_grad_kernel.chunk_adjoints_kernel}
+        carry = {"carry_adjoints": partial(selective_scan_kernel.carry_kernel, is_reversed=True)}
+        return self.carried(kernels | carry, ("adjoints", "times"), self.size)[0]
+
+
+class _HeadChunks(_Chunks):
+    """The launches of a state space model of heads."""
+
+    def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
+        super().__init__(host, op, ssd_text.CHUNK)
+        self.size = (op.heads, op.state_count, op.head_columns)
+
+    def states(self) -> str:
+        """The states at the end of all chunks but the last."""
+        kernels = {"head_states": ssd_kernel.chunk_states_kernel}
+        carry = {"carry_head_states": ssd_kernel.carry_kernel}
+        return self.carried(kernels | carry, ("states", "decays"), self.size)[0]
+
+    def adjoints(self) -> str:
+        """The adjoints of the states before all chunks but the first."""
+        kernels = {"head_adjoints": ssd_grad_kernel.chunk_adjoints_kernel}
+        carry = {"carry_head_adjoints": partial(ssd_kernel.carry_kernel, is_reversed=True)}
+        return self.carried(kernels | carry, ("adjoints", "decays"), self.size)[0]
+
+
+def _selective_scan(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SelectiveScanOp)
+    chunks = _ScanChunks(host, op)
+    outputs = [chunks.states(), host.allocate(op.result)]
+    chunks.launch(selective_scan_kernel.scan_kernel, "selective_scan", outputs)
+
+
+def _ssd(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, SSDOp)
+    chunks = _HeadChunks(host, op)
+    chunks.launch(ssd_kernel.ssd_kernel, "ssd", [chunks.states(), host.allocate(op.result)])
+
+
+def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
+    """Kernels, and sums of the parts that they give for a, b and c."""
+    assert isinstance(op, SelectiveScanGradOp)
+    chunks, size = _ScanChunks(host, op), op.state_count
+    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all()
+    in_chunk = scan_text.CHUNK // scan_text.STEPS
+    blocks = chunks.scratch("block_states", rows, in_chunk, chunks.columns, size)
+    chunks.launch(selective_scan_grad_kernel.block_states_kernel, "block_states", [states, blocks])
+    wide = host.number(ceiling(chunks.columns, scan_text.CHANNELS), "channel_blocks")
+    shapes = {op.d_a: (rows, chunks.columns, size)}
+    for result in (op.d_b, op.d_c):
+        shapes[result] = (chunks.samples, chunks.length, wide, size)
+    parts = [
+        chunks.scratch(f"parts_of_{name}", *shape)
+        for name, shape in zip("abc", shapes.values(), strict=True)
+    ]
+    results = map(host.allocate, (op.d_x, op.d_dt))
+    emit = selective_scan_grad_kernel.scan_gradients_kernel
+    chunks.launch(emit, "scan_gradients", [blocks, adjoints, *results, *parts])
+    for (result, shape), part in zip(shapes.items(), parts, strict=True):
+        chunks.add_up(result, part, shape, 0 if result is op.d_a else 2)
+
+
+def _ssd_grad(host: HostProgram, op: Operation) -> None:
+    """Kernels, and sums of the parts that they give for a, b and c."""
+    assert isinstance(op, SSDGradOp)
+    chunks = _HeadChunks(host, op)
+    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all()
+    shares = op.heads // ssd_grad_kernel.heads_of_program(op)
+    places = (chunks.samples, chunks.length)
+    held, own, inner, taken = (
+        chunks.scratch(name, *places, op.heads) for name in ("held", "own", "inner", "taken")
+    )
+    b, c = (chunks.scratch(f"parts_of_{name}", *places, shares * op.state_count) for name in "bc")
+    d_x, d_dt = map(host.allocate, (op.d_x, op.d_dt))
+    d_a = chunks.scratch("parts_of_a", rows, op.heads)
+    kernels = ssd_grad_kernel
+    times = [states, adjoints, held, own, inner, taken, d_dt, d_a]
+    chunks.launch(kernels.held_kernel, "held", [states, held])
+    chunks.launch(kernels.x_gradients_kernel, "x_gradients", [adjoints, d_x, own, inner, taken])
+    chunks.launch(kernels.b_gradients_kernel, "b_gradients", [adjoints, b])
+    chunks.launch(kernels.c_gradients_kernel, "c_gradients", [states, c])
+    chunks.launch(kernels.times_kernel, "time_gradients", times)
+    chunks.add_up(op.d_a, d_a, (rows, op.heads), 0)
+    shape = (f"{chunks.samples} * {chunks.length}", op.groups, shares // op.groups, op.state_count)
+    chunks.add_up(op.d_b, b, shape, 2)
+    chunks.add_up(op.d_c, c, shape, 2)
+
+
+WRITERS: Mapping[type, Writer] = {
+    SelectiveScanOp: _selective_scan,
+    SelectiveScanGradOp: _selective_scan_grad,
+    SSDOp: _ssd,
+    SSDGradOp: _ssd_grad,
+}
+"""How state space models are emitted."""

@@ -1,0 +1,330 @@
+"""Published models in one table: eager PyTorch, torch.compile, coda, and both in CUDA graphs.
+
+    python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
+    python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
+
+Batch 1, bf16, random weights. LLaMA: the logits of a prompt of 2048 tokens, and a token after 511
+in a cache. Stable Diffusion 3: a step for 512 x 512 pixels with guidance. Mamba: a prompt of 8192
+tokens, and a token from the states of a cache. A row says how many layers it has; `all layers` is
+its time times the work of the whole model over that of these layers. Percent are of the peak rate
+of products (prefill, images) or of memory (decoding) that the vendor states; products are those of
+weights and of attention. Errors are those against the same model in float64, of the first 512
+tokens; in float32 where float64 does not fit. Millijoules come from the GPU's counter, where
+`pynvml` is installed.
+
+Variants that are in the JSON file are not measured again: the same command continues a run.
+`--budget` is in seconds; a variant is not compiled when it is spent. Needs transformers, diffusers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from fleet.measure import CODA, CODA_GRAPHS, COMPILED, COMPILED_GRAPHS, EAGER, compilers
+from fleet.models import Setting
+from harness import (
+    Candidate,
+    chosen,
+    make_parser,
+    reset_compilers,
+    seed,
+    synchronize,
+    time_interleaved,
+    timed,
+    with_machine,
+)
+from model_parts import Step, Tensors, in_float64
+from rich.console import Console
+from rich.table import Table
+from row_cases import ROWS, Case, RecurrentStates, Row
+
+import coda_ir
+from coda_ir.cost_model import DEVICES
+from coda_ir.cost_model.devices import Device
+from coda_ir.float64 import relative_error
+
+VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
+CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
+"""Variants that replay a CUDA graph of another one."""
+SLOW_S = 0.4
+"""Seconds of a call of which three are timed, and no more."""
+ENERGY_S = 1.0
+"""Seconds of calls over which energy is counted."""
+
+
+@dataclass
+class Record:
+    """What was measured of a row, by variant. A variant that failed has a note."""
+
+    row: str
+    layers: int
+    all_layers: int
+    bound: str
+    work: Mapping[str, float] = field(default_factory=dict[str, float])
+    whole_work: float = 1.0
+    """The work of the whole model over that of these layers."""
+    exact: str = ""
+    """The type in which errors were found."""
+    milliseconds: dict[str, float] = field(default_factory=dict[str, float])
+    first_call_s: dict[str, float] = field(default_factory=dict[str, float])
+    errors: dict[str, float] = field(default_factory=dict[str, float])
+    millijoules: dict[str, float] = field(default_factory=dict[str, float])
+    """Energy of a call."""
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that were neither measured nor failed."""
+        return [n for n in names if n not in self.milliseconds and n not in self.notes]
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When no further variant is compiled."""
+
+    seconds: float
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self.start > self.seconds
+
+
+def measure(
+    record: Record, row: Row, setting: Setting, names: Sequence[str], end: Deadline
+) -> None:
+    """Add the times, errors and energy of variants to a record."""
+    seed()
+    case = row.make(setting)
+    record.work, record.whole_work = asdict(case.work()), whole_work(case, record)
+    reset_compilers()
+    steps = prepare(record, case, setting, names, end)
+    results: dict[str, Tensors] = {}
+    for name, step in steps.items():
+        if isinstance(case, RecurrentStates):
+            case.restart()
+        results[name] = {key: value.clone() for key, value in step().items()}
+    record.milliseconds |= times(steps)
+    for name, step in steps.items():
+        joules = energy(step, record.milliseconds[name])
+        if joules is not None:
+            record.millijoules[name] = 1000 * joules
+    steps.clear()
+    reset_compilers()
+    compare(record, case, results)
+
+
+def prepare(
+    record: Record, case: Case, setting: Setting, names: Sequence[str], end: Deadline
+) -> dict[str, Step]:
+    """Steps that are compiled, by variant. What fails is noted; what is too late is left out."""
+    compile_by_name = compilers(setting)
+    steps: dict[str, Step] = {}
+    for name in VARIANTS:
+        base = CAPTURED.get(name, name)
+        if name not in names and name not in {CAPTURED.get(wanted) for wanted in names}:
+            continue
+        if end.is_over:
+            break
+        try:
+            if name in CAPTURED:
+                step, record.first_call_s[name] = timed(lambda base=base: captured(steps[base]))
+            else:
+                step = case.step(compile_by_name[name](case.model))
+                _, record.first_call_s[name] = timed(step)
+            step()
+            steps[name] = step
+        except Exception as error:
+            record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return {name: step for name, step in steps.items() if name in names}
+
+
+def captured(step: Step) -> Step:
+    """The step as one CUDA graph. Raises RuntimeError without a GPU."""
+    if not torch.cuda.is_available():
+        raise RuntimeError("CUDA graphs need a GPU")
+    stream: Any = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+
+    def replay() -> Tensors:
+        graph.replay()
+        return results
+
+    return replay
+
+
+def times(steps: Mapping[str, Step]) -> dict[str, float]:
+    """Medians in milliseconds, in turn; of slow steps the fastest of three calls."""
+    slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
+    fast: dict[str, Candidate] = {name: step for name, step in steps.items() if not slow[name]}
+    found = {name: timing.median for name, timing in time_interleaved(fast).items()}
+    for name, step in steps.items():
+        if slow[name]:
+            found[name] = 1000 * min(timed(step)[1] for _ in range(3))
+    return found
+
+
+def energy(step: Step, milliseconds: float) -> float | None:
+    """Joules of a call, by the counter of the GPU; None without `pynvml` or a GPU."""
+    if not torch.cuda.is_available() or find_spec("pynvml") is None:
+        return None
+    nvml: Any = import_module("pynvml")
+    nvml.nvmlInit()
+    cuda: Any = torch.cuda  # its properties have no types
+    uuid = cuda.get_device_properties(cuda.current_device()).uuid
+    handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    count = max(1, round(1000 * ENERGY_S / milliseconds))
+    synchronize()
+    before = nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    for _ in range(count):
+        step()
+    synchronize()
+    return (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - before) / 1000 / count
+
+
+def compare(record: Record, case: Case, results: Mapping[str, Tensors]) -> None:
+    """Add the errors; the model becomes one in float64 for it, or in float32 for want of memory."""
+    bytes_needed = 4 * sum(p.nbytes for p in case.model.parameters())
+    fits = not torch.cuda.is_available() or bytes_needed < 0.85 * torch.cuda.mem_get_info()[1]
+    if not fits:
+        case.model.float()
+    record.exact = "float64" if fits else "float32"
+    try:
+        with in_float64(case.model) if fits else nullcontext():
+            exact = case.exact()
+    except RuntimeError as error:
+        record.notes["exact"] = str(error).splitlines()[0][:200]
+        return
+    for name, found in results.items():
+        record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+
+
+def whole_work(case: Case, record: Record) -> float:
+    """The work of the whole model over the work of the measured layers, by their parameters."""
+    sizes = {name: p.numel() for name, p in case.model.named_parameters()}
+    repeated = sum(n for name, n in sizes.items() if any(map(str.isdigit, name.split("."))))
+    output = getattr(case.model, "lm_head", None)
+    ends = 0 if output is None else output.weight.numel()
+    return (repeated * record.all_layers / record.layers + ends) / (repeated + ends)
+
+
+def share_of_peak(record: Record, name: str, device: Device | None) -> float | None:
+    """The share of the peak rate of products or of memory; None for an unknown device."""
+    if device is None:
+        return None
+    seconds = record.milliseconds[name] / 1000
+    if record.bound == "flops":
+        return record.work["flops"] / seconds / (1e12 * device.matrix_tflops)
+    return record.work["bytes"] / seconds / (1e9 * device.memory_gb_per_s)
+
+
+def gpu() -> Device | None:
+    """The vendor's figures of the GPU."""
+    if not torch.cuda.is_available():
+        return None
+    name = torch.cuda.get_device_name().lower().split()
+    return next((device for key, device in DEVICES.items() if key in name), None)
+
+
+def print_records(records: Sequence[Record]) -> None:
+    """One line for each variant of each row."""
+    table = Table()
+    columns = ("row", "variant", "ms", "x eager", "all layers, ms", "% of peak", "mJ / token")
+    for column in (*columns, "error", "first call, s"):
+        table.add_column(column, justify="left" if column in ("row", "variant") else "right")
+    device = gpu()
+    for record in records:
+        title = f"{record.row}, {record.layers} of {record.all_layers} layers"
+        for name in VARIANTS:
+            if name in record.milliseconds:
+                table.add_row(title, name, *_cells(record, name, device))
+            elif name in record.notes:
+                table.add_row(title, name, record.notes[name][:40])
+            title = ""
+        table.add_section()
+    Console(width=150).print(table)
+
+
+def _cells(record: Record, name: str, device: Device | None) -> list[str]:
+    ms = record.milliseconds[name]
+    share = share_of_peak(record, name, device)
+    joules, error = record.millijoules.get(name), record.errors.get(name)
+    tokens = record.work["tokens"]
+    return [
+        f"{ms:.3f}",
+        f"{ms / record.milliseconds[EAGER]:.3f}" if EAGER in record.milliseconds else "",
+        f"{ms * record.whole_work:.2f}",
+        "" if share is None else f"{100 * share:.1f} {record.bound}",
+        "" if joules is None else f"{joules / tokens:.3g}",
+        "" if error is None else f"{error:.2e}",
+        f"{record.first_call_s[name]:.1f}",
+    ]
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser(__doc__)
+    names = ", ".join(row.name for row in ROWS)
+    parser.add_argument("--rows", default="*", metavar="PATTERN,...", help=f"of {names}")
+    parser.add_argument("--variants", default="all", help=f"of {', '.join(VARIANTS)}")
+    parser.add_argument("--layers", type=int, help="of each model (default: see the row)")
+    parser.add_argument("--tokens", type=int, help="of a prompt or a cache (default: see above)")
+    parser.add_argument("--device", default="cuda", help="cpu is for tests")
+    parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
+    parser.add_argument("--json", type=Path, default=Path("rows.json"))
+    parser.add_argument("--small", action="store_true", help="tiny models, for tests")
+    return parser.parse_args(arguments)
+
+
+def read(path: Path) -> list[Record]:
+    """The records that are in a file."""
+    if not path.exists():
+        return []
+    return [Record(**data) for data in json.loads(path.read_text())["rows"]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    coda_ir.keep_scans()
+    records, end = read(options.json), Deadline(options.budget)
+    patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
+    for row in ROWS:
+        if not any(fnmatchcase(row.name, pattern) for pattern in patterns):
+            continue
+        layers = 2 if options.small else options.layers or row.layers
+        record = next((r for r in records if (r.row, r.layers) == (row.name, layers)), None)
+        if record is None:
+            record = Record(row.name, layers, row.all_layers, row.bound)
+            records.append(record)
+        missing = record.missing(names)
+        if missing and not end.is_over:
+            measure(record, row, _setting(options, row, layers), missing, end)
+            facts = with_machine({"rows": [asdict(each) for each in records]})
+            options.json.write_text(json.dumps(facts, indent=1) + "\n")
+            reset_compilers()
+    print_records(records)
+
+
+def _setting(options: argparse.Namespace, row: Row, layers: int) -> Setting:
+    tokens = options.tokens or row.tokens
+    dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
+    return Setting(options.device, dtype, layers, 1, tokens, small=options.small)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Products of float8 in warp-specialized kernels: simulated against float64, and compiled."""
+
+from pathlib import Path
+
+import pytest
+from support import gemm_programs as programs
+from support.kernel_harness import check_against_reference, gemms_of, parse_module
+
+from coda_ir.backends.triton.aot import CompiledKernel, compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.context import make_context
+from coda_ir.dialects.gemm.tiling import ColumnCuts
+from coda_ir.dialects.gemm.warp_specialized import staging
+from coda_ir.passes.layout.schedule import SchedulePass
+
+pytestmark = pytest.mark.any_device
+
+E4M3, E5M2 = "f8E4M3FN", "f8E5M2"
+FAST = 'attributes {coda.numerics = #gemm.numerics<"fast">}'
+
+
+def schedule(columns: int = 256, stages: int = 3, loop: str = "warp_specialized") -> str:
+    return f'{loop}, "128x{columns}x128", warps = 8, stages = {stages}, group_m = 2'
+
+
+def float8(text: str, k: int, x: str = E4M3, w: str = E4M3) -> str:
+    """A program with float8 in place of bfloat16 where rows have `k` elements: its operands."""
+    return text.replace(f"<?x{k}xbf16>", f"<?x{k}x{x}>").replace(f"x{k}xbf16>", f"x{k}x{w}>")
+
+
+def scaled(
+    how: str, *, k: int = 272, n: int = 136, x: str = E4M3, w: str = E4M3, y: str = "bf16"
+) -> str:
+    """Scales of rows and columns, and the largest element of each row of a tile."""
+    types = f"tensor<?x{k}x{x}>", f"tensor<{n}x{k}x{w}>", "tensor<?x1xf32>", f"tensor<{n}xf32>"
+    results = f"tensor<?x{n}x{y}>, tensor<?x?xf32>"
+    return f"""
+func.func @f(%x: {types[0]}, %w: {types[1]}, %sx: {types[2]}, %sw: {types[3]}) -> ({results}) {{
+  %y, %top = gemm.fused %x : {types[0]} schedule<{how}>
+      columns(%w : {types[1]}) col(%sx : {types[2]}) row(%sw : {types[3]})
+      -> (tile : tensor<?x{n}x{y}>, partial_row<max> : tensor<?x?xf32>) {{
+  ^epilogue(%acc : f32, %r : f32, %c : f32):
+    %0 = arith.mulf %acc, %r : f32
+    %1 = arith.mulf %0, %c : f32
+    gemm.yield %1, %1 : f32, f32
+  }}
+  func.return %y, %top : {results}
+}}
+"""
+
+
+def quantized(how: str, y: str = E4M3, *, k: int = 144, n: int = 256) -> str:
+    """Elements of float8, and the scale of each block of 128 of them."""
+    types = f"tensor<?x{k}x{E4M3}>", f"tensor<{n}x{k}x{E4M3}>"
+    results = f"tensor<?x{n}x{y}>, tensor<?x{n // 128}xf32>"
+    q, s = results.split(", ")
+    return f"""
+func.func @f(%x: {types[0]}, %w: {types[1]}) -> ({results}) {{
+  %q, %s = gemm.fused %x : {types[0]} schedule<{how}>
+      columns(%w : {types[1]}) -> (tile : {q}, group<128> : {s}) {{
+  ^epilogue(%acc : f32):
+    %a = math.absf %acc : f32
+    %top = gemm.group_reduce max %a over 128 : f32
+    %largest = arith.constant 448.0 : f32
+    %scale = arith.divf %top, %largest : f32
+    %y = arith.divf %acc, %scale : f32
+    gemm.yield %y, %scale : f32, f32
+  }}
+  func.return %q, %s : {results}
+}}
+"""
+
+
+def fast(text: str) -> str:
+    """The same with the tensor core's own sums."""
+    return text.replace(" {\n  %", f" {FAST} {{\n  %", 1)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(("x", "w"), [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3), (E5M2, E5M2)])
+    def test_types(self, x: str, w: str, tmp_path: Path):
+        kernel = check_against_reference(scaled(schedule(128), x=x, w=w), [70], tmp_path)
+        assert kernel.language == "gluon" and "accumulate_promoted(" in kernel.source
+
+    @pytest.mark.parametrize("columns", [64, 128, 192, 256])
+    def test_fast_sums(self, columns: int, tmp_path: Path):
+        text = fast(scaled(schedule(columns), n=264))
+        kernel = check_against_reference(text, [130], tmp_path)
+        assert "accumulate_promoted" not in kernel.source
+
+    @pytest.mark.parametrize(
+        ("columns", "k", "stages"), [(64, 16, 2), (128, 400, 5), (256, 144, 3)]
+    )
+    def test_tiles_of_promoted_sums(self, columns: int, k: int, stages: int, tmp_path: Path):
+        check_against_reference(scaled(schedule(columns, stages), k=k, n=264), [130], tmp_path)
+
+    def test_taking_turns(self, tmp_path: Path):
+        text = fast(scaled(schedule(128, loop="ping_pong"), n=264))
+        check_against_reference(text, [130], tmp_path)
+
+    @pytest.mark.parametrize("y", [E4M3, E5M2, "f16", "f32"])
+    def test_results(self, y: str, tmp_path: Path):
+        check_against_reference(scaled(schedule(), y=y, n=144), [70], tmp_path)
+
+    def test_residual_and_statistics(self, tmp_path: Path):
+        text = float8(programs.residual_norm("bf16", 144, 264, schedule()), 144)
+        check_against_reference(text, [130], tmp_path)
+
+    @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent"])
+    def test_gated_activation(self, pairing: str, tmp_path: Path):
+        text = float8(programs.swiglu("bf16", 144, 264, schedule(), pairing), 144, w=E5M2)
+        check_against_reference(text, [70], tmp_path)
+
+    def test_tiles_that_are_loaded(self, tmp_path: Path):
+        """The residual is float8 as well, and its slot that of the result."""
+        text = float8(programs.residual_norm("bf16", 144, 272, schedule()), 144)
+        text = text.replace("<?x272xbf16>", f"<?x272x{E5M2}>")
+        check_against_reference(text, [70], tmp_path)
+
+    @pytest.mark.parametrize("columns", [128, 256])
+    def test_scales_of_blocks(self, columns: int, tmp_path: Path):
+        check_against_reference(quantized(schedule(columns)), [70], tmp_path)
+
+    @pytest.mark.parametrize("group", [32, 64])
+    def test_several_groups_in_a_part(self, group: int, tmp_path: Path):
+        text = quantized(schedule(), "bf16", n=192).replace("128>", f"{group}>")
+        text = text.replace("over 128", f"over {group}").replace("x1xf32", f"x{192 // group}xf32")
+        check_against_reference(text, [70], tmp_path)
+
+
+REFUSED = {
+    "its weights are K x N: store them as N x K": scaled(schedule())
+    .replace("tensor<136x272", "tensor<272x136")
+    .replace(") col(", ") kn col("),
+    "a tile of 192 columns for promoted sums, expected 64, 128 or 256": scaled(schedule(192)),
+    "its promoted sums need the registers of eight warps": scaled(schedule(128, loop="ping_pong")),
+    "its weights have 8 bits and its input more": scaled(schedule(), x="bf16").replace(
+        "x128", "x64"
+    ),
+    "in steps of 64, expected 64 to 256 in steps of 128": scaled(schedule().replace("x128", "x64")),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refusals(reason: str) -> None:
+    (op,) = gemms_of(parse_module(REFUSED[reason]))
+    assert op.schedule is not None
+    found = staging(ColumnCuts(op), op.schedule)
+    assert isinstance(found, str) and reason in found
+
+
+class TestAheadOfTime:
+    def compiled(self, text: str) -> CompiledKernel:
+        (op,) = gemms_of(parse_module(text))
+        (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx", jobs=1)
+        return kernel
+
+    @pytest.mark.parametrize(
+        ("how", "product", "sums"),
+        [("", "m64n64k32.f32.e4m3.e5m2", 128), ("fast", "m64n256k32.f32.e4m3.e5m2", 0)],
+    )
+    def test_products(self, how: str, product: str, sums: int):
+        """Promoted sums are added in the loop: 128 elements of each thread."""
+        text = scaled(schedule(), k=4096, n=4096, w=E5M2)
+        found = self.compiled(fast(text) if how else text)
+        assert found.resources.fits and not found.resources.spills
+        assert f"wgmma.mma_async.sync.aligned.{product}" in found.text
+        assert found.text.count("add.f32") == sums
+
+    def test_quantized(self):
+        found = self.compiled(quantized(schedule(), k=4096, n=4096))
+        assert found.resources.fits and not found.resources.spills
+
+
+def test_default_on_hopper() -> None:
+    """The cost model takes wide tiles, which the other main loops have no registers for."""
+    module = parse_module(scaled(schedule(), k=4096, n=4096))
+    SchedulePass(target="sm_90", mainloop="warp_specialized").apply(make_context(), module)
+    (op,) = gemms_of(module)
+    assert op.schedule is not None
+    assert (op.schedule.mainloop, op.schedule.tile) == ("warp_specialized", (128, 256, 128))

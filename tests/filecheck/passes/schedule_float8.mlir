@@ -1,0 +1,30 @@
+// RUN: coda-opt %s -p 'schedule{target=sm_90 mainloop=warp_specialized}' --split-input-file | filecheck %s
+// RUN: coda-opt %s -p 'schedule{target=sm_90 mainloop=warp_specialized}' --split-input-file --remarks=analysis -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+
+// Promoted sums of float8 are multiplied in pieces, so that wide tiles have the registers.
+func.func @promoted(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E5M2>) -> tensor<16384x4096xbf16> {
+  %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN>
+      columns(%w : tensor<4096x4096xf8E5M2>) -> (tile : tensor<16384x4096xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }
+  func.return %y : tensor<16384x4096xbf16>
+}
+// CHECK-LABEL: func.func @promoted
+// CHECK:       schedule<warp_specialized, "128x256x128", warps = 8, stages = 3, group_m = 8>
+// REMARK: in tiles of 128 x 256 x 128, 8 warps, 3 stages, warp_specialized main loop
+
+// -----
+
+// Weights of K x N are not what Hopper multiplies.
+func.func @columns(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3FN>) -> tensor<16384x4096xbf16> {
+  %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN>
+      columns(%w : tensor<4096x4096xf8E4M3FN>) kn -> (tile : tensor<16384x4096xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }
+  func.return %y : tensor<16384x4096xbf16>
+}
+// CHECK-LABEL: func.func @columns
+// CHECK:       schedule<tma,
+// REMARK: tma main loop: {{.*}}; no warp specialization: float8 is multiplied along rows, and its weights are K x N: store them as N x K
