@@ -73,11 +73,14 @@ def time_interleaved(
 ) -> dict[str, Timing]:
     """Time every candidate `rounds` times in turn, `rep_ms` milliseconds each.
 
-    The first round warms up for `warmup_ms`. On a GPU, the cache is cleared between calls.
+    The first round warms up for `warmup_ms`. Every other round goes backwards: a GPU that grows
+    hot lowers its clock, which would slow those that come last. On a GPU, the cache is cleared
+    between calls.
     """
     medians: dict[str, list[float]] = {name: [] for name in candidates}
     for index in range(rounds):
-        for name, candidate in candidates.items():
+        order = list(candidates.items())
+        for name, candidate in order if index % 2 == 0 else reversed(order):
             warmup = warmup_ms if index == 0 else 20
             medians[name].append(do_bench(candidate, warmup, rep_ms))
     return {

@@ -117,9 +117,26 @@ def make_variants(
     """
     functorch_config: Any = import_module("torch._functorch.config")
     functorch_config.donated_buffer = False  # so that a backward can be repeated
+    variants: dict[str, Variant] = {}
+    for name, make in _makers(shape, inputs, schedules, training=training).items():
+        if name in VARIANTS and name not in wanted:
+            continue
+        if name in (CODA_TUNED, CODA_GRAPH, LIGER) and not inputs["y"].is_cuda:
+            print(f"without {name}: it needs a GPU")
+            continue
+        try:
+            variants[name] = make()
+        except ImportError as error:
+            print(f"without {name}: {error}")
+    return variants
+
+
+def _makers(
+    shape: LayerShape, inputs: Tensors, schedules: Sequence[str], *, training: bool
+) -> dict[str, Callable[[], Variant]]:
     ours = partial(coda_variant, shape, inputs, training=training)
     compiled = partial(torch_compile, torch_layer, dynamic=False)
-    makers: dict[str, Callable[[], Variant]] = {
+    return {
         CODA: ours,
         CODA_TUNED: partial(ours, tune=True),
         CODA_FOLDED: partial(_inference, shape, inputs, fold_weights=True),
@@ -133,18 +150,6 @@ def make_variants(
         LIGER: partial(_liger, inputs),
         XLA: partial(_xla, inputs),
     }
-    variants: dict[str, Variant] = {}
-    for name, make in makers.items():
-        if name in VARIANTS and name not in wanted:
-            continue
-        if name in (CODA_TUNED, CODA_GRAPH, LIGER) and not inputs["y"].is_cuda:
-            print(f"without {name}: it needs a GPU")
-            continue
-        try:
-            variants[name] = make()
-        except ImportError as error:
-            print(f"without {name}: {error}")
-    return variants
 
 
 def coda_variant(

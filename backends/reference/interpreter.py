@@ -22,7 +22,6 @@ from coda_ir.backends.reference.numerics import (
     place,
 )
 from coda_ir.backends.reference.scan import SCAN_HANDLERS
-from coda_ir.backends.reference.ssd import SSD_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import (
@@ -61,7 +60,6 @@ Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]
 HANDLERS: Handlers = {
     **BLOCK_HANDLERS,
     **SCAN_HANDLERS,
-    **SSD_HANDLERS,
     **GRADIENT_HANDLERS,
     **GEMM_HANDLERS,
     **ATTENTION_HANDLERS,

@@ -1,6 +1,7 @@
-"""The selective scan, step by step."""
+"""State space models, step by step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
@@ -23,19 +24,56 @@ def scanned(operands: Tensors) -> torch.Tensor:
     return torch.stack(rows, 1) if rows else u.clone()
 
 
-def selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    return [scanned(operands)]
+def scanned_heads(operands: Tensors, states: int) -> torch.Tensor:
+    """y of x, dt, a, b, c; see `coda.SSDOp`."""
+    x, dt, a, b, c = operands
+    heads = len(a)
+    x_heads = x.unflatten(-1, (heads, -1))
+    b_heads, c_heads = (_by_head(part, heads, states) for part in (b, c))
+    state = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
+    rows: list[torch.Tensor] = []
+    for position in range(x.shape[1]):
+        times = dt[:, position, :, None, None]
+        written = times * x_heads[:, position, :, :, None] * b_heads[:, position, :, None]
+        state = torch.exp(times * a[:, None, None]) * state + written
+        rows.append((state * c_heads[:, position, :, None]).sum(-1).flatten(1))
+    return torch.stack(rows, 1) if rows else x.clone()
 
 
-def selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    d_y, *given = operands
+def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
+    """The columns of b or c for each head."""
+    groups = part.shape[-1] // states
+    return part.unflatten(-1, (groups, states)).repeat_interleave(heads // groups, 2)
+
+
+def _gradients(
+    scan: Callable[[Tensors], torch.Tensor], d_y: torch.Tensor, operands: Tensors
+) -> Tensors:
+    """The gradients of `scan` for its operands, from that of its result."""
     with torch.enable_grad():
-        leaves = [operand.detach().requires_grad_() for operand in given]
-        y = scanned(leaves)
+        leaves = [operand.detach().requires_grad_() for operand in operands]
+        y = scan(leaves)
     return torch.autograd.grad(y, leaves, d_y, allow_unused=True, materialize_grads=True)
 
 
-def linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
+def _selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
+    return [scanned(operands)]
+
+
+def _selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    return _gradients(scanned, operands[0], operands[1:])
+
+
+def _ssd(op: coda.SSDOp, operands: Tensors, _: Numerics) -> Tensors:
+    return [scanned_heads(operands, op.state_count)]
+
+
+def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
+    scan = partial(scanned_heads, states=op.state_count)
+    return _gradients(scan, operands[0], operands[1:])
+
+
+def _linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
     state = torch.zeros_like(operands[1][:1])
     rows = [state]
     for a_t, x_t in zip(*(operand.split(1) for operand in operands), strict=True):
@@ -45,7 +83,9 @@ def linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
 
 
 SCAN_HANDLERS: Handlers = {
-    coda.SelectiveScanOp: selective_scan,
-    coda.SelectiveScanGradOp: selective_scan_grad,
-    LinearScanOp: linear_scan,
+    coda.SelectiveScanOp: _selective_scan,
+    coda.SelectiveScanGradOp: _selective_scan_grad,
+    coda.SSDOp: _ssd,
+    coda.SSDGradOp: _ssd_grad,
+    LinearScanOp: _linear_scan,
 }

@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="models that compile at a time")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds")
     parser.add_argument("--timeout", type=float, default=300, help="seconds of one part")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
     parser.add_argument("--autocast", action="store_true", help="weights in float32")
     parser.add_argument("--small", action="store_true", help="tiny models, for tests")

@@ -89,19 +89,26 @@ def measure(
         if torch.cuda.is_available():
             torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
     with exclusive() if exclusive is not None else nullcontext():
-        for name, candidate in steps.items():
-            record.peak_gib[name] = peak_memory(candidate)
-        timings = time_interleaved(steps, rounds=rounds)
-        record.milliseconds = {name: timing.median for name, timing in timings.items()}
-        exact = _exact(model, step, inputs)
-        for name, found in results.items():
-            # Zeros that a compiler gives for unused parameters are no gradients in eager PyTorch.
-            both = found.keys() & exact.keys()
-            record.errors[name] = max(
-                relative_error(found[key].to(exact[key].device), exact[key]) for key in both
-            )
+        _time(record, steps, rounds)
+        _compare(record, results, _exact(model, step, inputs))
         synchronize()
     return record
+
+
+def _time(record: Record, steps: Mapping[str, Callable[[], Tensors]], rounds: int) -> None:
+    for name, candidate in steps.items():
+        record.peak_gib[name] = peak_memory(candidate)
+    timings = time_interleaved(steps, rounds=rounds)
+    record.milliseconds = {name: timing.median for name, timing in timings.items()}
+
+
+def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> None:
+    for name, found in results.items():
+        # Zeros that a compiler gives for unused parameters are no gradients in eager PyTorch.
+        both = found.keys() & exact.keys()
+        record.errors[name] = max(
+            relative_error(found[key].to(exact[key].device), exact[key]) for key in both
+        )
 
 
 def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:

@@ -19,7 +19,7 @@ from coda_ir.cost_model.library import LibraryGemm
 from coda_ir.cost_model.ranking import described
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
-from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.storage import is_placed
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
@@ -56,7 +56,6 @@ SSD_CHUNK = 256
 
 VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
-SCANS = (coda.SelectiveScanOp, coda.SelectiveScanGradOp, coda.SSDLike)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
     coda.GroupedWeightGradientOp,
@@ -146,7 +145,7 @@ class _Cost:
             elif _is_attention(op):
                 self.host += HOST.attention
                 self.gpu += self._attention(op) + self._moving(_stored_scores(op))
-            elif isinstance(op, SCANS):
+            elif isinstance(op, StateSpaceLike):
                 self.gpu += self._moving(_states(op, shapes) * STATE_BYTES)
         left = [op for op in func.body.block.ops if _is_left(op)]
         for group in connected(left, lambda a, b: levels[a] == levels[b]):
@@ -217,7 +216,7 @@ def _launching(op: Operation) -> float:
         return HOST.sum
     if isinstance(op, coda.EmbeddingGradOp):
         return HOST.embedding_gradient
-    if isinstance(op, SCANS):
+    if isinstance(op, StateSpaceLike):
         is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
         return 3 * HOST.kernel if is_forward else HOST.scan_gradient
     if isinstance(op, torch.VjpOp):
@@ -279,7 +278,7 @@ def _stored_scores(op: Operation) -> int:
     return SCORE_BYTES * _scores(op)
 
 
-def _states(op: ScanLike | coda.SSDLike, shapes: SymbolicShapes) -> int:
+def _states(op: StateSpaceLike, shapes: SymbolicShapes) -> int:
     """The number of states of all channels at all positions; of a state space model of heads, which
     PyTorch computes in chunks, the number of decays between positions of a chunk.
     """

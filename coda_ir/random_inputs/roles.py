@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import BlockArgument, SSAValue, Use
+from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     CheckedIndexOp,
@@ -134,9 +135,7 @@ def _role_in(use: Use) -> Role | None:
             return NormWeight()
         case coda.RopeOp() if index in (1, 2):
             return RotaryTable("cos" if index == 1 else "sin")
-        case (
-            coda.SelectiveScanOp() | coda.SelectiveScanGradOp() | coda.SSDOp() | coda.SSDGradOp()
-        ) if value in (op.dt, op.a):
+        case StateSpaceLike() if value in (op.dt, op.a):
             return Decay(1 if value is op.dt else -1)
         case coda.LibraryCallOp() if op.index is not None and op.index[0] == index:
             return Index(*op.index[1:])
@@ -146,18 +145,26 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.logits, -1, op.ignore_index.value.data)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
-        case FusedOp() if op.operands[index] is op.groups and op.gather is not None:
+        case _:
+            return _role_in_gemm(op, use)
+
+
+def _role_in_gemm(op: Operation, use: Use) -> Role | None:
+    """The role of an operand at the GEMM level."""
+    index, value = use.index, op.operands[use.index]
+    match op:
+        case FusedOp() if value is op.groups and op.gather is not None:
             return GroupEnds(op.gather)
-        case FusedOp() | LibraryOp() if op.operands[index] is op.groups:
+        case FusedOp() | LibraryOp() if value is op.groups:
             return GroupEnds(op.x)
-        case FusedOp() if op.operands[index] is op.gather:
+        case FusedOp() if value is op.gather:
             return Index(op.x, 0)
-        case FusedOp() if op.operands[index] is op.gather_weights:
+        case FusedOp() if value is op.gather_weights:
             return Index(op.weights[0], 0)
-        case FusedOp() if op.operands[index] is op.scatter:
+        case FusedOp() if value is op.scatter:
             return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
-            return _weight(op.operands[index], -1 if op.layout.data == Layout.NK else -2)
+            return _weight(value, -1 if op.layout.data == Layout.NK else -2)
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():

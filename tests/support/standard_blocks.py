@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.backends.reference.scan import scanned_heads
 
 Values: TypeAlias = dict[str, Tensor]
 SIZES = {"B": 2, "T": 24, "S": 20}

@@ -9,7 +9,7 @@ from support.emitted import operator_program, run_operator
 from support.programs import type_of
 
 from coda_ir.api import parse
-from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.backends.reference.scan import scanned_heads
 from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.ssd_grad_kernel import (

@@ -12,7 +12,7 @@ from support.torch_compile import compiled
 from torch import Tensor, nn
 
 import coda_ir
-from coda_ir.backends.reference.ssd import scanned_heads
+from coda_ir.backends.reference.scan import scanned_heads
 from coda_ir.dialects import coda
 from coda_ir.float64 import relative_error
 
