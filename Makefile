@@ -13,7 +13,7 @@ JOBS ?= 2
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check site wheel clean
+.PHONY: help run test nightly random zoo faults fuzz goldens filecheck lint format types check site screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -76,6 +76,10 @@ types: $(STAMP) ## Check types with pyright
 
 site: $(STAMP) ## Build the documentation into build/site
 	$(BIN)/sphinx-build -c docs/site --fail-on-warning --keep-going -q . build/site
+
+screenshots: $(STAMP) ## Take the pictures of the explorer in docs/images, with Chromium
+	$(BIN)/python -c "import diffusers" 2>/dev/null || $(BIN)/python -m pip install -c $(CONSTRAINTS) diffusers
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots
 
 check: lint types test ## Everything that a change has to pass
 

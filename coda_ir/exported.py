@@ -101,12 +101,21 @@ class ExportedModel:
             )
         return next(iter(devices), None)
 
-    def explore(self, path: str | os.PathLike[str]) -> None:
+    def explore(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        arch: str | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         """Write a page (.html) that shows the kernels of the model, the operators in each, and why
-        others were not fused, beside the model's source and the IR. It needs no network. Raises
-        CodaError if it cannot be written.
+        others were not fused, beside the model's source and the IR. It needs no network.
+
+        Times are estimated for `arch`, whose machine code is then on the page, as for `sm_90`, and
+        for `sizes` of the model's symbols. Raises CodaError for an unknown `arch`, and if the page
+        cannot be written.
         """
-        _write(Path(path), page_of(self.module).encode())
+        _write(Path(path), page_of(self.module, arch, sizes).encode())
 
     def save(
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
+
+if TYPE_CHECKING:
+    from coda_ir.backends.explorer import PageOptions
 
 logger = logging.getLogger(__name__)
 
 
-def page_of(module: ModuleOp) -> str:
-    """The page about a module on the block level (`coda_ir.backends.explorer`)."""
+def page_of(
+    module: ModuleOp, arch: str | None = None, sizes: Mapping[str, int] | None = None
+) -> str:
+    """The page about a module on the block level (`coda_ir.backends.explorer`).
+
+    `arch` is the GPU to schedule for, such as `sm_90`, whose machine code is then on the page;
+    `sizes` are those of symbols. Times that tuning has stored for the current GPU are on the page,
+    where the sizes say how many rows there are. Raises CodaError for an unknown GPU.
+    """
     from coda_ir.backends.explorer import explore_module
 
-    return explore_module(module)
+    return explore_module(module, options=page_options(arch, sizes))
+
+
+def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:
+    """The options of a page with the times that tuning has stored."""
+    from coda_ir.backends.explorer import PageOptions
+    from coda_ir.tuning.stage import TunePass
+
+    return PageOptions(arch, dict(sizes or {}), partial(TunePass, mode="stored"))
 
 
 def add_page(folder: str, module: ModuleOp) -> None:

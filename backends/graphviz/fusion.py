@@ -13,9 +13,11 @@ from xdsl.dialects.builtin import (
     IntAttr,
     ModuleOp,
     StringAttr,
+    UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
 
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
@@ -30,7 +32,7 @@ NOT_DRAWN = (ConstantOp, ReturnOp)
 PREPARED = (PackWeightOp, ScaleWeightOp)
 """What is computed once per weight."""
 
-_MARK = "operator"
+MARK = "operator"
 """File name of the locations that number the operators."""
 
 
@@ -70,30 +72,41 @@ class Fusion:
             if source in number
         )
 
+    @property
+    def fused_module(self) -> ModuleOp:
+        """The module of the function after fusion."""
+        module = self.fused.parent_op()
+        assert isinstance(module, ModuleOp), "functions are in modules"
+        return module
+
     def reads_argument(self, kernel: int, index: int) -> bool:
         """Return whether a kernel reads argument `index` of the function."""
         argument = self.fused.args[index]
         return any(
-            argument in (operand, *_viewed(operand)) for operand in self.kernels[kernel].operands
+            argument in (operand, *viewed(operand)) for operand in self.kernels[kernel].operands
         )
 
 
-def analyze_fusion(module: ModuleOp, func: FuncOp) -> Fusion:
-    """Return what the pipeline `coda-to-gemm` makes of one function of a module, which stays as it
-    is.
+def analyze_fusion(module: ModuleOp, func: FuncOp, then: Sequence[ModulePass] = ()) -> Fusion:
+    """Return what the pipeline `coda-to-gemm`, and passes behind it, make of one function of a
+    module, which stays as it is.
 
-    Each operator gets a number as its location; the passes carry locations to what they build.
+    Each operator gets a number as its location, `MARK:number:0`; the passes carry locations to what
+    they build, and emitted text to its comments.
     """
     before = module.clone()
     numbered = _function(before, func.sym_name.data)
     operators = tuple(op for op in numbered.body.block.ops if not isinstance(op, NOT_DRAWN))
     for op in before.walk():
-        op.location = FileLineColLoc(StringAttr(""), IntAttr(0), IntAttr(0))
+        if not isinstance(op, FuncOp):
+            op.location = UnknownLoc()
     for index, op in enumerate(operators):
-        op.location = FileLineColLoc(StringAttr(_MARK), IntAttr(index), IntAttr(0))
+        op.location = FileLineColLoc(StringAttr(MARK), IntAttr(index), IntAttr(0))
     after = before.clone()
     with collect_remarks() as remarks:
         CodaToGemmPass().apply(Context(), after)
+    for step in then:
+        step.apply(Context(), after)
     fused = _function(after, func.sym_name.data)
     kernels = tuple(op for op in fused.body.block.ops if not isinstance(op, (*VIEWS, *NOT_DRAWN)))
     return Fusion(
@@ -126,7 +139,7 @@ def _numbers_inside(kernel: Operation) -> Iterator[int]:
 
 def _numbers(location: Attribute) -> Iterator[int]:
     match location:
-        case FileLineColLoc() if location.filename.data == _MARK:
+        case FileLineColLoc() if location.filename.data == MARK:
             yield location.line.data
         case FusedLoc():
             for inner in fused_parts(location):
@@ -135,7 +148,7 @@ def _numbers(location: Attribute) -> Iterator[int]:
             return
 
 
-def _viewed(value: SSAValue) -> Iterator[SSAValue]:
+def viewed(value: SSAValue) -> Iterator[SSAValue]:
     """What a value is a view of."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
@@ -143,6 +156,6 @@ def _viewed(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _producers(value: SSAValue) -> Iterator[Operation]:
-    for viewed in (value, *_viewed(value)):
-        if isinstance(viewed, OpResult):
-            yield viewed.op
+    for each in (value, *viewed(value)):
+        if isinstance(each, OpResult):
+            yield each.op

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -12,12 +14,7 @@ SIGNATURE = "selective_scan(u, dt, a, b, c)"
 
 def selective_scan(call: Invocation) -> TensorValue:
     u, a = call.float_tensor("u", rank=3), call.float_tensor("a", rank=2)
-    if u.type.element == "f64":
-        raise Mistake(
-            f"selective_scan: u is {u.type}, but its states are f32",
-            "convert it: cast(u, f32)",
-            argument="u",
-        )
+    expect_states_in_float32("selective_scan", "u", u)
     batch, length, channels = u.dims
     states = a.dims[1]
     if not isinstance(states, int) or states > coda.MAX_STATES:
@@ -31,10 +28,26 @@ def selective_scan(call: Invocation) -> TensorValue:
     why, remedy = "the channels of u by states", "a is channels x states"
     call.expect_dims("a", a, (channels, states), why, remedy)
     call.expect_dims("dt", dt, u.dims, "that of u")
-    for name, value in (("dt", dt), ("a", a)):
-        if value.type.element != "f32":
-            call.expect_element(name, value, u.type.element, "u")
     for name, value in (("b", b), ("c", c)):
         call.expect_dims(name, value, (batch, length, states), "the positions of u by states of a")
-        call.expect_element(name, value, u.type.element, "u")
+    expect_elements(call, "u", u, {"dt": dt, "a": a, "b": b, "c": c})
     return call.emit(coda.SelectiveScanOp(u.ssa, dt.ssa, a.ssa, b.ssa, c.ssa), u.dims)
+
+
+def expect_states_in_float32(operator: str, name: str, x: TensorValue) -> None:
+    """Raise if the input of a state space model needs states wider than float32."""
+    if x.type.element == "f64":
+        raise Mistake(
+            f"{operator}: {name} is {x.type}, but its states are f32",
+            f"convert it: cast({name}, f32)",
+            argument=name,
+        )
+
+
+def expect_elements(
+    call: Invocation, name: str, x: TensorValue, operands: Mapping[str, TensorValue]
+) -> None:
+    """Raise unless the operands beside the input `x` have its element type; dt and a may be f32."""
+    for key, value in operands.items():
+        if key in ("b", "c") or value.type.element != "f32":
+            call.expect_element(key, value, x.type.element, name)

@@ -7,6 +7,7 @@ from xdsl.ir import Attribute
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.scan import expect_elements, expect_states_in_float32
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue
 
 SIGNATURE = "ssd(x, dt, a, b, c, *, states: integer, dtype: type?)"
@@ -15,12 +16,7 @@ SIGNATURE = "ssd(x, dt, a, b, c, *, states: integer, dtype: type?)"
 def ssd(call: Invocation) -> TensorValue:
     x, a = call.float_tensor("x", rank=3), call.float_tensor("a", rank=1)
     b, c, dt = (call.tensor(name) for name in ("b", "c", "dt"))
-    if x.type.element == "f64":
-        raise Mistake(
-            f"ssd: x is {x.type}, but its states are f32",
-            "convert it: cast(x, f32)",
-            argument="x",
-        )
+    expect_states_in_float32("ssd", "x", x)
     states = _states(call)
     batch, length, columns = x.dims
     (heads,) = a.dims
@@ -35,11 +31,7 @@ def ssd(call: Invocation) -> TensorValue:
     _expect_groups(call, b, heads, states)
     call.expect_dims("b", b, (batch, length, b.dims[-1]), "the positions of x by groups of states")
     call.expect_dims("c", c, b.dims, "that of b")
-    for name, value in (("dt", dt), ("a", a)):
-        if value.type.element != "f32":
-            call.expect_element(name, value, x.type.element, "x")
-    for name, value in (("b", b), ("c", c)):
-        call.expect_element(name, value, x.type.element, "x")
+    expect_elements(call, "x", x, {"dt": dt, "a": a, "b": b, "c": c})
     type = _result_type(call, x)
     operands = (value.ssa for value in (x, dt, a, b, c))
     return call.emit(coda.SSDOp(*operands, states=states, result_element_type=type), x.dims)

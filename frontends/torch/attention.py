@@ -7,7 +7,8 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from coda_ir.cost_model.comparison import EXTENT, GRADIENT_PRODUCTS, spelled_attention_us
+from coda_ir.cost_model.comparison import spelled_attention_us
+from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import (

@@ -18,6 +18,7 @@ from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import bound_of
+from coda_ir.passes.support.stored_slices import SLICE_SCATTER, joined_slices
 from coda_ir.symbolic_shapes import dims_attribute
 
 
@@ -35,6 +36,7 @@ class DropNoOpsPass(FunctionPass):
         slice inside of one part of a concat             -> slice of that part
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
+        slices that are stored in all of a tensor        -> concat of what is stored
         cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
         where(ids >= n, x, y) of ids below n             -> y
 
@@ -66,6 +68,9 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return _reshaped(op, rewriter) or _turned_product(op, rewriter)
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
+        case CallOp() if op.callee.data == SLICE_SCATTER:
+            joined = joined_slices(op)
+            return None if joined is None else OpInserter(rewriter, op, op.location).insert(joined)
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
         case coda.SliceOp():

@@ -28,6 +28,7 @@ from coda_ir.passes.support.matching import (
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import ROWS, is_transposed
+from coda_ir.symbolic_shapes import dims_attribute
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
@@ -45,7 +46,8 @@ class RaiseLinearPass(FunctionPass):
     W · transpose(x), with channels before positions, becomes transpose(linear(x, W)).
 
     Legal for every transposed matrix. Rows may stay as they are in a GEMM, a norm and in
-    elementwise code where the reshape before keeps the columns; a reshape back to the dimensions
+    elementwise code where the reshape before keeps the columns, and in a GEMM before which it adds
+    dimensions of one row; a reshape back to the dimensions
     that were there goes away. PyTorch's product of groups of rows, `_grouped_mm`, becomes
     `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
     """
@@ -145,8 +147,10 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
         return
     by_row = isinstance(op, BY_ROW)
     candidates = op.operands[:1] if by_row else op.operands
-    flattened = [value for value in candidates if _unflattened(value) is not None]
-    sources = [source for value in flattened if (source := _unflattened(value)) is not None]
+    before = {value: x for value in candidates if (x := _unflattened(value)) is not None}
+    if isinstance(op, coda.LinearOp | coda.MatmulOp) and (x := _without_ones(op.x, rewriter)):
+        before[op.x] = x
+    sources, flattened = list(before.values()), before.keys()
     others = [value for value in op.operands if value not in flattened]
     if not sources or not all(by_row or len(shape_of(value)) <= 1 for value in others):
         return
@@ -154,7 +158,7 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     if len(rows) != 1:
         return
     insert = OpInserter(rewriter, op, op.location)
-    operands = [_unflattened(v) or v if v in flattened else v for v in op.operands]
+    operands = [before.get(value, value) for value in op.operands]
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
     kept = type(op).create(
@@ -164,8 +168,20 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     )
     value = insert.insert(kept, result.name_hint)
     flat = coda.ReshapeOp(value, shape_of(result))
+    if len(shape_of(result)) > 2:
+        flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
     result.replace_all_uses_with(insert.insert(flat, result.name_hint))
     rewriter.order.erase(op)
+
+
+def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:
+    """x where `value` is x with more dimensions of extent 1 among its rows."""
+    view = defined_by(value, coda.ReshapeOp)
+    if view is None or not 2 <= len(shape_of(view.x)) < len(shape_of(value)):
+        return None
+    before, after = rewriter.shapes.dims(view.x), rewriter.shapes.dims(value)
+    same = [dim for dim in before if dim != 1] == [dim for dim in after if dim != 1]
+    return view.x if same and before[-1] == after[-1] else None
 
 
 def _unflattened(value: SSAValue) -> SSAValue | None:

@@ -72,7 +72,9 @@ BLOCK_STEPS: dict[str, str] = {
         "map rms_norm fused attention fused finalize map finalize fused fused finalize map"
     ),
     "gemma.capped_logits": "fused",
-    # The silu of the condition, an argument: GEMMs multiply what is in memory.
+    # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the
+    # norm of x, one row for each sample. The other norm moves past its GEMM where the sizes are
+    # known and that moves less (`modulated-norms`); here they are symbols, and a map stores it.
     "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     "moe.top_k_gates": "fused topk map scatter",
@@ -87,6 +89,7 @@ BLOCK_STEPS: dict[str, str] = {
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
+    # The convolution, whose rows cross tiles; -exp of a weight; skip and gate after the scan.
     "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
     "mamba.state_space_block": "fused map map ssd fused finalize fused",
     "mamba.gated_output": "fused fused",

@@ -57,7 +57,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ARCHITECTURES,
         metavar="NAME",
         help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
-        "gfx950; no GPU is needed",
+        "gfx950; no GPU is needed; with html, the page has its machine code",
     )
     group.add_argument("--kernel", metavar="NAME", help="emit only this kernel")
     group.add_argument(
@@ -103,9 +103,11 @@ def _check_applies(options: argparse.Namespace) -> None:
             f"argument --kernel: {level} is of the whole program",
             f"use it with one of {', '.join((*MACHINE, *RESOURCES))}",
         )
+    if options.dim and level != "html" and not options.check_equivalence:
+        raise UsageError(f"argument --dim: {level} is the same for every size", "use it with html")
     if options.view is not None and level not in DRAWINGS:
         raise UsageError(f"argument --view: {level} is no picture", "use it with dot or svg")
-    if arch is not None and level in (*PICTURES, "block", "gemm"):
+    if arch is not None and level in (*DRAWINGS, "block", "gemm"):
         raise UsageError(f"argument --arch: {level} is the same for every architecture")
     if compiled and arch is not None:
         from coda_ir.backends.triton.aot import check_level, find_architecture
@@ -146,11 +148,18 @@ def write(session: Session, module: ModuleOp) -> str | None:
         case "dot" | "svg":
             return _picture(options, module)
         case "html":
-            from coda_ir.backends.explorer import explore_module
-
-            return explore_module(module, options.entry, session.sources)
+            return _page(session, module)
         case _:
             return _compiled(session, module)
+
+
+def _page(session: Session, module: ModuleOp) -> str:
+    from coda_ir.backends.explorer import explore_module
+    from coda_ir.pages import page_options
+
+    options = session.options
+    chosen = page_options(options.arch, dict(options.dim))
+    return explore_module(module, options.entry, session.sources, chosen)
 
 
 def _picture(options: argparse.Namespace, module: ModuleOp) -> str:

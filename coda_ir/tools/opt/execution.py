@@ -29,7 +29,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=named(extent),
         metavar="SYMBOL=SIZE",
-        help="size of a symbolic dimension (default: 16); may be repeated",
+        help="size of a symbolic dimension (default: 16; for a page to explore, about 16384 rows); "
+        "may be repeated",
     )
     group.add_argument("--seed", type=int, help="seed of the random inputs (default: 0)")
     group.add_argument(
@@ -50,7 +51,7 @@ _APPLIES_TO = {
     "seed": ("run",),
     "device": ("run",),
     "entry": ("run", "emit"),
-    "dim": ("run", "check_equivalence"),
+    "dim": ("run", "check_equivalence", "emit"),
     "counterexample": ("check_equivalence",),
 }
 """What options say nothing without."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from support.block_references import scanned
 from support.emitted import assert_as_accurate, load_program, operator_program, run_operator
 from support.programs import type_of
-from support.standard_blocks import scanned
 
 from coda_ir.api import parse
 from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel, compile_kernels

@@ -158,3 +158,18 @@ func.func @moved(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
 // CHECK-NEXT:   %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [1, -1], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x5xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Columns that keep what was there, and columns that are stored twice.
+
+func.func @assigned(%x: tensor<4x48xf32>, %a: tensor<4x32xf32>, %b: tensor<4x8xf32>, %c: tensor<4x24xf32>) -> (tensor<4x48xf32>, tensor<4x48xf32>) {
+  %some = torch.call "aten.slice_scatter.default"(%x, %a) {arguments = "{0}, {1}, 1, 0, 32"} : (tensor<4x48xf32>, tensor<4x32xf32>) -> tensor<4x48xf32>
+  %more = torch.call "aten.slice_scatter.default"(%some, %b) {arguments = "{0}, {1}, 1, 40"} : (tensor<4x48xf32>, tensor<4x8xf32>) -> tensor<4x48xf32>
+  %twice = torch.call "aten.slice_scatter.default"(%some, %c) {arguments = "{0}, {1}, 1, 24, 48"} : (tensor<4x48xf32>, tensor<4x24xf32>) -> tensor<4x48xf32>
+  func.return %more, %twice : tensor<4x48xf32>, tensor<4x48xf32>
+}
+
+// CHECK-LABEL: func.func @assigned(
+// CHECK-NOT:     coda.concat
+// CHECK:         func.return %more, %twice

@@ -83,3 +83,19 @@ func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]
 // CHECK-NEXT:   %y_1 = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x16x?xf32>
 // CHECK-NEXT:   func.return %y_1 : tensor<?x16x?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A dimension of one row for all heads, which the product does not need.
+
+func.func @one_row(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x1x?x16xf32> {
+  %v = coda.reshape %x {coda.dims = ["B", 1 : i64, "T", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x1x?x8xf32>
+  %y = coda.linear %v, %w : (tensor<?x1x?x8xf32>, tensor<16x8xf32>) -> tensor<?x1x?x16xf32>
+  func.return %y : tensor<?x1x?x16xf32>
+}
+
+// CHECK:      func.func @one_row(
+// CHECK:        %y = coda.linear %x, %w : (tensor<?x?x8xf32>, tensor<16x8xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %y_1 = coda.reshape %y {coda.dims = ["B", 1 : i64, "T", 16 : i64]} : (tensor<?x?x16xf32>) -> tensor<?x1x?x16xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x1x?x16xf32>
+// CHECK-NEXT: }

@@ -60,3 +60,17 @@ func.func @groups(%x: tensor<8x?xbf16>, %y: tensor<?x16xbf16>, %z: tensor<?x8xbf
 // CHECK-NEXT:   %c = torch.call "aten._grouped_mm.default"(%z, %v, %e) {arguments = "{0}, {1}, {2}, out_dtype=torch.float32"} : (tensor<?x8xbf16>, tensor<4x8x16xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %a, %b, %c : tensor<4x8x16xbf16>, tensor<?x16xbf16>, tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows that are split, not only seen as one more dimension.
+
+func.func @split_rows(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x3x5x16xf32> {
+  %v = coda.reshape %x : (tensor<6x5x8xf32>) -> tensor<2x3x5x8xf32>
+  %y = coda.linear %v, %w : (tensor<2x3x5x8xf32>, tensor<16x8xf32>) -> tensor<2x3x5x16xf32>
+  func.return %y : tensor<2x3x5x16xf32>
+}
+
+// CHECK-LABEL: func.func @split_rows(
+// CHECK-NEXT:   %v = coda.reshape
+// CHECK-NEXT:   %y = coda.linear %v, %w

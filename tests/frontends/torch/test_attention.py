@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from support.kernel_steps import kernel_steps
 from support.torch_compile import compiled, gradients
 from torch import nn
 from xdsl.utils.exceptions import VerifyException
@@ -110,3 +111,39 @@ def test_operands_that_are_one_tensor(queries: bool, columns: bool):
     for ours, wanted in zip(found, right, strict=True):
         assert ours is not None and wanted is not None
         assert relative_error(ours, wanted) < 1e-5
+
+
+class Latent(nn.Module):
+    """Multi-head latent attention as transformers spells it, without rotary embedding: keys are an
+    empty tensor that is assigned to, one part of them is the same for all heads.
+    """
+
+    def __init__(self):
+        super().__init__()
+        sizes = {"q": (32, 48), "down": (32, 24), "up": (16, 64)}
+        self.q, self.down, self.up = (nn.Linear(*size, bias=False) for size in sizes.values())
+        self.norm = nn.RMSNorm(16, eps=1e-6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, rows, _ = x.shape
+        q = self.q(x).view(batch, rows, 2, 24).transpose(1, 2)
+        latent, shared = self.down(x).split([16, 8], -1)
+        up = self.up(self.norm(latent).view(batch, 1, rows, 16))
+        k, v = up.view(batch, rows, 2, 32).transpose(1, 2).split([16, 16], -1)
+        keys = k.new_empty(batch, 2, rows, 24)
+        keys[..., :16] = k
+        keys[..., 16:] = shared.view(batch, 1, rows, 8).expand(-1, 2, -1, -1)
+        y = F.scaled_dot_product_attention(q, keys, v, is_causal=True)
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_latent_attention():
+    """The norm moves past its GEMM, and what is assigned is a concatenation."""
+    model, x = Latent(), torch.randn(2, 5, 32)
+    exported = export(model, (x,))
+    (steps,) = kernel_steps(exported.module.clone()).values()
+    assert steps == "fused finalize fused concat aten.scaled_dot_product_attention.default"
+    with torch.no_grad():
+        expected = copy.deepcopy(model).double()(x.double())
+    run = coda_ir.compile(exported.module, target="triton", device="cpu").unchecked
+    assert relative_error(run(*exported.arguments(x))[0], expected) < 1e-6

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.standard_blocks import scanned
+from support.block_references import scanned
 from support.torch_compile import compiled, gradients
 from torch import Tensor, nn
 

@@ -1,0 +1,282 @@
+"""How long an operator takes as a kernel of its own, and the roof: what its bytes and its products
+take at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
+from xdsl.dialects.func import CallOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.cost_model.devices import Device
+from coda_ir.cost_model.library import LibraryGemm
+from coda_ir.cost_model.ranking import described
+from coda_ir.cost_model.workload import Workload
+from coda_ir.dialects import coda, gemm, torch
+from coda_ir.dialects.coda.attention import AttentionLike
+from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
+from coda_ir.storage import is_placed
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
+from coda_ir.traffic import is_executed
+
+EXTENT = 2048
+"""The size that a symbol is taken to have."""
+
+KERNEL_US = 5.0
+"""Microseconds of a kernel beside those of the bytes that it moves."""
+
+MEMORY_EFFICIENCY = 0.85
+"""Share of the peak rate of memory that kernels reach."""
+
+CONVOLUTION_EFFICIENCY = 0.025
+"""Share of the peak rate of convolutions over patches of an image. So that 64 images in patches of
+16 x 16 or 32 x 32 and 768 channels take 600 us, as they did on an H100 (0.02 to 0.04 of that as
+GEMMs)."""
+
+ATTENTION_EFFICIENCY = 0.45
+"""Share of the peak rate that kernels of attention reach."""
+
+GRADIENT_PRODUCTS = 2.5
+"""Products of the gradients of attention, for each of attention: five for two."""
+
+SCORE_BYTES = 4 * 3
+"""Bytes that are moved for each score: in float32, stored once and loaded twice."""
+
+STATE_BYTES = 4 * 2
+"""Bytes that a compiler moves for each state of a selective scan: in float32, stored and loaded."""
+
+SSD_CHUNK = 256
+"""Positions of a chunk of a state space model of heads in transformers."""
+
+VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.BarrierOp, ReturnOp)
+ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
+LIBRARY = (
+    *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
+    coda.GroupedWeightGradientOp,
+    gemm.LibraryOp,
+)
+
+
+class Sizes(dict[str, int]):
+    """The sizes of symbols; `EXTENT` for those that have none."""
+
+    def __missing__(self, symbol: str) -> int:
+        return EXTENT
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The predicted time of a kernel, and what it does."""
+
+    us: float
+    """Predicted microseconds."""
+    bytes: int
+    """Bytes from and to memory."""
+    flops: float
+    """Operations of products of matrices."""
+    memory_us: float
+    """Microseconds of the bytes at the peak rate of memory."""
+    products_us: float
+    """Microseconds of the products at the peak rate of their type."""
+
+    @property
+    def roof_us(self) -> float:
+        """Microseconds that the kernel takes at least."""
+        return max(self.memory_us, self.products_us)
+
+    @property
+    def bound(self) -> str:
+        """The resource that decides `roof_us`."""
+        return "FLOPs" if self.products_us > self.memory_us else "bytes"
+
+
+@dataclass(frozen=True)
+class OperatorTimes:
+    """The times of the operators of a function on a device, for sizes of its symbols."""
+
+    device: Device
+    shapes: SymbolicShapes
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def roofline(self, op: Operation, rows: int | None = None) -> Roofline | None:
+        """The time of an operator by itself; None where it moves nothing.
+
+        A scheduled `gemm.fused` is a kernel; `rows` are its rows (of a transposed x, the depth)
+        where they are known. Products of the block level are those of the library.
+        """
+        if not is_executed(op) or isinstance(op, CallOp):
+            return None
+        moved = self.shapes.traffic(op).evaluate(self.sizes)
+        flops, device = self.flops(op), self.device
+        is_f32 = bool(op.operands) and isinstance(element_type_of(op.operands[0]), Float32Type)
+        tflops = device.vector_tflops if is_f32 else device.matrix_tflops
+        if op.operands and is_float8(element_type_of(op.operands[0])):
+            tflops *= device.float8_rate
+        memory_us = moved / (1e3 * device.memory_gb_per_s)
+        return Roofline(self._us(op, rows), moved, flops, memory_us, flops / (1e6 * tflops))
+
+    def _us(self, op: Operation, rows: int | None) -> float:
+        if isinstance(op, gemm.FusedOp):
+            return self.fused_us(op, rows)
+        if isinstance(op, LIBRARY):
+            return self.library_us(op, is_convolution=coda.PATCHES in op.attributes)
+        if is_attention(op):
+            kernel = self.kernel_us(self.traffic([op]))
+            return max(self.attention_us(op), kernel) + self.moving_us(self.stored_scores(op))
+        moved_before = self.bytes(before_kernel(op))
+        return sum(self.kernel_us(bytes) for bytes in (self.traffic([op]), moved_before) if bytes)
+
+    def flops(self, op: Operation) -> float:
+        """The operations of the products of an operator; 0 where it has none."""
+        if isinstance(op, gemm.FusedOp):
+            return Workload.of(op, self.rows(op.x)).flops()
+        if isinstance(op, LIBRARY):
+            m, n, k = self.extents(op)
+            return 2.0 * m * n * k
+        return self._attention_products(op)
+
+    def fused_us(self, op: gemm.FusedOp, rows: int | None = None) -> float:
+        """The time of a scheduled GEMM with its epilogue."""
+        assert op.schedule is not None, "a scheduled program"
+        return described(op, op.schedule, self.device, rows or self.rows(op.x)).us
+
+    def kernel_us(self, bytes: int) -> float:
+        """The time of a kernel that moves so many bytes."""
+        return KERNEL_US + self.moving_us(bytes)
+
+    def moving_us(self, bytes: int) -> float:
+        """The time of the bytes alone."""
+        return bytes / (1e3 * MEMORY_EFFICIENCY * self.device.memory_gb_per_s)
+
+    def library_us(self, op: Operation, *, is_convolution: bool = False) -> float:
+        """The time of a product of matrices by the vendor's library."""
+        m, n, k = self.extents(op)
+        if is_convolution:
+            return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)
+        element = element_bytes(op.operands[0].type)
+        return LibraryGemm(m, n, k, element, self.device, _groups(op)).us
+
+    def attention_us(self, op: Operation) -> float:
+        """The time of the products of scores, or of those of their gradients."""
+        return self._attention_products(op) / (
+            1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops
+        )
+
+    def _attention_products(self, op: Operation) -> float:
+        # One of two kernels of the gradients counts for both.
+        if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
+            return 0.0
+        columns = op.head_dim.value.data + op.value_columns
+        products = 2 * self.scores(op) * columns / (2 if op.causal.value.data else 1)
+        return (1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS) * products
+
+    def scores(self, op: AttentionLike) -> int:
+        """The number of scores."""
+        q, k = self.shapes.dims(op.q), self.shapes.dims(op.k)
+        batch = q[:1] if len(q) == 3 else ()
+        heads = EXTENT if op.heads == DYNAMIC_INDEX else op.heads
+        return self._product((*batch, heads, q[-2], k[-2]))
+
+    def stored_scores(self, op: Operation) -> int:
+        """The bytes of scores that PyTorch stores and loads where attention has what its fast
+        kernels have not.
+        """
+        if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
+            return 0
+        if op.mask is None and op.sinks is None and op.softcap is None and op.window is None:
+            return 0
+        return SCORE_BYTES * self.scores(op)
+
+    def states(self, op: StateSpaceLike) -> int:
+        """The number of states of all channels at all positions; of a state space model of heads,
+        which PyTorch computes in chunks, the number of decays between positions of a chunk.
+        """
+        if isinstance(op, coda.SSDLike):
+            return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
+        return op.state_count * self._product(self.shapes.dims(op.x))
+
+    def extents(self, op: Operation) -> tuple[int, int, int]:
+        """M, N and K of a product of the block level, or of the library."""
+        x, y = op.operands[0], op.results[0]
+        if isinstance(op, coda.WeightGradientOp):
+            return self.rows(y), self._columns(y), self.rows(x)
+        if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+            return self.rows(y), self._columns(y), -(-self.rows(x) // _groups(op))
+        return self.rows(x), self._columns(y), self._columns(x)
+
+    def rows(self, value: SSAValue) -> int:
+        """The product of all extents but the last."""
+        return self._product(self.shapes.dims(value)[:-1])
+
+    def _columns(self, value: SSAValue) -> int:
+        return self._product(self.shapes.dims(value)[-1:])
+
+    def _product(self, dims: Dims) -> int:
+        return SymbolicSize.product(dims).evaluate(self.sizes)
+
+    def traffic(self, group: Iterable[Operation]) -> int:
+        """The bytes that one kernel of the operators reads and writes."""
+        return traffic(group, self.shapes, self.sizes)
+
+    def bytes(self, values: Iterable[SSAValue]) -> int:
+        """The bytes of the values, each of them once."""
+        return sum(self.shapes.bytes(value).evaluate(self.sizes) for value in set(values))
+
+
+def traffic(
+    group: Iterable[Operation], shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
+) -> int:
+    """The bytes that one kernel of the operators reads and writes."""
+    members = set(group)
+    operands = {value for op in members for value in shapes.read_whole(op)}
+    read = {value for value in operands if value.owner not in members}
+    results = [result for op in members for result in op.results]
+    written = {r for r in results if any(use.operation not in members for use in r.uses)}
+    known = Sizes() if sizes is None else sizes
+    by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
+    return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
+
+
+def is_attention(op: Operation) -> bool:
+    """Return whether an operator is attention or a part of its gradient."""
+    if isinstance(op, torch.CallOp):
+        return "attention" in op.callee.data
+    return isinstance(op, ATTENTION)
+
+
+def before_kernel(op: Operation) -> Sequence[SSAValue]:
+    """The values that PyTorch moves in a kernel before that of `op`: a norm of groups reads its
+    operand for the statistics, and a derivative computes the operator again.
+    """
+    if isinstance(op, coda.GroupNormOp):
+        return [op.x]
+    return op.operands if isinstance(op, torch.VjpOp) else ()
+
+
+def is_left(op: Operation) -> bool:
+    """Return whether an operator is neither a GEMM nor attention, and moves something."""
+    is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
+    return not (isinstance(op, VIEWS) or is_waited_for(op) or is_stored)
+
+
+def is_waited_for(op: Operation) -> bool:
+    """Return whether operators wait for this one: a GEMM, a call, or attention."""
+    return isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) or is_attention(op)
+
+
+def _has_ragged_depth(op: Operation) -> bool:
+    return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
+
+
+def _groups(op: Operation) -> int:
+    """The number of groups of rows that a product has weights, or results, for."""
+    if isinstance(op, coda.GroupedLinearMap):
+        return max(1, shape_of(op.weight)[0])
+    if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+        return max(1, shape_of(op.results[0])[0])
+    is_grouped = isinstance(op, gemm.LibraryOp) and op.groups is not None
+    return max(1, shape_of(op.operands[1])[0]) if is_grouped else 1
