@@ -35,8 +35,8 @@ FEWEST_STEPS = 4
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
 
-SPECIALIZED = "warp_specialized"
-"""The main loop with tiles of 192 columns."""
+SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
+"""The main loop with tiles of 192 columns, and what it is for promoted sums."""
 
 MOST_STAGES = 6
 """Stages of a pipeline, beyond which nothing is gained."""
@@ -129,7 +129,8 @@ def configurations(
     for tile, warps in _tiles(cuts, space, device, workload):
         for stages, group_m in product(_stages(tile, space, device, workload), space.group_m):
             is_special = _is_specialized(tile, stages, space, device)
-            is_special |= SPECIALIZED in space.main_loops and _needs_pieces(cuts.op, tile)
+            if SPECIALIZED in space.main_loops and tile[0] * tile[1] > 128 * 128:
+                is_special |= _holds_products(cuts)
             loop = SPECIALIZED if is_special else "pointer"
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
@@ -178,13 +179,6 @@ def _is_specialized(tile: Tile, stages: int, space: Space, device: Device) -> bo
     """Return whether only one main loop has such tiles, or so many stages for them."""
     is_deep = not space.stages and stages > device.stages and tile[0] > SMALL_ROWS
     return is_deep or not is_power_of_two(tile[1])
-
-
-def _needs_pieces(op: FusedOp, tile: Tile) -> bool:
-    """Return whether a tile has no registers for all products of a step beside their sums: one main
-    loop multiplies it in pieces.
-    """
-    return promotes_sums(op) and tile[0] * tile[1] > 128 * 128
 
 
 def _has_few_rows(workload: Workload) -> bool:
@@ -246,13 +240,16 @@ def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     op = cuts.op
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
-    if (
-        promotes_sums(op)
-        and not schedule.is_warp_specialized
-        and not all(segment.pairing for segment in cuts.segments)
-    ):
+    if _holds_products(cuts) and not schedule.is_warp_specialized:
         return 64
     return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
+
+
+def _holds_products(cuts: ColumnCuts) -> bool:
+    """Return whether all products of a step are in registers beside their sums, but for the main
+    loop that multiplies a tile in pieces.
+    """
+    return promotes_sums(cuts.op) and not all(segment.pairing for segment in cuts.segments)
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:

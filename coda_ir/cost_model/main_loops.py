@@ -102,6 +102,19 @@ _MAIN_LOOPS = (
         runs_on=lambda device: device.has_tma,
         obstacle=_staging_obstacle,
     ),
+    # For promoted sums of float8: one group adds while the other one multiplies.
+    MainLoop(
+        "split_rows",
+        "warp specialization",
+        efficiency=0.98,
+        step_ns=0,
+        stage_ns=1050,
+        unaligned_ns=0.1,
+        loads_ahead=True,
+        fallback="warp_specialized",
+        runs_on=lambda device: device.has_tma,
+        obstacle=_staging_obstacle,
+    ),
 )
 
 MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop in _MAIN_LOOPS})

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coda_ir.cost_model.configurations import SPECIALIZED, Configuration, Space, configurations
+from coda_ir.cost_model.configurations import (
+    SPECIALIZED,
+    SPLIT,
+    Configuration,
+    Space,
+    configurations,
+)
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
 from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, promotes_sums
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 
 
@@ -39,7 +45,7 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(cuts, space, device, workload):
-        for name in space.main_loops:
+        for name in _main_loops(space, op):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError:
@@ -50,13 +56,19 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
+def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
+    """Those of the space, and first the one that is warp-specialized for promoted sums."""
+    is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
+    return (SPLIT, *space.main_loops) if is_split else space.main_loops
+
+
 def _rank(
     cuts: ColumnCuts, configuration: Configuration, name: str, workload: Workload, device: Device
 ) -> Ranked:
     loop, refused = usable_loop(name, cuts, configuration.schedule)
-    if configuration.schedule.mainloop == SPECIALIZED != loop.name:
-        raise ValueError(f"the tile is for {SPECIALIZED}")
     schedule = with_main_loop(configuration.schedule, loop.name)
+    if configuration.schedule.mainloop == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
+        raise ValueError(f"the tile is for {SPECIALIZED}")
     # The main loop has a say in how the epilogue cuts a tile.
     estimate = Estimate(Configuration.of(cuts, schedule), loop, workload, device)
     return Ranked(schedule, estimate, refused)

@@ -44,7 +44,7 @@ class ScheduleAttr(ParametrizedAttribute):
     group_m: IntAttr
     split_k: IntAttr
 
-    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong")
+    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong", "split_rows")
 
     @staticmethod
     @cache
@@ -80,7 +80,7 @@ class ScheduleAttr(ParametrizedAttribute):
     @property
     def is_warp_specialized(self) -> bool:
         """True if a warp of its own loads, for the warps that compute."""
-        return self.mainloop in ("warp_specialized", "ping_pong")
+        return self.mainloop in ("warp_specialized", "ping_pong", "split_rows")
 
     @property
     def alternates(self) -> bool:
@@ -88,19 +88,29 @@ class ScheduleAttr(ParametrizedAttribute):
         return self.mainloop == "ping_pong"
 
     @property
+    def splits_rows(self) -> bool:
+        """True if two groups of warps, each with code of its own, have half of a tile's rows."""
+        return self.mainloop == "split_rows"
+
+    @property
     def groups(self) -> int:
-        """Groups of warps that compute tiles of their own."""
-        return 2 if self.alternates else 1
+        """Groups of warps that compute tiles, or parts of them, of their own."""
+        return 2 if self.alternates or self.splits_rows else 1
+
+    @property
+    def group_rows(self) -> int:
+        """Rows that a group of warps computes at a time."""
+        return self.block_m.data // (2 if self.splits_rows else 1)
 
     @property
     def tile_warps(self) -> int:
-        """Warps that compute a tile together."""
+        """Warps of a group."""
         return self.warps.data // self.groups
 
     @property
     def accumulators(self) -> int:
         """The accumulators of a tile, per thread."""
-        return self.block_m.data * self.block_n.data // (32 * self.tile_warps)
+        return self.group_rows * self.block_n.data // (32 * self.tile_warps)
 
     @property
     def pieces(self) -> tuple[int, ...]:

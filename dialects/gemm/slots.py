@@ -271,7 +271,7 @@ def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: Sch
     0 where those of one part do not fit, 1 where they are loaded when the part before is done, and
     2 where they are loaded earlier, or where there is no part before.
     """
-    moves = [moves_of(segment, columns, schedule.block_m.data) for columns in ranges]
+    moves = [moves_of(segment, columns, schedule.group_rows) for columns in ranges]
     found = slots_beside_stages(moves, schedule, columns_summed(segment, ranges))
     if found is None:
         return 0

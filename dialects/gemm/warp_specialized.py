@@ -1,8 +1,9 @@
 """When and how a GEMM runs warp-specialized on Hopper.
 
 One warp loads the stages of the main loop, and another one moves the tiles of the epilogue. Eight
-warps compute every tile together, or each of two groups of four every other tile (`ping_pong`, with
-a warp that moves for each). See `slots` for what is in shared memory.
+warps compute every tile together, or each of two groups of four half of its rows (`split_rows`) or
+every other tile (`ping_pong`), with a warp that moves for each. See `slots` for what is in shared
+memory.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _RESULTS = (
     *(ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL, ResultKind.SELECT, ResultKind.GROUP),
 )
 
-_ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128)}
+_ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128), "split_rows": (128,)}
 """Rows that a tile can have."""
 
 
@@ -65,7 +66,7 @@ def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
         return obstacle
     ranges = cuts.under(schedule)
     moves = [
-        moves_of(segment, columns, schedule.block_m.data)
+        moves_of(segment, columns, schedule.group_rows)
         for segment, cut in ranges
         for columns in cut
     ]
@@ -97,6 +98,8 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "a box has rows that follow one another, and those of results are scattered"
     if op.order is not None:
         return "its sums have a stated order"
+    if schedule.splits_rows and not promotes_sums(op):
+        return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
     obstacle = _operand_obstacle(cuts, schedule)
@@ -106,6 +109,9 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     if obstacle is not None:
         return obstacle
     for segment, ranges in cuts.under(schedule):
+        kinds = {port.kind.data for port, _ in segment.results}
+        if schedule.splits_rows and ResultKind.PARTIAL_COL in kinds:
+            return "it sums the rows of a tile, which two groups of warps share"
         for columns in ranges:
             obstacle = _range_obstacle(segment, columns)
             if obstacle is not None:

@@ -219,41 +219,36 @@ def accumulate_promoted(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
+    FIRST_ROW: gl.constexpr = 0,
 ):
     """`accumulate` for float8, which adds the products of each stage to acc in float32.
 
-    They are computed in pieces of 64 columns, of which one is added while the next is multiplied,
-    in registers that take turns. The sums are left in pieces.
+    Rows from FIRST_ROW on are multiplied, as many as acc has, in pieces of at most 128 columns, one
+    after the other in the same registers. The sums are left in these pieces.
     """
     gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
     STAGES: gl.constexpr = a_stages.shape[0]
-    PIECES: gl.constexpr = acc.shape[1] // 64
-    zeros = accumulators(gl.num_warps(), acc.shape[0], 64, 32)
+    COLUMNS: gl.constexpr = min(acc.shape[1], 128)
+    PIECES: gl.constexpr = acc.shape[1] // COLUMNS
+    zeros = accumulators(gl.num_warps(), acc.shape[0], COLUMNS, 32)
     # The first of them is the one that is added to next.
     sums = split_columns(acc, PIECES)
     LAYOUT: gl.constexpr = sums[0].type.layout
     for _ in range(0, STEPS):
         stage = step % STAGES
         mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a, b = a_stages.index(stage), b_stages.index(stage)
-        done = zeros
-        product = warpgroup_mma(a, columns_of(b, 0), done, use_acc=False, is_async=True)
-        for piece in gl.static_range(1, PIECES):
-            further = warpgroup_mma(a, columns_of(b, piece), done, use_acc=False, is_async=True)
-            done = warpgroup_mma_wait(num_outstanding=1, deps=(product,))
-            sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
-            product = further
-        done = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
-        mbarrier.arrive(empty.index(stage))
-        sums = sums[1:] + (sums[0] + gl.convert_layout(done, LAYOUT),)
+        a, product = a_stages.index(stage), zeros
+        if a.shape[0] > acc.shape[0]:
+            a = a.slice(FIRST_ROW, acc.shape[0])
+        for piece in gl.static_range(PIECES):
+            b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
+            product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
+            product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
+            if piece == PIECES - 1:
+                mbarrier.arrive(empty.index(stage))
+            sums = sums[1:] + (sums[0] + gl.convert_layout(product, LAYOUT),)
         step += 1
     return sums, step
-
-
-@gluon.jit
-def columns_of(b, piece: gl.constexpr):
-    """64 columns of a stage, whose rows they are."""
-    return b.slice(64 * piece, 64).permute((1, 0))
 
 
 @gluon.jit

@@ -108,7 +108,7 @@ class _Emitter(GemmEmitter):
 
     @property
     def summary(self) -> str:
-        how = "ping-pong" if self.schedule.alternates else "warp-specialized"
+        how = self.schedule.mainloop.replace("_", "-")
         return f"{summary_of(self.op, self.schedule)}, {how}"
 
     def emit(self) -> EmittedKernel:
@@ -116,7 +116,7 @@ class _Emitter(GemmEmitter):
         used = {name for body in bodies for name in names_in(body)}
         named = [argument for argument in self.arguments.arguments if argument.name in used]
         arguments = (*named, self.extent)
-        group = ("GROUP: tl.constexpr",) if self.schedule.alternates else ()
+        group = ("GROUP: tl.constexpr",) if self.schedule.groups > 1 else ()
         load, compute, move = bodies
         sections = [
             self._function(self.load_name, load, arguments, ()),
@@ -191,9 +191,9 @@ class _Emitter(GemmEmitter):
 
     def _emit_compute(self) -> list[str]:
         bodies: list[list[str]] = []
-        bm, warps = self.schedule.block_m.data, self.schedule.tile_warps
+        rows, warps = self.schedule.group_rows, self.schedule.tile_warps
         depth = f", {FLOAT8_DEPTH}" if is_float8(element_type_of(self.op.x)) else ""
-        zeros = [f"accumulators({warps}, {bm}, {n}{depth})" for n in self.schedule.pieces]
+        zeros = [f"accumulators({warps}, {rows}, {n}{depth})" for n in self.schedule.pieces]
         accumulators = f"acc = {_tuple(zeros)}"
         for segment, columns, start, first_partial in self.numbered_ranges():
             emitter = GroupSegmentEmitter(
@@ -218,10 +218,16 @@ class _Emitter(GemmEmitter):
         return [
             *self._before_tiles(),
             *self._tile_loop(
-                [f"first_row = tile_m * {bm}", *self.branches(bodies)],
+                [self._first_row, *self.branches(bodies)],
                 alternate=self.schedule.alternates,
             ),
         ]
+
+    @property
+    def _first_row(self) -> str:
+        """The statement that gives the first row of a group."""
+        bm, rows = self.schedule.block_m.data, self.schedule.group_rows
+        return f"first_row = tile_m * {bm}" + (f" + {rows} * GROUP" if rows < bm else "")
 
     def _before_tiles(self) -> list[str]:
         steps = self.depths.steps(self.schedule.block_k.data)
@@ -238,7 +244,8 @@ class _Emitter(GemmEmitter):
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
         a_stages, *b_stages = self.memory.boxes
         stages = (a_stages, _tuple(b_stages), "full", "empty")
-        arguments = ", ".join(("acc", *stages, "step", "steps", *axes))
+        rows = (f"{self.schedule.group_rows} * GROUP",) if self.schedule.splits_rows else ()
+        arguments = ", ".join(("acc", *stages, "step", "steps", *axes, *rows))
         products = [
             f"acc, step = accumulate{self.how}({arguments})",
             f"acc = finish{self.how}(acc, empty, step, steps)",
@@ -268,7 +275,7 @@ class _Emitter(GemmEmitter):
         if not any(bodies):
             return []
         has_stores = any(emitter.tile_moves.stores for emitter in self.computing)
-        loop = [f"first_row = tile_m * {self.schedule.block_m.data}", *self.branches(bodies)]
+        loop = [self._first_row, *self.branches(bodies)]
         return [
             '"""Load tiles that the epilogue needs, and store its results."""',
             f"{MOVED} = 0",
@@ -299,7 +306,7 @@ class _Emitter(GemmEmitter):
     def _entry(self, bodies: Sequence[Sequence[str]], arguments: Sequence[KernelArgument]) -> str:
         load, compute, move = (self._used(body, arguments) for body in bodies)
         groups = [[str(group)] for group in range(self.schedule.groups)]
-        if not self.schedule.alternates:
+        if len(groups) == 1:
             groups = [[]]
         # The first group runs in the warps of the kernel itself.
         others = len(groups) - 1

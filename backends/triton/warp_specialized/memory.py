@@ -54,8 +54,9 @@ class SharedMemory:
         text = _Statements(self.layouts)
         for name, (box, element) in self.boxes.items():
             text.allocate(name, stages, box, element)
-        for name in ("full", "empty"):
-            text.barriers(name, stages)
+        text.barriers("full", stages)
+        # Each group that reads a stage hands it back.
+        text.barriers("empty", stages, arrivals=2 if self.schedule.splits_rows else 1)
         for name, count in self._barriers.items():
             text.barriers(name, count)
         for number, (rows, lanes, element) in enumerate(self.staging.loads):
@@ -80,11 +81,11 @@ class _Statements:
         call = f"tl.allocate_shared_memory({tl_type(element)}, {shape}, {layout})"
         self.allocations.append(f"{name} = {call}")
 
-    def barriers(self, name: str, count: int) -> None:
+    def barriers(self, name: str, count: int, arrivals: int = 1) -> None:
         layout = "mbarrier.MBarrierLayout()"
         call = f"tl.allocate_shared_memory(tl.int64, [{count}, 1], {layout})"
         self.allocations.append(f"{name} = {call}")
-        init = f"    mbarrier.init({name}.index(index), count=1)"
+        init = f"    mbarrier.init({name}.index(index), count={arrivals})"
         self._barriers.setdefault(count, []).append(init)
 
     def initializations(self) -> Sequence[str]:

@@ -89,7 +89,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.rows = self.schedule.block_m.data
+        self.rows = self.schedule.group_rows
         is_whole = len(self.schedule.pieces) == 1
         self.split = "split_columns" if is_whole else "split_pieces"
         """The device function that gives the parts of accumulators."""

@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p 'schedule{target=sm_90 mainloop=warp_specialized}' --split-input-file | filecheck %s
 // RUN: coda-opt %s -p 'schedule{target=sm_90 mainloop=warp_specialized}' --split-input-file --remarks=analysis -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// Promoted sums of float8 are multiplied in pieces, so that wide tiles have the registers.
+// Two groups of warps have half of a tile's rows each: one adds promoted sums while the other multiplies.
 func.func @promoted(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E5M2>) -> tensor<16384x4096xbf16> {
   %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN>
       columns(%w : tensor<4096x4096xf8E5M2>) -> (tile : tensor<16384x4096xbf16>) {
@@ -11,8 +11,24 @@ func.func @promoted(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E5M2
   func.return %y : tensor<16384x4096xbf16>
 }
 // CHECK-LABEL: func.func @promoted
+// CHECK:       schedule<split_rows, "128x256x128", warps = 8, stages = 3, group_m = 8>
+// REMARK: in tiles of 128 x 256 x 128, 8 warps, 3 stages, split_rows main loop
+
+// -----
+
+// Without promotion there is nothing to add, and eight warps compute every tile together.
+func.func @fast(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3FN>) -> tensor<16384x4096xbf16>
+    attributes {coda.numerics = #gemm.numerics<"fast">} {
+  %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN>
+      columns(%w : tensor<4096x4096xf8E4M3FN>) -> (tile : tensor<16384x4096xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }
+  func.return %y : tensor<16384x4096xbf16>
+}
+// CHECK-LABEL: func.func @fast
 // CHECK:       schedule<warp_specialized, "128x256x128", warps = 8, stages = 3, group_m = 8>
-// REMARK: in tiles of 128 x 256 x 128, 8 warps, 3 stages, warp_specialized main loop
+// REMARK: warp_specialized main loop
 
 // -----
 
