@@ -104,16 +104,17 @@ def _merge(a: Dim, b: Dim) -> Dim:
 def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
     """The dims of `source` viewed as `shape`, in which `?` is `DYNAMIC_INDEX`.
 
-    One unknown extent is the quotient of the sizes. Several are the symbols of `source`, in
-    order, where there are as many and the static extents have the same product.
+    Unknown extents are the symbols of `source`, in order, where there are as many and the static
+    extents have the same product. Otherwise a single one is the quotient of the sizes.
     """
     known = prod(extent for extent in shape if extent != DYNAMIC_INDEX)
     unknown = sum(extent == DYNAMIC_INDEX for extent in shape)
     symbols = [dim for dim in source if isinstance(dim, str)]
-    if unknown == 1:
-        names = [_quotient(source, known)]
-    elif unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
+    # Without elements the sizes have no quotient.
+    if unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
         names = symbols
+    elif unknown == 1:
+        names = [_quotient(source, known)]
     else:
         names = [UNKNOWN] * unknown
     remaining = iter(names)
