@@ -22,6 +22,7 @@ from coda_ir.functions import find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import (
+    Accept,
     CompileOptions,
     Leftovers,
     ProgramOptions,
@@ -161,6 +162,7 @@ def compile(
     training: Literal[False] = False,
     entry: str | None = None,
     constants: Mapping[str, int | float] | None = None,
+    accept: Accept | None = None,
     **options: Unpack[ProgramOptions],
 ) -> CompiledFunction: ...
 
@@ -196,6 +198,7 @@ def compile(
     recompute: Sequence[str] = (),
     stream_logits: int | None = None,
     fuse_gradient_accumulation: bool = False,
+    accept: Accept | None = None,
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
@@ -228,6 +231,9 @@ def compile(
     logits of a language model are computed again, so that they are never stored. With
     `fuse_gradient_accumulation`, the GEMMs of gradients add to the `.grad` that weights have.
 
+    `accept` is called with the estimates of a program before anything is emitted for it (see
+    `Accept`): what it raises is raised. For a program that is trained, pass it to `prepare`.
+
     Raises CodaError for whatever is wrong with the input.
     """
     tuning = _tuning(tune, target)
@@ -247,7 +253,10 @@ def compile(
     if not training:
         _check_untrained(policy, fuse_gradient_accumulation)
         start(target, place)
-        compiled = CompiledFunction(lower(origin, options), entry, target, place)
+        lowering = lower(origin, options)
+        if accept is not None:
+            accept(lowering.comparison(entry) if target == "triton" else None)
+        compiled = CompiledFunction(lowering, entry, target, place)
         compiled.prepare()
         return compiled
     from coda_ir.training.functions import TrainableFunction, find_trained

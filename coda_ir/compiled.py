@@ -192,13 +192,6 @@ class CompiledFunction(NotCopied):
         return self.executable.info.operators
 
     @property
-    def comparison(self) -> tuple[float, float] | None:
-        """Estimates in microseconds: of the program, and of the GEMMs of the library with the
-        kernels of a compiler between them. None where the library of the device is not known.
-        """
-        return self.executable.info.comparison
-
-    @property
     def folds_weights(self) -> bool:
         """True if calls read copies of weights into which others were folded."""
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators

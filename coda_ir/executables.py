@@ -147,7 +147,6 @@ class ReferenceInfo:
     """What is known of a function by its IR, which is lowered where that is asked for."""
 
     kernels: tuple[str, ...] = ()
-    comparison: tuple[float, float] | None = None
 
     def __init__(self, lowering: Lowering, function: str | None):
         from coda_ir.signatures import signature_of

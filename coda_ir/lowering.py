@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
 from coda_ir.diagnostics import (
@@ -22,16 +22,23 @@ from coda_ir.functions import count_operators, find_entry, functions_of, used_ar
 from coda_ir.launching.compile_jobs import use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.options import CompileOptions
+from coda_ir.own_stack import on_own_stack
 from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import CallOp, FuncOp
 
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.cache.programs import Request
+    from coda_ir.cost_model import Device
     from coda_ir.pipeline import Pipeline
     from coda_ir.remarks import Remark
+
+R = TypeVar("R")
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
@@ -78,6 +85,7 @@ class Lowering:
         if not isinstance(program, Origin):
             self._modules["block"] = program
         self._artifacts: dict[str | None, Artifact] = {}
+        self._estimates: dict[str | None, Artifact] = {}
         self.origin_remarks: list[Remark] = []
         """Remarks of making the program of the block level."""
         self._warnings: list[Diagnostic] = []
@@ -101,8 +109,12 @@ class Lowering:
         if level not in levels:
             raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
         if level not in self._modules:
-            self._modules[level] = self._make(level, levels)
+            self._modules[level] = self._apart(lambda: self._make(level, levels))
         return self._modules[level]
+
+    def _apart(self, work: Callable[[], R]) -> R:
+        """The result of `work`, on a stack of its own unless it measures on the current device."""
+        return work() if self.options.tuning is not None else on_own_stack(work)
 
     def _make(self, level: Level, levels: tuple[Level, ...]) -> ModuleOp:
         if level == "block":
@@ -150,15 +162,35 @@ class Lowering:
         Raises CodaError where there is no such function, and for what cannot be emitted.
         """
         if function not in self._artifacts:
-            self._artifacts[function] = self._find(function)
+            self._artifacts[function] = self._apart(lambda: self._find(function))
         return self._artifacts[function]
 
-    def _find(self, function: str | None) -> Artifact:
+    def comparison(self, function: str | None = None) -> tuple[float, float] | None:
+        """Estimates of a function in microseconds, which nothing is emitted for: of the program,
+        and of the GEMMs of the library with the kernels of a compiler between them.
+
+        None where the library of the device is not known, and for schedules that are tuned.
+        """
+        if self._compared_device is None:
+            return None
+        if function not in self._estimates:
+            self._estimates[function] = self._apart(lambda: self._find_estimates(function))
+        return self._estimates[function].comparison
+
+    def _find_estimates(self, function: str | None) -> Artifact:
         if self._origin is None:
-            return self._emit(function)
-        from coda_ir.cache.programs import Request, fetch
+            return self._estimated(function)
+        from coda_ir.cache.programs import fetch
+
+        request = self._request(self._origin, function, is_estimated=True)
+        return fetch(request, lambda: self._estimated(function))
+
+    def _request(self, origin: Origin, function: str | None, **more: bool) -> Request:
+        """Return what names an Artifact in the cache."""
+        from coda_ir.cache.programs import Request
 
         options: dict[str, Any] = {
+            **more,
             "schedule": self.options.schedule,
             "pack_weights": self.options.pack_weights,
             "fold_weights": self.options.fold_weights,
@@ -167,7 +199,14 @@ class Lowering:
         }
         if self.options.tuning is not None:
             options["tuned"] = {"sizes": self.options.tuning.sizes, "device": current_device()}
-        request = Request(self._origin, function, self.options.architecture, options)
+        return Request(origin, function, self.options.architecture, options)
+
+    def _find(self, function: str | None) -> Artifact:
+        if self._origin is None:
+            return self._emit(function)
+        from coda_ir.cache.programs import fetch
+
+        request = self._request(self._origin, function)
         artifact = fetch(request, lambda: self._emit(function), self._is_final)
         if "scheduled" not in self._modules:
             if self.options.tuning is not None:
@@ -223,7 +262,6 @@ class Lowering:
             remark_data=encoded([*self.remarks, *missed]),
             origin_remark_data=encoded(self.origin_remarks),
             warnings=tuple(self._warnings),
-            comparison=self._comparison(name),
         )
 
     def _graph_artifact(self, name: str, programs: tuple[str, ...]) -> Artifact:
@@ -245,25 +283,39 @@ class Lowering:
             warnings=tuple(self._warnings),
             graph=_graph_text(func),
             programs=programs,
-            comparison=self._comparison(name),
         )
 
-    def _comparison(self, name: str) -> tuple[float, float] | None:
-        """Estimates of a function, and of its operators apart: for devices whose library is known,
-        and for what is no part of another function.
-        """
+    def _estimated(self, function: str | None) -> Artifact:
+        """Return what is known of a function before it is emitted."""
+        from coda_ir.cache.artifact import Artifact
         from coda_ir.cost_model.comparison import compare
+        from coda_ir.signatures import signature_of
+
+        func, device = find_entry(self.module("block"), function), self._compared_device
+        assert device is not None, "a device whose library is known"
+        scheduled, name = self.module("scheduled"), func.sym_name.data
+        after = functions_of(scheduled)
+        found = compare(func, after[name], after, device)
+        return Artifact(
+            signature=signature_of(func),
+            used_arguments=used_arguments(func),
+            source="",
+            kernels=(),
+            operators=count_operators(scheduled, name),
+            comparison=(found.fused, found.apart),
+        )
+
+    @cached_property
+    def _compared_device(self) -> Device | None:
+        """The device that is scheduled for, where the times of its library are known."""
         from coda_ir.passes.layout.schedule import SchedulePass
 
-        before = functions_of(self.module("block")).get(name)
-        if before is None or self.options.tuning is not None:
+        if self.options.tuning is not None:
             return None
         (scheduling,) = _parse_passes(f"schedule{{{self._schedule}}}", self._schedule).steps
         if not isinstance(scheduling, SchedulePass) or not scheduling.device.has_tma:
             return None
-        after = functions_of(self.module("scheduled"))
-        found = compare(before, after[name], after, scheduling.device)
-        return found.fused, found.apart
+        return scheduling.device
 
 
 def _calls(func: FuncOp) -> list[CallOp]:

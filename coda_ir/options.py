@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 Target: TypeAlias = Literal["triton", "reference"]
 Tune: TypeAlias = "bool | float | Literal['stored']"
 Leftovers: TypeAlias = Literal["kernels", "inductor"]
+
+
+Accept: TypeAlias = "Callable[[tuple[float, float] | None], None]"
+"""Takes the microseconds that a program is estimated to take, and those of the library's GEMMs with
+a compiler's kernels between them, or None where there are no estimates. It raises what is to be
+raised where the program is not worth its compilation.
+"""
 
 
 class ProgramOptions(TypedDict, total=False):

@@ -103,16 +103,17 @@ def _merge(a: Dim, b: Dim) -> Dim:
 def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
     """The dims of `source` viewed as `shape`, in which `?` is `DYNAMIC_INDEX`.
 
-    One unknown extent is the quotient of the sizes. Several are the symbols of `source`, in
-    order, where there are as many and the static extents have the same product.
+    Unknown extents are the symbols of `source`, in order, where there are as many and the static
+    extents have the same product. Otherwise a single one is the quotient of the sizes.
     """
     known = prod(extent for extent in shape if extent != DYNAMIC_INDEX)
     unknown = sum(extent == DYNAMIC_INDEX for extent in shape)
     symbols = [dim for dim in source if isinstance(dim, str)]
-    if unknown == 1:
-        names = [_quotient(source, known)]
-    elif unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
+    # Without elements the sizes have no quotient.
+    if unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
         names = symbols
+    elif unknown == 1:
+        names = [_quotient(source, known)]
     else:
         names = [UNKNOWN] * unknown
     remaining = iter(names)
@@ -138,7 +139,13 @@ def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return operands[1:]
+    return operands[1 : 1 + len(op.results)]
+
+
+def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, SSDOp)
+    final = (operands[0][0], *op.states_shape[1:])
+    return [operands[0], final][: len(op.results)]
 
 
 def _broadcast(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -432,7 +439,7 @@ RULES: dict[type, Rule] = {
     AttentionOp: _attention,
     SelectiveScanOp: _like_first,
     SelectiveScanGradOp: _like_others,
-    SSDOp: _like_first,
+    SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
     LinearOp: _linear,

@@ -150,6 +150,11 @@ class SymbolicShapes:
         return self.numel(op.results[0]) * element_bytes(element_type_of(table))
 
     def _visit(self, op: Operation) -> None:
+        if all(map(_is_static, op.results)):
+            # Their types say all.
+            for result in op.results:
+                self._record(result, None)
+            return
         operands = [self.dims(operand) for operand in op.operands]
         results = _declared_results(op) or infer_dims(op, operands)
         named: dict[str, str] = {}
@@ -167,6 +172,9 @@ class SymbolicShapes:
             self._dims[value] = ()
             return
         shape = shape_of(value)
+        if DYNAMIC_INDEX not in shape:
+            self._dims[value] = shape
+            return
         if inferred is None or len(inferred) != len(shape):
             inferred = (UNKNOWN,) * len(shape)
         self._dims[value] = tuple(
@@ -191,6 +199,10 @@ class SymbolicShapes:
             self._fresh[prefix] += 1
             if symbol not in self._taken:
                 return symbol
+
+
+def _is_static(value: SSAValue) -> bool:
+    return not isinstance(value.type, TensorType) or DYNAMIC_INDEX not in shape_of(value)
 
 
 def _declared_results(op: Operation) -> list[Dims]:

@@ -44,6 +44,9 @@ class TunedLowerings:
         """The module at a level of the lowering made last, before the first that without tuning."""
         return self._latest.module(level)
 
+    def comparison(self, function: str | None = None) -> None:
+        """There is none: what is measured is not estimated."""
+
 
 def lower(origin: Origin, options: CompileOptions) -> Lowering | TunedLowerings:
     """The levels of a program, for each order of sizes where they are tuned."""

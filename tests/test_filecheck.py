@@ -97,3 +97,39 @@ def test_refreshed_goldens_keep_patterns_and_what_is_not_printed():
     lines = refreshed(GOLDEN.splitlines(), "CHECK", PRINTED.splitlines())
     assert lines == REFRESHED.splitlines()
     assert refreshed(lines, "CHECK", PRINTED.splitlines()) == lines
+
+
+REGIONS = """// CHECK:      %0 = gemm.fused
+// CHECK-NEXT:   columns(%a) {
+// CHECK-NEXT:     gemm.yield %0
+// CHECK-NEXT:   }
+// CHECK-NEXT:   columns(%b) {
+// CHECK-NEXT:     gemm.yield %1
+// CHECK-NEXT:   }
+// CHECK:      func.func @g
+// CHECK-NEXT:   coda.relu
+// CHECK-NEXT: }
+"""
+PRINTED_REGIONS = """    %0 = gemm.fused
+      columns(%a) {
+        gemm.yield %0
+      }
+      columns(%c) {
+        gemm.yield %1
+      }
+    func.return %0
+  }
+  func.func @g
+    coda.silu
+  }
+  func.func @h
+    coda.relu
+  }
+"""
+
+
+def test_refreshed_goldens_end_where_most_of_them_stays():
+    """Neither with the first region of an operator, nor behind a function."""
+    lines = refreshed(REGIONS.splitlines(), "CHECK", PRINTED_REGIONS.splitlines())
+    expected = REGIONS.replace("columns(%b)", "columns(%c)").replace("coda.relu", "coda.silu")
+    assert lines == expected.splitlines()

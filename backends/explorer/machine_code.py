@@ -114,6 +114,8 @@ def _assembly_spans(text: str, operators: Mapping[int, int]) -> Iterator[Span]:
     for number, line in enumerate(lines):
         match = _ASSEMBLY_PLACE.search(line)
         found = operator if match is None else operators.get(int(match[1]))
+        if line.lstrip().startswith(".section"):
+            found = None
         if found != operator:
             if operator is not None:
                 yield first, number, operator

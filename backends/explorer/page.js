@@ -578,7 +578,8 @@ function machineLines(program) {
     const {kernels, reason} = column.machine;
     const none = reason.split("\n").map(text => ({text, ops: NONE}));
     return kernels.length ? kernels.flatMap(kernel => {
-      const ops = column.kernels.filter(each => each.emitted === kernel.name).flatMap(each => each.operators.map(({id}) => id));
+      const linked = new Set(kernel.spans.flatMap(([, , id]) => besides(program, column, id)));
+      const ops = column.kernels.filter(each => each.emitted === kernel.name).flatMap(each => each.operators.map(({id}) => id)).filter(id => !linked.has(id));
       return [{text: `kernel ${kernel.name}`, ops, file: true}, ...spanLines(program, column, kernel)];
     }) : none;
   });

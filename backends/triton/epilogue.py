@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from coda_ir.backends.triton.expressions import EXPRESSIONS, Expression, atom, default_name, literal
+from coda_ir.backends.triton.expressions import (
+    COMPARISONS,
+    EXPRESSIONS,
+    Expression,
+    atom,
+    default_name,
+    literal,
+    truth_of_scalars,
+)
 from coda_ir.backends.triton.kernel import location_comment, tl_type
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
@@ -47,6 +55,8 @@ class RegionEmitter:
     column: str | None = None
     """The expression of the numbers of the columns; None where there are none."""
     helpers: set[str] = field(default_factory=set[str])
+    scalars: Collection[SSAValue] = ()
+    """The arguments of one element, which is known at run time."""
 
     def emit(
         self,
@@ -108,12 +118,14 @@ class _Statements:
         self.live = live
         self.lines: list[str] = []
         self.values: dict[SSAValue, Expression] = {}
+        self._scalars = set(emitter.scalars)
         self._place: str | None = None
 
     def add(self, op: Operation) -> None:
         result = op.results[0]
         if isinstance(op, arith.ConstantOp):
             self.values[result] = literal(op)
+            self._scalars.add(result)
             return
         expression = self._expression(op)
         uses = sum(
@@ -137,6 +149,9 @@ class _Statements:
         expression = write(op, self._operands(op), self.emitter.helpers)
         while len(expression.text) > LONGEST_EXPRESSION and self._name_longest(op):
             expression = write(op, self._operands(op), self.emitter.helpers)
+        if self._scalars.issuperset(op.operands):
+            self._scalars.update(op.results)
+            return truth_of_scalars(expression) if op.name in COMPARISONS else expression
         return expression
 
     def _operands(self, op: Operation) -> list[Expression]:

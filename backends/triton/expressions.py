@@ -198,6 +198,16 @@ def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> E
     return Expression(special[predicate], UNARY)
 
 
+COMPARISONS = ("arith.cmpf", "arith.cmpi")
+
+
+def truth_of_scalars(comparison: Expression) -> Expression:
+    """A comparison of scalars as a truth value also in Triton's interpreter, which repeats it for
+    the elements of a tile as a number of the type that it compared.
+    """
+    return call("tl.where", comparison.text, "True", "False")
+
+
 _CMPI = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 
 

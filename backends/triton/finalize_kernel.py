@@ -73,8 +73,11 @@ class _FinalizeEmitter:
             for name in self._combine(index, kind, value)
         ]
         extra = [self._load_port(index) for index in range(len(self.op.port_list))]
-        region = RegionEmitter(self.names, helpers=self.helpers).emit(
-            self.op.body.block, dict(zip(self.op.body.block.args, [*combined, *extra], strict=True))
+        arguments = self.op.body.block.args
+        ports = zip(arguments[len(combined) :], self.op.port_list, strict=True)
+        scalars = [argument for argument, port in ports if port.kind == PortKind.SCALAR]
+        region = RegionEmitter(self.names, helpers=self.helpers, scalars=scalars).emit(
+            self.op.body.block, dict(zip(arguments, [*combined, *extra], strict=True))
         )
         self.lines += region.lines
         for index, value in enumerate(region.yields):

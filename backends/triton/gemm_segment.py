@@ -255,7 +255,8 @@ class SegmentEmitter(SegmentColumns):
         ]
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
-        emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers)
+        scalars = [value for value, extent in extents if extent == (False, False)]
+        emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers, scalars)
         region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)

@@ -9,8 +9,8 @@ from itertools import product
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.cost_model.workload import Workload, weight_bytes
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8
+from coda_ir.cost_model.workload import Workload
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
     ResultKind,
@@ -79,13 +79,12 @@ class Configuration:
     """Of the tiles of both operands of one step."""
 
     @staticmethod
-    def of(cuts: ColumnCuts, schedule: ScheduleAttr) -> Configuration:
+    def of(cuts: ColumnCuts, schedule: ScheduleAttr, workload: Workload) -> Configuration:
         """Raises ValueError where the tile cannot hold the groups or keep the order of a GEMM."""
         ranges = [columns for _, cut in cuts.under(schedule) for columns in cut]
         bm, bn, bk = schedule.tile
-        op = cuts.op
         # Weights of 8 bits that float32 multiplies take as many registers as others.
-        bytes = bm * element_bytes(op.x.type) + bn * (4 if _is_f32(op) else weight_bytes(op))
+        bytes = bm * workload.element_bytes + bn * (4 if workload.is_f32 else workload.weight_bytes)
         return Configuration(schedule, tuple(ranges), round(bytes * bk))
 
     @property
@@ -134,7 +133,7 @@ def configurations(
             loop = SPECIALIZED if is_special else "pointer"
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
-                found = Configuration.of(cuts, schedule)
+                found = Configuration.of(cuts, schedule, workload)
             except ValueError:
                 if space.tile is not None:
                     raise
@@ -143,9 +142,9 @@ def configurations(
                 continue
             for split_k in space.split_k or _splits(cuts.op, found, device, workload):
                 # An order that is stated does not let programs share a tile.
-                yield (
-                    found if split_k == 1 else Configuration.of(cuts, schedule.with_split(split_k))
-                )
+                if split_k > 1:
+                    found = Configuration.of(cuts, schedule.with_split(split_k), workload)
+                yield found
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:

@@ -70,7 +70,7 @@ def _rank(
     if configuration.schedule.mainloop == SPECIALIZED and loop.name not in (SPECIALIZED, SPLIT):
         raise ValueError(f"the tile is for {SPECIALIZED}")
     # The main loop has a say in how the epilogue cuts a tile.
-    estimate = Estimate(Configuration.of(cuts, schedule), loop, workload, device)
+    estimate = Estimate(Configuration.of(cuts, schedule, workload), loop, workload, device)
     return Ranked(schedule, estimate, refused)
 
 

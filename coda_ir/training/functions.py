@@ -31,7 +31,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import CompileOptions, Target
+from coda_ir.options import Accept, CompileOptions, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
@@ -133,13 +133,18 @@ class TrainableFunction(NotCopied):
         return frozenset(spec.name for spec, argument in pairs if argument in found)
 
     def pair(
-        self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+        self,
+        wrt: Sequence[str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        accept: Accept | None = None,
     ) -> GradientPair:
         """The forward and the backward program for the gradients of the arguments `wrt`: by
         default those of the last call, before the first call all that have one.
 
         `sizes` of symbols are those that a new pair is made for: it serves all, but what is best
-        saved depends on them. Raises CodaError for a name that is no argument with a gradient.
+        saved depends on them. `accept` is called with the estimates of a new pair, before it is
+        emitted; what it raises is raised. Raises CodaError for a name that is no argument with a
+        gradient.
         """
         if wrt is None:
             if self._latest is not None:
@@ -154,7 +159,7 @@ class TrainableFunction(NotCopied):
         key = tuple(name for name in self._floating if name in wrt)
         key = tuple(name for name in key if name in self._contributing) or key
         if key not in self._pairs:
-            self._pairs[key] = self._make_pair(key, sizes or {})
+            self._pairs[key] = self._make_pair(key, sizes or {}, accept)
         self._latest = self._pairs[key]
         return self._latest
 
@@ -163,10 +168,12 @@ class TrainableFunction(NotCopied):
         specs = self.signature.arguments
         return tuple(spec.name for spec in specs if spec.dtype.is_floating_point)
 
-    def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int]) -> GradientPair:
+    def _make_pair(self, wrt: Wrt, sizes: Mapping[str, int], accept: Accept | None) -> GradientPair:
         names = self._parts
         origin = self._given(*names) if self._is_given else self._derived(wrt, sizes)
         lowering = lower(origin, self._options)
+        if accept is not None:
+            accept(self._comparison(lowering))
         forward, backward = (self._compiled(lowering, name) for name in names)
 
         def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
@@ -179,6 +186,15 @@ class TrainableFunction(NotCopied):
         forward.prepare(sizes)
         backward.prepare(sizes)
         return pair
+
+    def _comparison(self, lowering: Lowering | TunedLowerings) -> tuple[float, float] | None:
+        """Estimates of both programs; see `Lowering.comparison`."""
+        if self.target != "triton":
+            return None
+        forward, backward = map(lowering.comparison, self._parts)
+        if forward is None or backward is None:
+            return None
+        return forward[0] + backward[0], forward[1] + backward[1]
 
     @property
     def _parts(self) -> tuple[str, str]:
@@ -234,10 +250,13 @@ class TrainableFunction(NotCopied):
         return self._compiled(lower(self._part(self.name), self._options), self.name)
 
     def prepare(
-        self, wrt: Sequence[str] | None = None, sizes: Mapping[str, int] | None = None
+        self,
+        wrt: Sequence[str] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        accept: Accept | None = None,
     ) -> None:
         """Do now what the first call with gradients of `wrt` would have to do; see `pair`."""
-        pair = self.pair(wrt, sizes)
+        pair = self.pair(wrt, sizes, accept)
         for function in (pair.forward, pair.backward):
             function.prepare(sizes or {})
         pair.prepare_accumulation()
@@ -283,15 +302,6 @@ class TrainableFunction(NotCopied):
         """
         pair = self.pair()
         return Counter(pair.forward.operators) + Counter(pair.backward.operators)
-
-    @property
-    def comparison(self) -> tuple[float, float] | None:
-        """Estimates of both programs; see `CompiledFunction.comparison`."""
-        pair = self.pair()
-        forward, backward = pair.forward.comparison, pair.backward.comparison
-        if forward is None or backward is None:
-            return None
-        return forward[0] + backward[0], forward[1] + backward[1]
 
     @property
     def saved(self) -> tuple[TensorSpec, ...]:

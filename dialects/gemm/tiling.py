@@ -4,7 +4,7 @@ The number of tiles is the extent of a `partial_row`; kernels, the host program 
 have to agree on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -134,8 +134,8 @@ class ColumnCuts:
     """The ranges of a GEMM under many schedules, each found once. The operator stays as it is."""
 
     op: FusedOp
-    _found: dict[ScheduleAttr, list[tuple[Segment, list[ColumnRange]]]] = field(
-        default_factory=dict[ScheduleAttr, list[tuple[Segment, list[ColumnRange]]]]
+    _found: dict[Hashable, list[tuple[Segment, list[ColumnRange]]]] = field(
+        default_factory=dict[Hashable, list[tuple[Segment, list[ColumnRange]]]]
     )
 
     @cached_property
@@ -144,12 +144,16 @@ class ColumnCuts:
 
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
         """Each segment with its ranges. Raises ValueError as `column_ranges` does."""
-        if schedule not in self._found:
-            self._found[schedule] = [
+        key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
+        if self.op.order is not None:
+            # Only a stated order has a say in how many programs share the K of a tile.
+            key = (*key, schedule.split_k.data)
+        if key not in self._found:
+            self._found[key] = [
                 (segment, column_ranges(segment, schedule, self.op.order))
                 for segment in self.segments
             ]
-        return self._found[schedule]
+        return self._found[key]
 
 
 def _with_room(

@@ -38,7 +38,9 @@ def without_complex_numbers(graph: Graph, inputs: Sequence[Node]) -> dict[Node, 
     nothing else is read. What has no rule stays, with what it reads.
     """
     rewriter = _Rewriter(graph)
-    pairs = {node: rewriter.take(node) for node in inputs if is_complex(node)}
+    pairs = {
+        node: rewriter.take(node) for node in inputs if is_complex(node) and not _is_lazy(node)
+    }
     for node in list(graph.nodes):
         if node.op == "call_function" and node not in pairs.values():
             rewriter.rewrite(node)
@@ -46,6 +48,11 @@ def without_complex_numbers(graph: Graph, inputs: Sequence[Node]) -> dict[Node, 
         if node in rewriter.rewritten and not node.users:
             graph.erase_node(node)
     return {node: pair for node, pair in pairs.items() if set(node.users) == {pair}}
+
+
+def _is_lazy(node: Node) -> bool:
+    """Return whether a tensor is a conjugate that is computed where it is read: it has no pairs."""
+    return any(x.is_conj() for x in tensors_in(node.meta.get("val")))
 
 
 class _Rewriter:

@@ -47,7 +47,7 @@ from coda_ir.frontends.torch.training_graphs import (
 from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
-from coda_ir.options import ProgramOptions, Target, Tune
+from coda_ir.options import Accept, ProgramOptions, Target, Tune
 from coda_ir.pages import add_page
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
@@ -95,6 +95,7 @@ class GraphCompiler:
         self._inputs = inputs
         self._is_backward = is_backward
         self._refusals = logging.WARNING
+        self._splits = True
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """The compiled graph, or what the fallback makes of it."""
@@ -130,7 +131,7 @@ class GraphCompiler:
         except NothingToDo as reason:
             logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
-            split = split_graph(graph)
+            split = split_graph(graph) if self._splits else None
             if split is not None:
                 logger.warning("a part of a graph runs through %s: %s", fallback, error)
                 return storing_updates(self._compile_regions(split), updated)
@@ -147,6 +148,8 @@ class GraphCompiler:
         trained = self._is_trained
         compiler = GraphCompiler(options, self._inputs, is_backward=True, is_trained=trained)
         compiler._refusals = logging.INFO
+        # What cannot be imported of a region runs with the rest of it.
+        compiler._splits = False
         for node, region in regions_in(split):
             call = compiler._compile_or_fall_back(region, inputs_of(region))
             setattr(split, str(node.target), RegionCall(call, is_single=gives_one_value(region)))
@@ -166,8 +169,8 @@ class GraphCompiler:
         choices = self._choices(captured.device)
         choices["fold_weights"] = self.options.fold_weights
         with _tensors_with_data():
-            compiled: CompiledFunction = compile(imported.module, **choices)
-            self._expect_faster(compiled, graph)
+            accept = self._accept(graph, captured.device, is_trained=False)
+            compiled: CompiledFunction = compile(imported.module, accept=accept, **choices)
             compiled.prepare(captured.size_hints)
             self._report(graph, imported, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
@@ -214,24 +217,32 @@ class GraphCompiler:
             return False
         return self.options.tune
 
-    def _expect_faster(
-        self, program: CompiledFunction | TrainableFunction, graph: GraphModule
-    ) -> None:
-        """Raise LeftToInductor where Inductor is estimated to take less time for a whole graph."""
+    def _accept(
+        self, graph: GraphModule, device: torch.device, *, is_trained: bool
+    ) -> Accept | None:
+        """Return what raises LeftToInductor where Inductor is estimated to take less time for a
+        whole graph; None where the two are not compared.
+        """
         options = self.options
-        is_compared = options.compare and options.runs_through_inductor(program.device)
+        is_compared = options.compare and options.runs_through_inductor(device)
         # A forward graph that AOTAutograd has cut is a part, too.
         is_part = self._is_backward or (self._is_trained and self.updates_inputs)
-        found = program.comparison if is_compared and not (is_part or options.has_wishes) else None
-        if found is None:
-            return
-        fused, apart = found
-        apart += masked_attention_us(graph, is_trained=isinstance(program, TrainableFunction))
-        if fused > DOUBT * apart:
-            raise LeftToInductor(
-                f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, {apart / 1000:.2f} "
-                'by Inductor (options={"compare": False} compiles it here)'
-            )
+        if is_part or options.has_wishes or not is_compared:
+            return None
+
+        def accept(estimates: tuple[float, float] | None) -> None:
+            if estimates is None:
+                return
+            fused, apart = estimates
+            apart += masked_attention_us(graph, is_trained=is_trained)
+            if fused > DOUBT * apart:
+                raise LeftToInductor(
+                    f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
+                    f"{apart / 1000:.2f} by Inductor "
+                    '(options={"compare": False} compiles it here)'
+                )
+
+        return accept
 
     def _report(
         self,
@@ -308,9 +319,8 @@ class TrainingCompiler(GraphCompiler):
                 fuse_gradient_accumulation=self.options.fuse_gradient_accumulation,
                 **self._choices(captured.device),
             )
-            trained.pair(wrt, captured.size_hints)
-            self._expect_faster(trained, graph)
-            trained.prepare(wrt, captured.size_hints)
+            accept = self._accept(graph, captured.device, is_trained=True)
+            trained.prepare(wrt, captured.size_hints, accept)
             self._report(graph, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)

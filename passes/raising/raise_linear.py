@@ -16,6 +16,14 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.flat_views import (
+    View,
+    before_views,
+    is_argument,
+    is_transposed_view,
+    keeps_order,
+    rows_before,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
     Norm,
@@ -43,13 +51,15 @@ class RaiseLinearPass(FunctionPass):
         %p = coda.add (coda.matmul %f, %t), %b         ->
         %y = coda.reshape %p : (M x N) -> (B x T x N)
 
-    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)).
+    W · transpose(x), with channels before positions, becomes transpose(linear(x, W)). A product of
+    batches of 1 (1 x M x K, 1 x K x N), which einsum makes of a linear map, becomes that map.
 
-    Legal for every transposed matrix. Rows may stay as they are in a GEMM, a norm and in
-    elementwise code where the reshape before keeps the columns, and in a GEMM before which it adds
-    dimensions of one row; a reshape back to the dimensions
-    that were there goes away. PyTorch's product of groups of rows, `_grouped_mm`, becomes
-    `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
+    Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
+    of the function: those of attention are computed. Rows may stay as they are in a GEMM, a norm
+    and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
+    it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
+    PyTorch's product of groups of rows, `_grouped_mm`, becomes `coda.grouped_linear`, or
+    `coda.grouped_matmul` where its matrices are not transposed.
     """
 
     name: ClassVar[str] = "raise-linear"
@@ -62,6 +72,8 @@ class RaiseLinearPass(FunctionPass):
                 _raise_grouped(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
+            elif isinstance(op, CallOp) and op.callee.data == "aten.bmm.default":
+                _use_one_matrix(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.ReshapeOp):
                 _undo_reshape(op, rewriter)
@@ -131,6 +143,27 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     rewriter.order.erase(op)
 
 
+def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
+    """x · W in a batch of 1 as a linear map of the rows that x was reshaped from."""
+    x, weight = op.inputs
+    (result,) = op.outputs
+    batch, k, n = shape_of(weight)
+    same = same_type(x, weight) and same_type(x, result) and is_float(element_type_of(x))
+    if batch != 1 or DYNAMIC_INDEX in (k, n) or not same or not is_argument(weight):
+        return
+    insert = OpInserter(rewriter, op, op.location)
+    is_transposed = is_transposed_view(weight)
+    source = weight if is_transposed is None else before_views(weight)
+    kind, shape = (coda.LinearOp, (n, k)) if is_transposed else (coda.MatmulOp, (k, n))
+    if shape_of(source) != shape:
+        source = insert.insert(coda.ReshapeOp(source, shape), source.name_hint)
+    rewriter.passed(op, f"raised to {kind.name}")
+    product = insert.insert(kind(rows_before(x), source), result.name_hint)
+    flat = insert.insert(coda.ReshapeOp(product, shape_of(result)), result.name_hint)
+    result.replace_all_uses_with(flat)
+    rewriter.order.erase(op)
+
+
 def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
     """The addition of a vector to the product, where that is its only use; else the product."""
     add = only_use(op.result)
@@ -195,10 +228,12 @@ def _unflattened(value: SSAValue) -> SSAValue | None:
 
 
 def _undo_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
-    inner = defined_by(op.x, coda.ReshapeOp)
-    if inner is None:
-        return
-    if rewriter.shapes.dims(inner.x) == rewriter.shapes.dims(op.result):
-        rewriter.passed(op, "restores the rows of its operand")
-        op.result.replace_all_uses_with(inner.x)
-        rewriter.order.erase(op)
+    """Drop reshapes, and transposes of extents of 1, after which a tensor is as before."""
+    value, wanted = op.x, rewriter.shapes.dims(op.result)
+    while isinstance(view := value.owner, View) and keeps_order(view):
+        value = view.x
+        if rewriter.shapes.dims(value) == wanted:
+            rewriter.passed(op, "restores the rows of its operand")
+            op.result.replace_all_uses_with(value)
+            rewriter.order.erase(op)
+            return

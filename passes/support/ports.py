@@ -38,8 +38,9 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
 def is_per_element(value: SSAValue, domain: Sequence[int]) -> bool:
     """Return whether an epilogue over `domain` loads `value` element by element, and not by column,
     by row or by sample."""
-    kind = port_kind(shape_of(value), domain)
-    return kind not in _CHEAP and not is_per_sample(shape_of(value), domain)
+    shape = shape_of(value)
+    kind = port_kind(shape, domain)
+    return kind not in _CHEAP and not (kind == PortKind.TABLE and serves_samples(shape))
 
 
 def is_per_sample(shape: Sequence[int], domain: Sequence[int]) -> bool:

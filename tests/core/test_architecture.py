@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FrameType
@@ -55,10 +56,12 @@ def test_the_walk_calls_each():
         if event == "call" and frame.f_code in codes and codes[frame.f_code] not in called:
             called.append(codes[frame.f_code])
 
-    sys.setprofile(note)
+    for module in (sys, threading):
+        module.setprofile(note)
     try:
         function = coda_ir.compile(ROOT / "examples/llama_mlp.coda", constants=SIZES, device="cpu")
         function(*(torch.zeros(shape, dtype=torch.bfloat16) for shape in SHAPES))
     finally:
-        sys.setprofile(None)
+        for module in (sys, threading):
+            module.setprofile(None)
     assert called == NAMED

@@ -122,6 +122,7 @@ def test_element_bytes_of_a_type_without_size():
         (("B", "T", 4096), (D, D, 32, 128), ("B", "T", 32, 128)),
         (("B*T", 4096), (D, D, 4096), ("d0", "d1", 4096)),
         ((6, 4), (D, 8), (3, 8)),
+        ((0, "T"), (0, D, 1), (0, "T", 1)),
     ],
 )
 def test_reshape(source: Dims, shape: tuple[int, ...], expected: Dims):

@@ -90,18 +90,53 @@ def _block(lines: Sequence[str], prefix: str) -> list[Check]:
 
 
 def _range(block: Sequence[Check], printed: Sequence[str], place: int) -> range | None:
-    """The printed lines of a block."""
+    """The printed lines of a block: of the ends that they may have, the first one with which most
+    of the block stays.
+    """
     if len(block) < 2:
         return None
     first = next((i for i in range(place, len(printed)) if block[0].is_in(printed[i])), None)
     if first is None:
         return None
     margin = _indent(printed[first]) - block[0].column
-    for last in range(first + 1, len(printed)):
-        depth = margin + block[-1].column
-        if block[-1].is_all_of(printed[last]) and _indent(printed[last]) == depth:
-            return range(first, last + 1)
-    return None
+    lines = printed[first + 1 : first + 1 + _lines_inside(block, printed[first + 1 :], margin)]
+    depth, staying = margin + block[-1].column, _staying(block[1:], lines)
+    ends = [
+        number
+        for number, line in enumerate(lines)
+        if block[-1].is_all_of(line) and _indent(line) == depth
+    ]
+    # Of equals, `max` takes the first one.
+    end = max(ends, key=lambda number: staying[number], default=None)
+    return None if end is None else range(first, first + end + 2)
+
+
+def _lines_inside(block: Sequence[Check], lines: Sequence[str], margin: int) -> int:
+    """The number of lines after the first one of a block that may be in it: it does not leave its
+    outermost operators, and where it has one of them, as a function is, it ends with that.
+    """
+    outer = min(check.column for check in block if check.pattern)
+    columns = [check.column for check in block if not check.pattern.startswith("}")]
+    is_one = columns.count(outer) <= (block[0].column == outer)
+
+    def leaves(line: str) -> bool:
+        column = _indent(line) - margin
+        return column < outer or (is_one and column == outer and not line.strip().startswith("}"))
+
+    outside = (number for number, line in enumerate(lines) if line.strip() and leaves(line))
+    return next(outside, len(lines))
+
+
+def _staying(checks: Sequence[Check], lines: Sequence[str]) -> list[int]:
+    """The number of checks that can match up to each line, in their order."""
+    counts = [0] * (len(lines) + 1)
+    for check in checks:
+        row = [0]
+        for number, line in enumerate(lines):
+            matched = counts[number] + check.is_all_of(line)
+            row.append(max(counts[number + 1], row[number], matched))
+        counts = row
+    return counts[1:]
 
 
 def _indent(line: str) -> int:

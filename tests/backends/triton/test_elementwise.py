@@ -284,6 +284,40 @@ def test_constants_that_are_compared() -> None:
         assert torch.equal(found, expected)
 
 
+def test_scalars_that_are_compared() -> None:
+    """Of two that are known at run time, the interpreter repeats the outcome as a number."""
+    text = """fn f(x: f32[M, 8], a: f32[], b: f32[]) {
+        is_less = lt(a, b)
+        both = logical_and(is_less, x > a)
+        return where(both, x, 0), where(logical_xor(both, ne(a, b)), x, b)
+    }"""
+    x, a, b = torch.randn(5, 8), torch.tensor(-0.5), torch.tensor(0.25)
+    compiled = coda_ir.compile(text, device="cpu")
+    for low, high in ((a, b), (b, a), (a, a)):
+        both = (low < high) & (x > low)
+        expected = torch.where(both, x, 0), torch.where(both ^ (low != high), x, high)
+        assert all(map(torch.equal, compiled(x, low, high), expected))
+
+
+def test_scalars_that_are_compared_beside_partials() -> None:
+    finalize = load_program("""
+        func.func @f(%p: tensor<?x2xf32>, %a: tensor<f32>, %b: tensor<f32>) -> tensor<?xf32> {
+          %y = gemm.finalize row (add %p : tensor<?x2xf32>)
+              scalar(%a : tensor<f32>, %b : tensor<f32>) -> (tensor<?xf32>) {
+          ^bb0(%sum: f32, %a_1: f32, %b_1: f32):
+            %less = arith.cmpf olt, %a_1, %b_1 : f32
+            %more = arith.cmpf ogt, %sum, %a_1 : f32
+            %both = arith.andi %less, %more : i1
+            %chosen = arith.select %both, %sum, %b_1 : f32
+            gemm.yield %chosen : f32
+          }
+          func.return %y : tensor<?xf32>
+        }
+    """)
+    p, a, b = torch.randn(5, 2), torch.tensor(-0.5), torch.tensor(0.25)
+    assert torch.equal(finalize(p, a, b), torch.where(p.sum(1) > a, p.sum(1), b))
+
+
 @pytest.mark.parametrize("source", [*DTYPES, torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("target", [*DTYPES, torch.int32, torch.int64], ids=str)
 def test_cast(source: torch.dtype, target: torch.dtype) -> None:

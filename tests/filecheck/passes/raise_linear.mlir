@@ -86,6 +86,50 @@ func.func @channels_first(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]
 
 // -----
 
+// einsum("btd,df->btf", x, w), einsum("btf,df->btd", y, v): batches of 1, with extents of 1 that are moved.
+
+func.func @einsum(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x4x4xf32>, %v: tensor<8x16xf32>) -> tensor<?x?x8xf32> {
+  %x1 = coda.reshape %x {coda.dims = ["B", "T", 8 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8x1xf32>
+  %x2 = coda.transpose %x1 {perm = [0, 1, 3, 2]} : (tensor<?x?x8x1xf32>) -> tensor<?x?x1x8xf32>
+  %x3 = coda.reshape %x2 : (tensor<?x?x1x8xf32>) -> tensor<1x?x8xf32>
+  %w1 = coda.reshape %w : (tensor<8x4x4xf32>) -> tensor<1x8x16xf32>
+  %p = torch.call "aten.bmm.default"(%x3, %w1) {arguments = "{0}, {1}"} : (tensor<1x?x8xf32>, tensor<1x8x16xf32>) -> tensor<1x?x16xf32>
+  %p1 = coda.reshape %p {coda.dims = ["B", "T", 1 : i64, 16 : i64]} : (tensor<1x?x16xf32>) -> tensor<?x?x1x16xf32>
+  %p2 = coda.transpose %p1 {perm = [0, 1, 3, 2]} : (tensor<?x?x1x16xf32>) -> tensor<?x?x16x1xf32>
+  %y = coda.reshape %p2 {coda.dims = ["B", "T", 16 : i64]} : (tensor<?x?x16x1xf32>) -> tensor<?x?x16xf32>
+  %y1 = coda.reshape %y : (tensor<?x?x16xf32>) -> tensor<1x?x16xf32>
+  %v1 = coda.reshape %v : (tensor<8x16xf32>) -> tensor<8x16x1xf32>
+  %v2 = coda.transpose %v1 {perm = [2, 1, 0]} : (tensor<8x16x1xf32>) -> tensor<1x16x8xf32>
+  %q = torch.call "aten.bmm.default"(%y1, %v2) {arguments = "{0}, {1}"} : (tensor<1x?x16xf32>, tensor<1x16x8xf32>) -> tensor<1x?x8xf32>
+  %z = coda.reshape %q {coda.dims = ["B", "T", 8 : i64]} : (tensor<1x?x8xf32>) -> tensor<?x?x8xf32>
+  func.return %z : tensor<?x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @einsum(
+// CHECK-NEXT:   %w_1 = coda.reshape %w : (tensor<8x4x4xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:   %p = coda.matmul %x, %w_1 : (tensor<?x?x8xf32>, tensor<8x16xf32>) -> tensor<?x?x16xf32>
+// CHECK-NEXT:   %q = coda.linear %p, %v : (tensor<?x?x16xf32>, tensor<8x16xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %q
+
+// -----
+
+// The weight's elements come in another order: it is copied.
+
+func.func @reordered(%x: tensor<1x?x8xf32>, %w: tensor<2x4x16xf32>) -> tensor<1x?x16xf32> {
+  %t = coda.transpose %w {perm = [1, 0, 2]} : (tensor<2x4x16xf32>) -> tensor<4x2x16xf32>
+  %r = coda.reshape %t : (tensor<4x2x16xf32>) -> tensor<1x8x16xf32>
+  %p = torch.call "aten.bmm.default"(%x, %r) {arguments = "{0}, {1}"} : (tensor<1x?x8xf32>, tensor<1x8x16xf32>) -> tensor<1x?x16xf32>
+  func.return %p : tensor<1x?x16xf32>
+}
+
+// CHECK-LABEL: func.func @reordered(
+// CHECK-NEXT:   %t = coda.transpose %w
+// CHECK-NEXT:   %r = coda.reshape %t : (tensor<4x2x16xf32>) -> tensor<1x8x16xf32>
+// CHECK-NEXT:   %r_1 = coda.reshape %r : (tensor<1x8x16xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:   %p = coda.matmul %x, %r_1 : (tensor<1x?x8xf32>, tensor<8x16xf32>) -> tensor<1x?x16xf32>
+
+// -----
+
 // A dimension of one row for all heads, which the product does not need.
 
 func.func @one_row(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xf32>) -> tensor<?x1x?x16xf32> {

@@ -63,6 +63,20 @@ func.func @groups(%x: tensor<8x?xbf16>, %y: tensor<?x16xbf16>, %z: tensor<?x8xbf
 
 // -----
 
+// The second matrix is computed: the keys of a single head.
+
+func.func @head(%x: tensor<1x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x4x4xf32> {
+  %k = coda.linear %x, %w : (tensor<1x4x8xf32>, tensor<8x8xf32>) -> tensor<1x4x8xf32>
+  %t = coda.transpose %k {perm = [0, 2, 1]} : (tensor<1x4x8xf32>) -> tensor<1x8x4xf32>
+  %s = torch.call "aten.bmm.default"(%x, %t) {arguments = "{0}, {1}"} : (tensor<1x4x8xf32>, tensor<1x8x4xf32>) -> tensor<1x4x4xf32>
+  func.return %s : tensor<1x4x4xf32>
+}
+
+// CHECK-LABEL: func.func @head(
+// CHECK:        torch.call "aten.bmm.default"
+
+// -----
+
 // Rows that are split, not only seen as one more dimension.
 
 func.func @split_rows(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>) -> tensor<2x3x5x16xf32> {

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch.fx import GraphModule
 
-from coda_ir.compiled import CompiledFunction
+from coda_ir.backends import triton
 from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.dynamo import coda
-from coda_ir.training.functions import TrainableFunction
+from coda_ir.lowering import Lowering
 
 
 class Inductor:
@@ -34,14 +34,22 @@ def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
     """Inductor, where programs are estimated to take 2 ms, and 1 ms apart."""
     found = Inductor()
     monkeypatch.setattr(dynamo, "_lookup_backend", {"inductor": found}.__getitem__)
-    for kind in (CompiledFunction, TrainableFunction):
-        monkeypatch.setattr(kind, "comparison", (2000.0, 1000.0))
+    estimate(monkeypatch, 2000.0, 1000.0)
     torch.compiler.reset()
     return found
 
 
+def estimate(monkeypatch: pytest.MonkeyPatch, fused: float, apart: float) -> None:
+    """Have the estimates of every program be these."""
+
+    def comparison(lowering: Lowering, function: str | None = None) -> tuple[float, float]:
+        return fused, apart
+
+    monkeypatch.setattr(Lowering, "comparison", comparison)
+
+
 def compiled(model: torch.nn.Module, **options: Any) -> Any:
-    given = {"target": "reference", "fallback": "inductor", "errors": "raise", **options}
+    given = {"target": "triton", "fallback": "inductor", "errors": "raise", **options}
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     return compile_model(model, backend=coda, options=given)
 
@@ -60,6 +68,16 @@ def test_a_graph_that_is_faster_there_runs_there(
     (message,) = [r.getMessage() for r in caplog.records if "runs through Inductor" in r.message]
     assert "2.00 ms are estimated as GEMMs with epilogues, 1.00 by Inductor" in message
     assert '"compare": False' in message
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_nothing_is_emitted_for_a_graph_that_runs_there(
+    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, is_trained: bool
+) -> None:
+    monkeypatch.setattr(triton, "emit_program", None)
+    with torch.set_grad_enabled(is_trained):
+        compiled(mlp())(torch.randn(4, 16))
+    assert inductor.graphs == 1
 
 
 def test_so_does_one_that_is_trained(inductor: Inductor) -> None:
@@ -97,7 +115,7 @@ def test_a_graph_stays_where_something_else_is_asked_for(
 def test_a_graph_that_is_slower_there_stays(
     inductor: Inductor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CompiledFunction, "comparison", (1000.0, 1100.0))
+    estimate(monkeypatch, 1000.0, 1100.0)
     with torch.no_grad():
         compiled(mlp())(torch.randn(4, 16))
     assert not inductor.graphs

@@ -74,6 +74,23 @@ def test_extents_that_are_no_symbols(target: str):
         torch.testing.assert_close(found, expected)
 
 
+def test_complex_results():
+    """A region of complex numbers is not cut again and again, and a gradient may be a conjugate."""
+    layer = nn.Linear(8, 8)
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = torch.view_as_complex(F.silu(layer(x)).view(-1, 4, 2))
+        return (z * z.conj()).real, z
+
+    x = torch.randn(3, 8)
+    results: list[list[torch.Tensor]] = []
+    for function in (compiled(model), model):
+        y, z = function(x)
+        gradients = torch.autograd.grad(y.sum() + z.abs().sum(), list(layer.parameters()))
+        results.append([y, z, *gradients])
+    torch.testing.assert_close(*results)
+
+
 def test_tied_weights():
     class Tied(nn.Module):
         def __init__(self):

@@ -366,3 +366,30 @@ def test_a_batch_of_one_is_fused_like_others(shape: tuple[int, ...]):
     found = Counter(op.name for op in module.walk())
     # The first norm reads an argument, which no GEMM computes; the second is finished by the last.
     assert (found["coda.rms_norm"], found["gemm.fused"], found["gemm.finalize"]) == (1, 3, 1)
+
+
+def test_einsum_with_weights():
+    """A linear map by any spelling; attention of a single head has no weights."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            shapes = {"up": (D, HEADS, HEAD), "gate": (48, D), "down": (HEAD, HEADS, 48)}
+            self.weights = nn.ParameterDict(
+                {name: nn.Parameter(torch.randn(shape) / 8) for name, shape in shapes.items()}
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            heads = torch.einsum("btd,dhe->bthe", x, self.weights["up"])
+            gate = torch.einsum("...d,fd->...f", x, self.weights["gate"])
+            y = F.silu(gate) * torch.einsum("bthe,ehf->btf", heads, self.weights["down"])
+            scores = torch.einsum("bqf,bkf->bqk", y[:1], y[:1])
+            return torch.einsum("bqk,bkf->bqf", scores, y[:1])
+
+    model, x = Model(), torch.randn(2, T, D)
+    exported = export(model, (x,), dynamic_shapes={"x": {0: DYNAMIC, 1: DYNAMIC}})
+    names = Counter(op.name for op in find_entry(exported.module).walk())
+    assert (names["coda.linear"], names["coda.matmul"]) == (1, 2)
+    compiled = exported.compile(target="reference", errors="raise")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
