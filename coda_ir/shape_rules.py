@@ -140,7 +140,13 @@ def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return operands[1:]
+    return operands[1 : 1 + len(op.results)]
+
+
+def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    assert isinstance(op, SSDOp)
+    final = (operands[0][0], *op.states_shape[1:])
+    return [operands[0], final][: len(op.results)]
 
 
 def _broadcast(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -443,7 +449,7 @@ RULES: dict[type, Rule] = {
     AttentionOp: _attention,
     SelectiveScanOp: _like_first,
     SelectiveScanGradOp: _like_others,
-    SSDOp: _like_first,
+    SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
     LinearOp: _linear,

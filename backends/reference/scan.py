@@ -25,19 +25,25 @@ def scanned(operands: Tensors) -> torch.Tensor:
 
 
 def scanned_heads(operands: Tensors, states: int) -> torch.Tensor:
-    """y of x, dt, a, b, c; see `coda.SSDOp`."""
-    x, dt, a, b, c = operands
+    """y of x, dt, a, b, c, and of states to begin with; see `coda.SSDOp`."""
+    return scanned_states(operands, states)[0]
+
+
+def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """y and the states behind the last position."""
+    x, dt, a, b, c, *initial = operands
     heads = len(a)
     x_heads = x.unflatten(-1, (heads, -1))
     b_heads, c_heads = (_by_head(part, heads, states) for part in (b, c))
-    state = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
+    first = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
+    state = initial[0] if initial else first
     rows: list[torch.Tensor] = []
     for position in range(x.shape[1]):
         times = dt[:, position, :, None, None]
         written = times * x_heads[:, position, :, :, None] * b_heads[:, position, :, None]
         state = torch.exp(times * a[:, None, None]) * state + written
         rows.append((state * c_heads[:, position, :, None]).sum(-1).flatten(1))
-    return torch.stack(rows, 1) if rows else x.clone()
+    return (torch.stack(rows, 1) if rows else x.clone()), state
 
 
 def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
@@ -46,14 +52,12 @@ def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
     return part.unflatten(-1, (groups, states)).repeat_interleave(heads // groups, 2)
 
 
-def _gradients(
-    scan: Callable[[Tensors], torch.Tensor], d_y: torch.Tensor, operands: Tensors
-) -> Tensors:
-    """The gradients of `scan` for its operands, from that of its result."""
+def _gradients(scan: Callable[[Tensors], Tensors], adjoints: Tensors, operands: Tensors) -> Tensors:
+    """The gradients of `scan` for its operands, from those of its first results."""
     with torch.enable_grad():
         leaves = [operand.detach().requires_grad_() for operand in operands]
-        y = scan(leaves)
-    return torch.autograd.grad(y, leaves, d_y, allow_unused=True, materialize_grads=True)
+        results = scan([leaf.clone() for leaf in leaves])[: len(adjoints)]
+    return torch.autograd.grad(results, leaves, adjoints, allow_unused=True, materialize_grads=True)
 
 
 def _selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
@@ -61,16 +65,19 @@ def _selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) ->
 
 
 def _selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _gradients(scanned, operands[0], operands[1:])
+    return _gradients(lambda given: [scanned(given)], operands[:1], operands[1:])
 
 
 def _ssd(op: coda.SSDOp, operands: Tensors, _: Numerics) -> Tensors:
-    return [scanned_heads(operands, op.state_count)]
+    y, last = scanned_states(operands, op.state_count)
+    return [y] if op.final is None else [y, last.clone()]
 
 
 def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    scan = partial(scanned_heads, states=op.state_count)
-    return _gradients(scan, operands[0], operands[1:])
+    scan = partial(scanned_states, states=op.state_count)
+    d_y, *given = operands
+    adjoints = [d_y] if op.d_final is None else [d_y, given.pop()]
+    return _gradients(scan, adjoints, given)
 
 
 def _linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:

@@ -222,9 +222,9 @@ def output(name: str, index: int) -> KernelArgument:
     return pointer_argument(f"{name}_ptr", f32, nth_output(index))
 
 
-def over_chunks(chunks: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
-    """The loop over the places of all chunks of a sample but one, reversed from the last."""
-    first, behind = f"sample * ({chunks} - 1)", f"(sample + 1) * ({chunks} - 1)"
+def over_chunks(places: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
+    """The loop over so many places of chunks of a sample, reversed from the last."""
+    first, behind = f"sample * {places}", f"(sample + 1) * {places}"
     start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
     if is_reversed:
         start, condition, move = f"place = {behind} - 1", f"place >= {first}", "place -= 1"

@@ -71,7 +71,7 @@ def carry_kernel(
         *text.place("sample"),
         text.a(),
         text.zeros("h"),
-        *over_chunks(CHUNKS, body, is_reversed=is_reversed),
+        *over_chunks(f"({CHUNKS} - 1)", body, is_reversed=is_reversed),
     ]
     arguments = [text.operand("a"), output("states", 0), output("times", 1)]
     return text.emitted(name, arguments, lines, f"states carried over chunks of {CHUNK} rows")

@@ -22,7 +22,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indent
 from coda_ir.backends.triton.kernel_text import rounded
 from coda_ir.backends.triton.scan_text import output
 from coda_ir.backends.triton.ssd_kernel import sums_kernel
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SSDText
 from coda_ir.dialects.coda import SSDGradOp, SSDLike
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -80,7 +80,12 @@ def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
         "held += tl.exp(gap + passed) * tl.sum(given, 1)",
         _store_of_head(op, "held", "held"),
     ]
-    arguments = [*map(text.operand, OPERANDS), output("states", 0), output("held", 1)]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        *text.carried("initial"),
+        output("states", 0),
+        output("held", 1),
+    ]
     return text.emitted(
         name, arguments, lines, "what decays get from rows that read", BLOCKS * op.heads
     )
@@ -126,6 +131,7 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     ]
     arguments = [
         *map(text.operand, OPERANDS),
+        *text.carried("d_final"),
         output("adjoints", 0),
         text.result("d_x", op.d_x, 1),
         *_outputs(2, "own", "inner", "taken"),
@@ -155,7 +161,12 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         f"of_states = {text.product('d_y', 'tl.trans(h)', (ROWS, text.states))}",
         "d_c += of_states * tl.exp(gap + passed)[:, None]",
     ]
-    arguments = [*map(text.operand, OPERANDS), output("states", 0), output("d_c", 1)]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        *text.carried("initial"),
+        output("states", 0),
+        output("d_c", 1),
+    ]
     return text.emitted(
         name, arguments, _over_heads(text, "d_c", head), "gradients of c", _programs(op), WARPS
     )
@@ -183,7 +194,12 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         f"of_states = {text.product('x', 'tl.trans(g)', (ROWS, text.states))}",
         "d_b += of_states * (tl.exp(gap + rest) * dt)[:, None]",
     ]
-    arguments = [*map(text.operand, OPERANDS), output("adjoints", 0), output("d_b", 1)]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        *text.carried("d_final"),
+        output("adjoints", 0),
+        output("d_b", 1),
+    ]
     return text.emitted(
         name, arguments, _over_heads(text, "d_b", head), "gradients of b", _programs(op), WARPS
     )
@@ -210,26 +226,17 @@ def _narrow_tile(text: SSDText, name: str, suffix: str) -> list[str]:
 
 
 def _states_before(text: SSDText) -> list[str]:
-    return [
-        "# A sample has states of all of its chunks but the last.",
-        text.load_states("h", "states_ptr", "place - sample - 1", "chunk > 0"),
-        f"h = {text.narrow('h')}",
-    ]
+    return [*text.states_before(), f"h = {text.narrow('h')}"]
 
 
 def _adjoints_after(text: SSDText) -> list[str]:
-    return [
-        "# A sample has adjoints before all of its chunks but the first.",
-        text.load_states("g", "adjoints_ptr", "place - sample", f"chunk < {CHUNKS} - 1"),
-        f"g = {text.narrow('g')}",
-    ]
+    return [*text.adjoints_after(), f"g = {text.narrow('g')}"]
 
 
 def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     """The gradient of dt, and parts of that of a; the rows of the launch are all chunks."""
     text = SSDText(op, pitches)
     at = f"(start * {op.heads} + head) + row * {op.heads}"
-    chunk, last = "place - sample - 1", f"chunk < {CHUNKS} - 1"
     lines = [
         *text.place(op.heads),
         "head = part",
@@ -241,8 +248,8 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
             f"{name} = tl.load({name}_ptr + {at}, mask=row < count, other=0.0)"
             for name in ("held", "own", "inner", "taken")
         ),
-        text.load_states("h", "states_ptr", chunk, "chunk > 0"),
-        text.load_states("g", "adjoints_ptr", "place - sample", last),
+        *text.states_before(),
+        *text.adjoints_after(),
         "through = tl.exp(tl.sum(dt * rate, 0)) * tl.sum(tl.sum(h * g, 1), 0)",
         "net = held - dt * inner",
         "of_sum = tl.cumsum(net, 0, reverse=True) + tl.sum(dt * taken, 0) + through",
@@ -253,6 +260,7 @@ def times_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     ]
     arguments = [
         *map(text.operand, ("dt", "a")),
+        *text.carried("initial", "d_final"),
         *_outputs(0, "states", "adjoints", "held", "own", "inner", "taken"),
         text.result("d_dt", op.d_dt, 6),
         output("d_a", 7),

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.scan_text import output, over_chunks
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, holds_all
 from coda_ir.dialects.coda import SSDLike, SSDOp
 
 Pitches = Mapping[SSAValue, int]
@@ -27,6 +27,11 @@ COLUMNS = 64
 
 CARRIED = 1024
 """States that a program carries over chunks."""
+
+
+def held_chunks(op: SSDLike, *, is_reversed: bool = False) -> str:
+    """The number of chunks of a sample whose states kernels keep."""
+    return CHUNKS if holds_all(op, is_reversed=is_reversed) else f"({CHUNKS} - 1)"
 
 
 def chunk_states_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -43,7 +48,8 @@ def sums_kernel(
     """Emit the kernel of sums over a chunk of a row of states times a row of columns, which decay
     from the row to the end of the chunk, or reversed, from its start to the row.
     """
-    text = SSDText(op, pitches)
+    text, count = SSDText(op, pitches), held_chunks(op, is_reversed=is_reversed)
+    first = int(is_reversed and not holds_all(op, is_reversed=True))
     narrow = min(text.columns, COLUMNS)
     parts = text.columns // narrow
     read, written = factors
@@ -60,7 +66,7 @@ def sums_kernel(
         "gap += whole",
     ]
     lines = [
-        *text.place(op.heads * parts, f"({CHUNKS} - 1)", first=int(is_reversed)),
+        *text.place(op.heads * parts, count, first=first),
         f"head = part // {parts}",
         *text.tiles(),
         f"column = part % {parts} * {narrow} + tl.arange(0, {narrow})",
@@ -87,12 +93,21 @@ def carry_kernel(
 ) -> EmittedKernel:
     """The states at the end of each chunk, in place of what the chunk adds to them.
 
-    Reversed, it begins with the last chunk. The rows of the launch are the samples.
+    It begins with the operand of states, if there is one, and stores the last ones as a result of
+    its own where they are wanted. Reversed, it begins with the last chunk. The rows of the launch
+    are the samples.
     """
     text = SSDText(op, pitches)
     states = op.state_count * op.head_columns
     parts = -(-states // CARRIED)
     pointer = f"states_ptr + (place * {op.heads} + head) * {states} + state"
+    given, wanted = ("d_final", "d_initial") if is_reversed else ("initial", "final")
+    begin, end = text.carried(given), _ends(op, wanted)
+    of_sample = (
+        f"(sample * {op.heads} + head) * {states}"
+        f" + (state % {op.head_columns} * {op.state_count} + state // {op.head_columns})"
+    )
+    begun = f"tl.load({given}_ptr + {of_sample}, mask=holds, other=0.0)"
     body = [
         f"decay = tl.exp(tl.load(decays_ptr + place * {op.heads} + head))",
         f"h = decay * h + tl.load({pointer}, mask=holds, other=0.0)",
@@ -103,12 +118,18 @@ def carry_kernel(
         f"head = tl.program_id(0) % {op.heads * parts} // {parts}",
         f"state = tl.program_id(0) % {parts} * {CARRIED} + tl.arange(0, {CARRIED})",
         f"holds = state < {states}",
-        f"h = tl.zeros(({CARRIED},), tl.float32)",
-        *over_chunks(CHUNKS, body, is_reversed=is_reversed),
+        f"h = {begun if begin else f'tl.zeros(({CARRIED},), tl.float32)'}",
+        *over_chunks(held_chunks(op, is_reversed=is_reversed), body, is_reversed=is_reversed),
+        *(f"tl.store({each.name} + {of_sample}, h, mask=holds)" for each in end),
     ]
-    arguments = [output("states", 0), output("decays", 1)]
+    arguments = [*begin, output("states", 0), output("decays", 1), *end]
     summary = f"states carried over chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, op.heads * parts)
+
+
+def _ends(op: SSDLike, name: str) -> list[KernelArgument]:
+    """The argument for the last states, where they are a result."""
+    return [] if getattr(op, name, None) is None else [output(name, 2)]
 
 
 def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
@@ -139,13 +160,13 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
                 "gap += whole_j",
             ]
         ),
-        "# A sample has states of all of its chunks but the last.",
-        text.load_states("h", "states_ptr", "place - sample - 1", "chunk > 0"),
+        *text.states_before(),
         f"y += tl.exp(gap + passed)[:, None] * {text.product('c', text.narrow('h'), shape)}",
         text.store_columns("y", op.result),
     ]
     arguments = [
         *map(text.operand, ("x", "dt", "a", "b", "c")),
+        *text.carried("initial"),
         output("states", 0),
         text.result("y", op.result, 1),
     ]

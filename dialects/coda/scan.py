@@ -4,7 +4,14 @@ from abc import ABC, abstractmethod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_result_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -31,6 +38,8 @@ class StateSpaceLike(CodaOp, ABC):
     a = operand_def(TensorType)
     b = operand_def(TensorType)
     c = operand_def(TensorType)
+    carried = var_operand_def(TensorType)
+    """The states before the first position; of gradients, also the adjoint of the last ones."""
 
     @property
     @abstractmethod
@@ -64,12 +73,20 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
     d_a = result_def(TensorType)
     d_b = result_def(TensorType)
     d_c = result_def(TensorType)
+    d_initial = opt_result_def(TensorType)
     traits = traits_def(Pure())
 
-    def __init__(self, op: StateSpaceLike, d_y: SSAValue | Operation):
+    def __init__(
+        self,
+        op: StateSpaceLike,
+        d_y: SSAValue | Operation,
+        carried: tuple[SSAValue, SSAValue] | tuple[()] = (),
+    ):
+        """The gradients of `op`, with states to begin with and the adjoint of those at the end."""
+        given = [op.x, op.dt, op.a, op.b, op.c]
         super().__init__(
-            operands=[d_y, *op.operands],
-            result_types=[value.type for value in op.operands],
+            operands=[d_y, *given, carried],
+            result_types=[*(v.type for v in given), [v.type for v in carried[:1]]],
             properties=dict(op.properties),
         )
 
@@ -77,7 +94,12 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
         self.verify_operands()
         expect_shape("operand d_y", self.d_y, shape_of(self.x))
         expect_wide_element_type("operand d_y", self.d_y, self.x)
-        for operand, result in zip(self.operands[1:], self.results, strict=True):
+        if len(self.carried) not in (0, 2) or bool(self.carried) != (self.d_initial is not None):
+            raise VerifyException(
+                f"{len(self.carried)} operands of states and {len(self.results) - 5} results for "
+                "them, expected 2 and 1, or none"
+            )
+        for operand, result in zip(self.operands[1:], self.results, strict=False):
             name = f"result {result.index}"
             expect_shape(name, result, shape_of(operand))
             expect_element_type(name, result, element_type_of(operand))
@@ -98,6 +120,8 @@ class ScanLike(StateSpaceLike, ABC):
         if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
             count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
+        if self.carried:
+            raise VerifyException(f"{len(self.carried)} operands of states, expected none")
         batch, length, channels = shape_of(self.x)
         expect_shape("operand a", self.a, (channels, self.state_count))
         expect_shape("operand dt", self.dt, shape_of(self.x))
@@ -131,7 +155,7 @@ class SelectiveScanOp(ScanLike):
         c: SSAValue | Operation,
     ):
         x = SSAValue.get(x)
-        super().__init__(operands=[x, dt, a, b, c], result_types=[x.type])
+        super().__init__(operands=[x, dt, a, b, c, []], result_types=[x.type])
 
     def verify_(self) -> None:
         self.verify_operands()

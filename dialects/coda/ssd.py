@@ -2,10 +2,11 @@
 
 from abc import ABC
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
+    opt_result_def,
     prop_def,
     result_def,
     traits_def,
@@ -16,8 +17,10 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.scan import MAX_STATES, StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
+    expect_element_type,
     expect_shape,
     expect_wide_element_type,
+    optional_operand,
     shape_of,
 )
 
@@ -29,6 +32,16 @@ class SSDLike(StateSpaceLike, ABC):
     """The operands of a state space model of heads and of its gradients, and the rules for them."""
 
     states = prop_def(IntegerAttr)
+
+    @property
+    def initial(self) -> SSAValue | None:
+        """The states before the first position, where they are not 0."""
+        return self.carried[0] if self.carried else None
+
+    @property
+    def states_shape(self) -> tuple[int, ...]:
+        """The shape of the states at one position: B x heads x columns of a head x states."""
+        return (shape_of(self.x)[0], self.heads, self.head_columns, self.state_count)
 
     @property
     def state_count(self) -> int:
@@ -61,6 +74,13 @@ class SSDLike(StateSpaceLike, ABC):
         expect_shape("operand dt", self.dt, (batch, length, self.heads))
         expect_shape("operand b", self.b, (batch, length, shape_of(self.b)[-1]))
         expect_shape("operand c", self.c, shape_of(self.b))
+        for name, value in zip(("initial", "d_final"), self.carried, strict=False):
+            self.verify_states(f"operand {name}", value)
+
+    def verify_states(self, name: str, value: SSAValue) -> None:
+        """Raise unless `value` has the type of states at one position."""
+        expect_shape(name, value, self.states_shape)
+        expect_element_type(name, value, f32)
 
     def _verify_heads(self) -> None:
         """Raise unless the columns are those of heads, and of groups that divide them."""
@@ -92,12 +112,14 @@ class SSDLike(StateSpaceLike, ABC):
 @irdl_op_definition
 class SSDOp(SSDLike):
     """The state space model of Mamba 2 (SSD, arXiv 2405.21060): y = h · c over the states, where
-    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · x[t] ⊗ b[t] for each head, from h = 0.
+    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · x[t] ⊗ b[t] for each head, from h = 0 or from the
+    states `initial`. A second result has the states behind the last position.
 
     x is B x T x heads·columns, dt is B x T x heads, a has one rate for each head; b and c are
     B x T x groups·states, and each group serves as many heads that follow one another. States are
-    float32. The result may be wider than x. What surrounds the model are separate operators: the
-    softplus of dt, the skip connection of x, the gate and its norm.
+    float32, B x heads x columns of a head x states. The result may be wider than x. What surrounds
+    the model are separate operators: the softplus of dt, the skip connection of x, the gate and its
+    norm.
 
     `%y = coda.ssd %x, %dt, %a, %b, %c {states = 128 : i64} : (tensor<?x?x512xbf16>,
     tensor<?x?x8xf32>, tensor<8xf32>, tensor<?x?x128xbf16>, tensor<?x?x128xbf16>)
@@ -106,6 +128,7 @@ class SSDOp(SSDLike):
 
     name = "coda.ssd"
     result = result_def(TensorType)
+    final = opt_result_def(TensorType)
     traits = traits_def(Pure())
 
     def __init__(
@@ -115,27 +138,36 @@ class SSDOp(SSDLike):
         a: SSAValue | Operation,
         b: SSAValue | Operation,
         c: SSAValue | Operation,
+        initial: SSAValue | Operation | None = None,
         *,
         states: int,
+        final: bool = False,
         result_element_type: Attribute | None = None,
     ):
-        x = SSAValue.get(x)
+        x, a = SSAValue.get(x), SSAValue.get(a)
         type = result_element_type or element_type_of(x)
+        (batch, _, columns), (heads,) = shape_of(x), shape_of(a)
+        last = TensorType(f32, (batch, heads, columns // heads, states))
         super().__init__(
-            operands=[x, dt, a, b, c],
-            result_types=[TensorType(type, shape_of(x))],
+            operands=[x, dt, a, b, c, optional_operand(initial)],
+            result_types=[TensorType(type, shape_of(x)), [last] * final],
             properties={"states": IntegerAttr(states, 64)},
         )
 
     def verify_(self) -> None:
         self.verify_operands()
+        if len(self.carried) > 1:
+            raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
+        if self.final is not None:
+            self.verify_states("result final", self.final)
         expect_shape("result", self.result, shape_of(self.x))
         expect_wide_element_type("result", self.result, self.x)
 
 
 @irdl_op_definition
 class SSDGradOp(StateSpaceGradLike, SSDLike):
-    """The gradients of `coda.ssd` for x, dt, a, b and c, from that of its result.
+    """The gradients of `coda.ssd` for x, dt, a, b and c, from that of its result; with states to
+    begin with, and the adjoint of those at the end, also for the former.
 
     The states are computed again. Sums over samples, positions and heads have a fixed order.
 
@@ -143,3 +175,8 @@ class SSDGradOp(StateSpaceGradLike, SSDLike):
     """
 
     name = "coda.ssd_grad"
+
+    @property
+    def d_final(self) -> SSAValue | None:
+        """The adjoint of the states behind the last position, where it is not 0."""
+        return self.carried[1] if self.carried else None

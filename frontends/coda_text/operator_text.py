@@ -215,7 +215,9 @@ class OperatorWriter:
         return _call("attention", *operands, **_properties(op), **given)
 
     def ssd(self, op: coda.SSDOp) -> Text:
-        return _call("ssd", *map(self._tensor, op.operands), **_properties(op), **_widened(op))
+        given = {} if op.final is None else {"final": "true"}
+        properties = {**_properties(op), **_widened(op), **given}
+        return _call("ssd", *map(self._tensor, op.operands), **properties)
 
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]

@@ -8,12 +8,14 @@ from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.scan import expect_elements, expect_states_in_float32
-from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue, TupleValue, Value
 
-SIGNATURE = "ssd(x, dt, a, b, c, *, states: integer, dtype: type?)"
+SIGNATURE = (
+    "ssd(x, dt, a, b, c, initial?, *, states: integer, dtype: type?, final: boolean = false)"
+)
 
 
-def ssd(call: Invocation) -> TensorValue:
+def ssd(call: Invocation) -> Value:
     x, a = call.float_tensor("x", rank=3), call.float_tensor("a", rank=1)
     b, c, dt = (call.tensor(name) for name in ("b", "c", "dt"))
     expect_states_in_float32("ssd", "x", x)
@@ -33,8 +35,16 @@ def ssd(call: Invocation) -> TensorValue:
     call.expect_dims("c", c, b.dims, "that of b")
     expect_elements(call, "x", x, {"dt": dt, "a": a, "b": b, "c": c})
     type = _result_type(call, x)
-    operands = (value.ssa for value in (x, dt, a, b, c))
-    return call.emit(coda.SSDOp(*operands, states=states, result_element_type=type), x.dims)
+    at_one = (batch, heads, columns // heads, states)
+    initial = call.optional_tensor("initial")
+    if initial is not None:
+        call.expect_dims("initial", initial, at_one, "samples, heads, columns of a head, states")
+        call.expect_element("initial", initial, "f32", "states")
+    operands = (None if value is None else value.ssa for value in (x, dt, a, b, c, initial))
+    final = call.flag("final")
+    op = coda.SSDOp(*operands, states=states, final=final, result_element_type=type)
+    results = call.emit_all(op, [x.dims, at_one])
+    return TupleValue(tuple(results)) if final else results[0]
 
 
 def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:

@@ -8,7 +8,7 @@ from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -33,7 +33,7 @@ WITHIN = Refusal(
     "sums over rows of chunks have other factors",
 )
 BETWEEN = Refusal(
-    "what chunks add to the states decays from chunk to chunk, from 0, and rows of c read it",
+    "what chunks add to the states decays from chunk to chunk, and rows of c read it",
     "the states are computed or read in another way",
 )
 TYPES = Refusal(
@@ -43,6 +43,11 @@ TYPES = Refusal(
 )
 ROWS = Refusal(
     "rows that pad the last chunk are cut off behind pointwise code", "something else reads them"
+)
+
+STATES = Refusal(
+    "operands are computed before the states at the end are read, and states to begin with are f32",
+    "another order or element type",
 )
 
 BATCH, CHUNK, LATER, ROW, HEAD, COLUMN = "batch", "chunk", "later", "row", "head", "column"
@@ -60,8 +65,10 @@ class RaiseSSDPass(FunctionPass):
         %y = coda.add %inner, %outer : B x chunks x rows x H x P
 
     The order of the products, transposes and reshapes do not matter, nor do zeros that pad the last
-    chunk. Legal iff both are sums of products of the same tensors, with the decays that the
-    recurrence has, and the extents are known.
+    chunk. States to begin with, in place of the zeros before the first chunk, become an operand;
+    where those behind the last chunk are read, they become a result. Legal iff both are sums of
+    products of the same tensors, with the decays that the recurrence has, and the extents are
+    known.
     """
 
     name: ClassVar[str] = "raise-ssd"
@@ -116,6 +123,8 @@ class _Model:
         labels = self.view.named(op.result, BATCH, CHUNK, ROW, HEAD, COLUMN)
         assert labels is not None, "five known extents"
         self.labels: Labels = labels
+        self.first: SSAValue | None = None
+        self.last: list[coda.SliceOp] = []
 
     def raised(self) -> Refusal | None:
         """Replace the operators; why not, where that is not legal."""
@@ -216,19 +225,26 @@ class _Model:
         if last is None or not self._is_of_model(last, found, ROW):
             return False
         added = self._added(others[0], before, state)
-        return added is not None and self._is_added(added, state, found)
+        if added is None or not self._is_added(added, state, found):
+            return False
+        users = [use.operation for use in cut.x.uses]
+        behind = (1, chunks, chunks + 1)
+        self.last = [u for u in users if isinstance(u, coda.SliceOp) and u.range == behind]
+        return True
 
     def _added(self, joined: Factor, before: Label, state: Label) -> Factor | None:
-        """The states that chunks add, behind a first one of 0."""
+        """The states that chunks add, behind the first ones."""
         op = defined_by(joined.value, coda.ConcatOp)
         if op is None or op.dim.value.data != 1 or len(op.parts) != 2:
             return None
         if joined.labels != self.view.named(op.result, BATCH, before, HEAD, COLUMN, state):
             return None
         first, rest = op.parts
-        zeros = defined_by(first, coda.BroadcastOp)
-        if zeros is None or shape_of(first)[1] != 1 or number_of(zeros.operands[0]) != 0:
+        if shape_of(first)[1] != 1:
             return None
+        zeros = defined_by(first, coda.BroadcastOp)
+        is_zero = zeros is not None and number_of(zeros.operands[0]) == 0
+        self.first = None if is_zero else first
         labels = self.view.named(rest, BATCH, CHUNK, HEAD, COLUMN, state)
         return None if labels is None else Factor(rest, labels)
 
@@ -261,20 +277,44 @@ class _Model:
         shapes = ((*rows, heads * columns), (*rows, heads), (heads,), read, read)
         if any(prod(shape_of(v)) != prod(s) for v, s in zip(values, shapes, strict=True)):
             return TYPES
+        if self.first is not None:
+            values = (*values, self.first)
+            shapes = (*shapes, (batch, heads, columns, states))
+        place = self._place(values)
+        if place is None:
+            return STATES
         replace = replace_rows(self.op.result, length[0], self.rewriter)
         if replace is None:
             return ROWS
         self.rewriter.passed(self.op, "raised to coda.ssd")
-        insert = OpInserter(self.rewriter, self.op, self.op.location)
+        insert = OpInserter(self.rewriter, place, self.op.location)
         operands = [
             value if shape_of(value) == shape else insert.insert(coda.ReshapeOp(value, shape))
             for value, shape in zip(values, shapes, strict=True)
         ]
-        type = element_type_of(self.op.result)
-        model = coda.SSDOp(*operands, states=states, result_element_type=type)
+        type, is_read = element_type_of(self.op.result), bool(self.last)
+        model = coda.SSDOp(*operands, states=states, final=is_read, result_element_type=type)
         y = insert.insert(model, self.op.result.name_hint)
+        for cut in self.last:
+            assert model.final is not None, "it was asked for"
+            last = insert.insert(coda.ReshapeOp(model.final, shape_of(cut.result)))
+            cut.result.replace_all_uses_with(last)
         replace(insert.insert(coda.ReshapeOp(y, (*rows, heads, columns)), y.name_hint))
         return None
+
+    def _place(self, values: Sequence[SSAValue]) -> Operation | None:
+        """Where the operator can be: before the states behind the last position are read, where
+        they are. None where an operand is computed later, or states to begin with are no f32.
+        """
+        if self.first is not None and element_type_of(self.first) != f32:
+            return None
+        places: list[Operation] = [*self.last, self.op]
+        block = self.op.parent
+        assert block is not None, "an operator of a function"
+        order = {op: number for number, op in enumerate(block.ops)}
+        place = min(places, key=order.__getitem__)
+        owners = [value.owner for value in values if isinstance(value.owner, Operation)]
+        return place if all(order[owner] < order[place] for owner in owners) else None
 
 
 def _split(factors: Sequence[Factor]) -> tuple[Factor | None, list[Factor]]:

@@ -340,7 +340,12 @@ def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     heads = 2 if n % 2 == 0 else 1
     dt, a = b.parameter(*b.rows, heads), b.parameter(heads)
     reads = [b.parameter(*b.rows, 3) for _ in range(2)]
-    return f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3)", n
+    if b.choices.chance(30):
+        reads.append(b.parameter(b.rows[0], heads, n // heads, 3, element="f32"))
+    call = f"ssd({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}, states=3"
+    if b.choices.chance(30):
+        b.result(f"{call}, final=true)[1]")
+    return f"{call})", n
 
 
 def _groups(b: TextBuilder, x: str, k: int) -> tuple[str, int]:

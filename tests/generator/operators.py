@@ -441,7 +441,15 @@ def add_ssd(b: FunctionBuilder) -> None:
     dt = b.add(elementwise.SoftplusOp(times))
     read = [b.parameter(b.tile_dims(groups * states), element, hint=name) for name in "bc"]
     type = b.choices.pick((element, FLOATS["f32"]))
-    b.tile(coda.SSDOp(x, dt, a, *read, states=states, result_element_type=type))
+    at_one = (b.style.rows[0], heads, columns // heads, states)
+    if b.choices.chance(30):
+        read.append(b.parameter(at_one, FLOATS["f32"], hint="initial"))
+    op = coda.SSDOp(
+        x, dt, a, *read, states=states, final=b.choices.chance(30), result_element_type=type
+    )
+    b.tile(op)
+    if op.final is not None:
+        b.extras.append(op.final)
 
 
 def _divisors(n: int) -> tuple[int, ...]:

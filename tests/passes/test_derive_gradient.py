@@ -356,6 +356,16 @@ CASES: dict[str, Case] = {
         },
         of(coda.SSDOp, states=3),
     ),
+    "ssd between states": Case(
+        {
+            "x": ("B", "T", 8),
+            "dt": ("B", "T", 4),
+            "a": (4,),
+            **dict.fromkeys("bc", ("B", "T", 6)),
+            "initial": ("B", 4, 2, 3),
+        },
+        of(coda.SSDOp, states=3, final=True),
+    ),
     "embedding": Case(
         {"ids": ("B", "T"), "table": (9, 8)}, of(coda.EmbeddingOp), types={"ids": i64}
     ),

@@ -34,7 +34,8 @@ class _Chunks:
 
     def __init__(self, host: HostProgram, op: StateSpaceLike, rows: int):
         self.host, self.op = host, op
-        pitches = {value: row_pitch(host, value) for value in dict.fromkeys(op.operands)}
+        tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
+        pitches = {value: row_pitch(host, value) for value in tensors}
         self.pitches = {value: pitch for value, pitch in pitches.items() if pitch is not None}
         self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
         self.chunks = host.number(ceiling(self.length, rows), "chunks")
@@ -53,20 +54,31 @@ class _Chunks:
         self.host.launch(self._kernel(emit, name), rows, operands, outputs)
 
     def carried(
-        self, kernels: Mapping[str, Emit], names: tuple[str, str], size: Sequence[str | int]
+        self,
+        kernels: Mapping[str, Emit],
+        names: tuple[str, str],
+        size: Sequence[str | int],
+        end: SSAValue | None = None,
     ) -> list[str]:
         """States of the extents `size`, carried over all chunks of a sample but one, and times.
 
-        Two kernels compute them, one for each chunk and one for each sample.
+        Two kernels compute them, one for each chunk and one for each sample. Where the states that
+        are carried out of the last chunk are the result `end`, there are those of all chunks.
         """
         added, carry = (self._kernel(emit, name) for name, emit in kernels.items())
-        rows = self.host.number(f"{self.samples} * max(0, {self.chunks} - 1)", "carried_chunks")
+        count = f"max(0, {self.chunks} - 1)" if end is None else self.chunks
+        rows = self.host.number(f"{self.samples} * {count}", "carried_chunks")
         outputs = [self.scratch(names[0], rows, *size), self.scratch(names[1], rows, size[0])]
         operands = operands_of(self.host, self.op, self.pitches)
+        if end is not None:
+            outputs.append(self.host.allocate(end))
         start = len(self.host.lines)
         self.host.launch(added, rows, operands, outputs)
+        behind = len(self.host.lines)
         self.host.launch(carry, self.samples, operands, outputs)
-        self.host.lines[start:] = [f"if {rows}:", *indented(self.host.lines[start:])]
+        guarded = len(self.host.lines) if end is None else behind
+        lines = self.host.lines[start:guarded]
+        self.host.lines[start:guarded] = [f"if {rows}:", *indented(lines)]
         return outputs
 
     def add_up(self, result: SSAValue, parts: str, shape: Sequence[str | int], dim: int) -> None:
@@ -109,19 +121,22 @@ class _HeadChunks(_Chunks):
 
     def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
         super().__init__(host, op, ssd_text.CHUNK)
+        self.final = op.final if isinstance(op, SSDOp) else None
+        self.d_initial = op.d_initial if isinstance(op, SSDGradOp) else None
         self.size = (op.heads, op.state_count, op.head_columns)
 
     def states(self) -> str:
-        """The states at the end of all chunks but the last."""
+        """The states at the end of all chunks, but for the last where they are no result."""
         kernels = {"head_states": ssd_kernel.chunk_states_kernel}
         carry = {"carry_head_states": ssd_kernel.carry_kernel}
-        return self.carried(kernels | carry, ("states", "decays"), self.size)[0]
+        return self.carried(kernels | carry, ("states", "decays"), self.size, self.final)[0]
 
     def adjoints(self) -> str:
-        """The adjoints of the states before all chunks but the first."""
+        """The adjoints of the states before all chunks, but for the first where it is no result."""
         kernels = {"head_adjoints": ssd_grad_kernel.chunk_adjoints_kernel}
         carry = {"carry_head_adjoints": partial(ssd_kernel.carry_kernel, is_reversed=True)}
-        return self.carried(kernels | carry, ("adjoints", "decays"), self.size)[0]
+        names = ("adjoints", "decays")
+        return self.carried(kernels | carry, names, self.size, self.d_initial)[0]
 
 
 def _selective_scan(host: HostProgram, op: Operation) -> None:

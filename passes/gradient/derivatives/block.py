@@ -108,12 +108,28 @@ def _qkv(op: coda.AttentionOp) -> tuple[tuple[str, SSAValue], ...]:
 
 
 def _state_space(op: coda.SelectiveScanOp | coda.SSDOp, adjoint: Adjoint) -> None:
+    d_y, d_final = (*adjoint.d_results, None)[:2]
+    if d_y is None:
+        d_y = adjoint.broadcast(adjoint.constant(0, op.result), op.x)
     make = coda.SSDGradOp if isinstance(op, coda.SSDOp) else coda.SelectiveScanGradOp
-    gradient = make(op, adjoint.dy)
-    hints = zip(("x", "dt", "a", "b", "c"), op.operands, strict=True)
+    gradient = make(op, d_y, _carried(op.carried, d_final, adjoint))
+    hints = zip(("x", "dt", "a", "b", "c", "initial"), op.operands, strict=False)
     adjoint.insert(gradient, *(f"d_{value.name_hint or name}" for name, value in hints))
-    for operand, result in zip(op.operands, gradient.results, strict=True):
+    for operand, result in zip(op.operands, gradient.results, strict=False):
         adjoint.give(operand, result)
+
+
+def _carried(
+    initial: Sequence[SSAValue], d_final: SSAValue | None, adjoint: Adjoint
+) -> tuple[SSAValue, SSAValue] | tuple[()]:
+    """States to begin with, and the adjoint of those at the end; zeros for one that is missing."""
+    given = [*initial, *([] if d_final is None else [d_final])]
+    if len(given) == 2:
+        return given[0], given[1]
+    if not given:
+        return ()
+    zeros = adjoint.broadcast(adjoint.constant(0, given[0]), given[0])
+    return (given[0], zeros) if initial else (zeros, given[0])
 
 
 def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:

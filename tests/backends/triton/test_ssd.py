@@ -9,7 +9,7 @@ from support.emitted import operator_program, run_operator
 from support.programs import type_of
 
 from coda_ir.api import parse
-from coda_ir.backends.reference.scan import scanned_heads
+from coda_ir.backends.reference.scan import scanned_heads, scanned_states
 from coda_ir.backends.triton.aot import MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.ssd_grad_kernel import (
@@ -126,6 +126,63 @@ def test_nothing(shape: tuple[int, int]) -> None:
 def test_result_that_is_wider_than_the_operands() -> None:
     operands = operands_of(1, 9, dtype=torch.bfloat16)
     assert check(operands, result=torch.float32).dtype == torch.float32
+
+
+def with_states(length: int) -> tuple[Operands, str]:
+    """Operands of one sign, with states to begin with, and the type of states."""
+    x, dt, a, b, c = operands_of(2, length)
+    first = torch.rand(2, 2, 8, 4, generator=torch.Generator().manual_seed(3))
+    return (x.abs(), dt, a, b.abs(), c.abs(), first), type_of(first)
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
+def test_states_before_and_behind(length: int) -> None:
+    operands, states = with_states(length)
+    result = f"{type_of(operands[0])}, {states}"
+    y, last = run_operator("coda.ssd {states = 4 : i64}", *operands, result=result)
+    wide, exact = (
+        scanned_states([each.to(type) for each in operands], 4)
+        for type in (torch.float32, torch.float64)
+    )
+    # Sums of dt · a within a block are differences, which some draws of rates feel.
+    for found, close, true in zip((y, last), wide, exact, strict=True):
+        assert_accurate(found, close, true, torch.float32, 3 * ROUNDINGS)
+
+
+def test_parts_of_a_sequence() -> None:
+    """The states behind one part are those before the next one."""
+    x, dt, a, b, c = operands_of(2, CHUNK + 30)
+    name, cut = "coda.ssd {states = 4 : i64}", CHUNK
+    whole = run_operator(name, x, dt, a, b, c)
+    parts = [slice(0, cut), slice(cut, None)]
+    states, found = torch.zeros(2, 2, 8, 4), list[torch.Tensor]()
+    for rows in parts:
+        given = (x[:, rows], dt[:, rows], a, b[:, rows], c[:, rows], states)
+        y, states = run_operator(name, *given, result=f"{type_of(given[0])}, {type_of(states)}")
+        found.append(y)
+    assert torch.equal(torch.cat(found, 1), whole)
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK + 9])
+def test_gradients_of_states(length: int) -> None:
+    operands, _ = with_states(length)
+    x, first = operands[0], operands[-1]
+    generator = torch.Generator().manual_seed(1)
+    adjoints = [torch.rand(each.shape, generator=generator) for each in (x, first)]
+    name, types = "coda.ssd_grad {states = 4 : i64}", ", ".join(map(type_of, operands))
+    actual = run_operator(name, adjoints[0], *operands, adjoints[1], result=types)
+
+    def expected(dtype: torch.dtype) -> Sequence[torch.Tensor]:
+        leaves = [each.to(dtype).requires_grad_() for each in operands]
+        results = scanned_states([leaf.clone() for leaf in leaves], 4)
+        wanted = [each.to(dtype) for each in adjoints]
+        return torch.autograd.grad(
+            results, leaves, wanted, allow_unused=True, materialize_grads=True
+        )
+
+    wide, exact = expected(torch.float32), expected(torch.float64)
+    for found, close, true in zip(actual, wide, exact, strict=True):
+        assert_accurate(found, close, true, torch.float32, 2 * GRADIENT_ROUNDINGS)
 
 
 def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedKernel]:

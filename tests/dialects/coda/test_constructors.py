@@ -64,6 +64,14 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=2, result_element_type=f32),
         ((D, D, 16), f32),
     ),
+    "ssd between states": (
+        lambda: coda.SSDOp(
+            *(Q, HEADS, HEAD_RATES, STATES, STATES, tensor(D, 2, 8, 4, element_type=f32)),
+            states=4,
+            final=True,
+        ),
+        ((D, D, 16), bf16),
+    ),
     "attention": (
         lambda: coda.AttentionOp(Q, KV, KV, head_dim=4, scale=0.5, softcap=2.0),
         ((D, D, 16), bf16),

@@ -12,9 +12,10 @@ from support.torch_compile import compiled
 from torch import Tensor, nn
 
 import coda_ir
-from coda_ir.backends.reference.scan import scanned_heads
+from coda_ir.backends.reference.scan import scanned_states
 from coda_ir.dialects import coda
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.types import tensors_in
 
 modeling: Any = pytest.importorskip("transformers.models.mamba2.modeling_mamba2")
 
@@ -23,7 +24,14 @@ class Model(nn.Module):
     """A projection and a model of heads, with or without a skip connection."""
 
     def __init__(
-        self, heads: int, groups: int, chunk: int = 8, *, skip: bool = True, final: bool = False
+        self,
+        heads: int,
+        groups: int,
+        chunk: int = 8,
+        *,
+        skip: bool = True,
+        initial: bool = False,
+        final: bool = False,
     ):
         super().__init__()
         generator = torch.Generator().manual_seed(0)
@@ -32,6 +40,8 @@ class Model(nn.Module):
         self.rates = nn.Parameter(torch.rand(heads, generator=generator))
         self.skip = nn.Parameter(torch.rand(heads, generator=generator)) if skip else None
         self.heads, self.groups, self.chunk, self.final = heads, groups, chunk, final
+        first = torch.rand(2, heads, 4, 3, generator=generator)
+        self.initial = nn.Parameter(first) if initial else None
 
     def parts(self, x: Tensor) -> Sequence[Tensor]:
         return self.project(x).split(self.sizes, -1)
@@ -41,21 +51,23 @@ class Model(nn.Module):
         rows = x.shape[:2]
         b, c = (part.view(*rows, self.groups, 3) for part in (b, c))
         u = u.view(*rows, self.heads, 4)
-        states = torch.ones(len(x), self.heads, 4, 3) if self.final else None
         y = modeling.mamba2_chunk_scan(
             *(u, dt, -torch.exp(self.rates.float()), b, c, self.chunk),
             D=self.skip,
             dt_softplus=True,
-            initial_states=states,
+            initial_states=self.initial,
+            return_final_states=self.final,
         )
-        return y.flatten(2)
+        return (y[0].flatten(2), y[1]) if self.final else y.flatten(2)
 
-    def exact(self, x: Tensor) -> Tensor:
+    def exact(self, x: Tensor) -> Any:
         u, dt, b, c = (part.double() for part in self.parts(x))
-        y = scanned_heads((u, F.softplus(dt), -torch.exp(self.rates.double()), b, c), 3)
-        if self.skip is None:
-            return y
-        return y + self.skip.double().repeat_interleave(4) * u
+        first = [] if self.initial is None else [self.initial.double()]
+        operands = (u, F.softplus(dt), -torch.exp(self.rates.double()), b, c, *first)
+        y, last = scanned_states(operands, 3)
+        if self.skip is not None:
+            y = y + self.skip.double().repeat_interleave(4) * u
+        return (y, last) if self.final else y
 
 
 def sample(batch: int, length: int) -> Tensor:
@@ -96,24 +108,37 @@ def test_narrow_operands() -> None:
     assert relative_error(actual, model.exact(x)) <= 1e-2
 
 
+@pytest.mark.parametrize("length", [5, 16, 21])
+@pytest.mark.parametrize(("initial", "final"), [(True, False), (False, True), (True, True)])
 @torch.no_grad()
-def test_states_to_begin_with_stay_with_pytorch() -> None:
-    model, x = Model(4, 2, final=True).eval(), sample(2, 21)
+def test_states(initial: bool, final: bool, length: int) -> None:
+    """A prefill fills a cache, and a later one begins with it."""
+    model, x = Model(4, 2, initial=initial, final=final).eval(), sample(2, length)
     exported = coda_ir.export(model, (x,))
-    assert not raised(exported)
-    missed = [each for each in exported.remarks if each.pass_name == "raise-ssd"]
-    assert len(missed) == 1 and "computed or read in another way" in str(missed[0])
+    assert len(raised(exported)) == 1
+    (op,) = raised(exported)
+    assert ((op.initial is not None), (op.final is not None)) == (initial, final)
+    assert not [op for op in exported.module.walk() if op.name in ("torch.call", "coda.cumsum")]
+    actual, exact = exported.compile(target="reference")(x), model.exact(x)
+    for found, expected in zip(tensors_in(actual), tensors_in(exact), strict=True):
+        assert relative_error(found, expected) <= 1e-6
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("states", [False, True])
 @pytest.mark.parametrize("target", ["reference", "triton"])
-def test_compiled_with_gradients(target: str) -> None:
-    model, exact = Model(4, 2, skip=True), Model(4, 2, skip=True).double()
+def test_compiled_with_gradients(target: str, states: bool) -> None:
+    models = [Model(4, 2, skip=True, initial=states, final=states) for _ in range(2)]
+    model, exact = models[0], models[1].double()
     exact.load_state_dict(model.state_dict())
-    x, weights = sample(2, 21), torch.randn(2, 21, 16)
+    x, weights = sample(2, 21), [torch.randn(2, 21, 16), torch.randn(2, 4, 4, 3)]
+
+    def weighted(results: Any) -> Any:
+        return sum((r * w).sum() for r, w in zip(tensors_in(results), weights, strict=False))
+
     losses: list[Any] = [
-        (compiled(model, target=target)(x) * weights).sum(),
-        (exact.exact(x.double()) * weights.double()).sum(),
+        weighted(compiled(model, target=target)(x)),
+        weighted(exact.exact(x.double())),
     ]
     for loss in losses:
         loss.backward()

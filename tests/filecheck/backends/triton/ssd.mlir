@@ -95,7 +95,7 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:         weights = scores * decays * dt_j[None, :]
 // CHECK-NEXT:         y = dot(to_bf16(weights), x_j, y)
 // CHECK-NEXT:         gap += whole_j
-// CHECK-NEXT:     # A sample has states of all of its chunks but the last.
+// CHECK-NEXT:     # There are states at the end of chunks, of which a sample may lack the last.
 // CHECK-NEXT:     h = tl.load(states_ptr + ((place - sample - 1) * 2 + head) * 512 + (state[:, None] * 32 + column[None, :]), mask=(state < 16)[:, None] & (column < 32)[None, :] & (chunk > 0), other=0.0)
 // CHECK-NEXT:     y += tl.exp(gap + passed)[:, None] * dot(c, to_bf16(h), tl.zeros((64, 32), tl.float32))
 // CHECK-NEXT:     tl.store(y_ptr + (start * 64 + head * 32) + (row[:, None] * 64 + column[None, :]), to_bf16(y), mask=(row < count)[:, None] & (column < 32)[None, :])

@@ -173,3 +173,43 @@ func.func @f(%dy: tensor<2x?x8xbf16>, %x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4x
   %g:5 = coda.ssd_grad %dy, %x, %dt, %a, %b, %b {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xbf16>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>)
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %h: tensor<2x4x3x2xf32>) {
+  // expected-error@below {{operand initial has shape 2x4x3x2, expected 2x4x2x3}}
+  %y = coda.ssd %x, %dt, %a, %b, %b, %h {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>, tensor<2x4x3x2xf32>) -> tensor<2x?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %h: tensor<2x4x2x3xbf16>) {
+  // expected-error@below {{operand initial has element type bf16, expected f32}}
+  %y = coda.ssd %x, %dt, %a, %b, %b, %h {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>, tensor<2x4x2x3xbf16>) -> tensor<2x?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %h: tensor<2x4x2x3xf32>) {
+  // expected-error@below {{2 operands of states, expected one at most}}
+  %y = coda.ssd %x, %dt, %a, %b, %b, %h, %h {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>, tensor<2x4x2x3xf32>, tensor<2x4x2x3xf32>) -> tensor<2x?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %h: tensor<2x4x2x3xf32>) {
+  // expected-error@below {{result final has shape 2x4x2x2, expected 2x4x2x3}}
+  %y, %g = coda.ssd %x, %dt, %a, %b, %b, %h {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>, tensor<2x4x2x3xf32>) -> (tensor<2x?x8xbf16>, tensor<2x4x2x2xf32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %h: tensor<2x4x2x3xf32>) {
+  // expected-error@below {{1 operands of states and 0 results for them, expected 2 and 1, or none}}
+  %g:5 = coda.ssd_grad %x, %x, %dt, %a, %b, %b, %h {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>, tensor<2x4x2x3xf32>) -> (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>)
+  func.return
+}
