@@ -81,10 +81,10 @@ def grouped_mm(
     if offs is None:
         result = torch.bmm(a, b)
     elif a.ndim == b.ndim == 2:
-        result = torch.stack([a[:, group] @ b[group] for group in _groups(offs)])
+        result = torch.stack([a[:, group] @ b[group] for group in slices_of_groups(offs)])
     else:
         result = a.new_zeros(a.shape[-2], b.shape[-1])
-        for index, group in enumerate(_groups(offs)):
+        for index, group in enumerate(slices_of_groups(offs)):
             if a.ndim == 2:
                 result[group] = a[group] @ b[index]
             else:
@@ -92,7 +92,8 @@ def grouped_mm(
     return result if bias is None else result + bias
 
 
-def _groups(ends: torch.Tensor) -> list[slice]:
+def slices_of_groups(ends: torch.Tensor) -> list[slice]:
+    """The rows of each group, which end at `ends`."""
     stops = [int(end) for end in ends]
     return [slice(*pair) for pair in pairwise([0, *stops])]
 

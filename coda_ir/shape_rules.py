@@ -1,11 +1,11 @@
 """The shape rules of the operators: dims of the results from dims of the operands."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda import (
     AttentionGradOp,
@@ -22,6 +22,7 @@ from coda_ir.dialects.coda import (
     GluOp,
     GroupedLinearMap,
     GroupedLinearOp,
+    GroupedWeightGradientOp,
     LayerNormOp,
     LibraryCallOp,
     LinearOp,
@@ -207,6 +208,11 @@ def _weight_gradient(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(operands[0][-1], operands[1][-1])]
 
 
+def _grouped_weight_gradient(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    dy, x, offsets = operands
+    return [(*offsets, dy[-1], x[-1])]
+
+
 def _sum_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     kept = shape_of(op.results[0])
     return [operands[0][len(operands[0]) - len(kept) :]]
@@ -282,9 +288,7 @@ def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
-    rows = of[op.x][-1:] if op.is_transposed else of[op.x][:-1]
-    if op.gather is not None:
-        rows = of[op.gather]
+    rows = _rows_of_product(op, of)
     row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
@@ -294,10 +298,16 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return results
 
 
+def _rows_of_product(op: FusedOp | LibraryOp, of: Mapping[SSAValue, Dims]) -> Dims:
+    if not op.is_transposed:
+        return of[op.x][:-1] if op.gather is None else of[op.gather]
+    return (*(() if op.groups is None else of[op.groups]), of[op.x][-1])
+
+
 def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, LibraryOp)
-    x, weight = operands[0], operands[len(op.inputs)]
-    rows = x[-1:] if op.is_transposed else x[:-1]
+    rows = _rows_of_product(op, dict(zip(op.operands, operands, strict=True)))
+    weight = operands[len(op.inputs)]
     columns = weight[-2 if op.layout.data == Layout.NK else -1]
     return [(columns, *rows) if op.is_stored_transposed else (*rows, columns)]
 
@@ -457,6 +467,7 @@ RULES: dict[type, Rule] = {
     SliceOp: _slice,
     ConcatOp: _concat,
     WeightGradientOp: _weight_gradient,
+    GroupedWeightGradientOp: _grouped_weight_gradient,
     SumToOp: _sum_to,
     BroadcastOp: _broadcast_to,
     PositionsOp: _positions,

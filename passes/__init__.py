@@ -84,6 +84,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-zero-gradients": "DropZeroGradientsPass",
         "move-norm-gradient-sums": "MoveNormGradientSumsPass",
         "save-or-recompute": "SaveOrRecomputePass",
+        "scale-rows-first": "ScaleRowsFirstPass",
         "stream-logits": "StreamLogitsPass",
     },
     "layout": {

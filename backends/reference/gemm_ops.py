@@ -46,7 +46,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
-from coda_ir.float64 import grouped_mm
+from coda_ir.float64 import grouped_mm, slices_of_groups
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -152,20 +152,45 @@ def pair_columns(
 
 def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     value_of = dict(zip(op.operands, operands, strict=True))
-    extents = value_of[op.x].shape
-    rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
-    if op.gather is not None:
-        rows = tuple(value_of[op.gather].shape)
+    rows = _row_extents(op, value_of)
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        ends = None if op.groups is None else value_of[op.groups]
-        accumulator = _multiply(_terms(op, segment, value_of), op.order, numerics, ends)
+        accumulator = _product(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
+        ends = None if op.groups is None or op.is_transposed else value_of[op.groups]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
         tiling = tiling_of(op, segment, frame.domain)
         results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results if op.scatter is None else _scattered(results, value_of[op.scatter])
+
+
+def _row_extents(
+    op: FusedOp | LibraryOp, value_of: Mapping[SSAValue, torch.Tensor]
+) -> tuple[int, ...]:
+    """The extents of the accumulator's rows."""
+    extents = tuple(value_of[op.x].shape)
+    if op.is_transposed:
+        return (*(() if op.groups is None else value_of[op.groups].shape), extents[-1])
+    return extents[:-1] if op.gather is None else tuple(value_of[op.gather].shape)
+
+
+def _product(
+    op: FusedOp | LibraryOp,
+    segment: Segment,
+    value_of: Mapping[SSAValue, torch.Tensor],
+    order: OrderAttr | None,
+    numerics: Numerics,
+) -> torch.Tensor:
+    """The accumulator of a segment, M x N: one below the other, of groups that are summed over."""
+    terms = _terms(op, segment, value_of)
+    ends = None if op.groups is None else value_of[op.groups]
+    if ends is None or not op.is_transposed:
+        return _multiply(terms, order, numerics, ends)
+    ((x, weights),) = terms
+    groups = slices_of_groups(ends)
+    parts = [_multiply([(x[:, rows], weights[rows])], order, numerics) for rows in groups]
+    return torch.cat(parts)
 
 
 def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
@@ -176,10 +201,8 @@ def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
 def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
     """A product, which is rounded once: its result has the type that it is stored in."""
     value_of = dict(zip(op.operands, operands, strict=True))
-    extents = value_of[op.x].shape
-    rows = tuple(extents[-1:] if op.is_transposed else extents[:-1])
-    ends = None if op.groups is None else value_of[op.groups]
-    product = _multiply(_terms(op, op.segment, value_of), None, numerics, ends)
+    rows = _row_extents(op, value_of)
+    product = _product(op, op.segment, value_of, None, numerics)
     if op.is_stored_transposed:
         return [product.T.reshape(product.shape[-1], *rows)]
     return [product.reshape(*rows, product.shape[-1])]
@@ -189,22 +212,20 @@ def _terms(
     op: FusedOp | LibraryOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The inputs as M x K and what they are multiplied with as K x N, for each group of rows."""
-    is_grouped = op.groups is not None
-    return [
-        (
-            _input(op, x, value_of),
-            _joined(part, segment, value_of, is_grouped=is_grouped),
-        )
-        for x, part in zip(op.inputs, segment.terms, strict=True)
-    ]
+    ids = None if op.gather_weights is None else value_of[op.gather_weights].long()
+    is_grouped = op.groups is not None and not op.is_transposed
+    weights = [_joined(part, segment, value_of, is_grouped=is_grouped) for part in segment.terms]
+    if ids is not None:
+        weights = [weight[ids] for weight in weights]
+    inputs = (_input(op, x, value_of) for x in op.inputs)
+    return list(zip(inputs, weights, strict=True))
 
 
 def _input(
     op: FusedOp | LibraryOp, x: SSAValue, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> torch.Tensor:
-    if isinstance(op, FusedOp) and op.gather is not None:
-        return value_of[x][value_of[op.gather].long()]
-    return _rows_of(value_of[x], transposed=op.is_transposed)
+    rows = value_of[x] if op.gather is None else value_of[x][value_of[op.gather].long()]
+    return _rows_of(rows, transposed=op.is_transposed)
 
 
 def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:

@@ -12,7 +12,12 @@ import torch
 from coda_ir.backends.reference.attention import attention_grad
 from coda_ir.backends.reference.block_ops import gelu_of
 from coda_ir.backends.reference.indices import check_index
-from coda_ir.backends.reference.numerics import Handlers, Numerics, product_of
+from coda_ir.backends.reference.numerics import (
+    Handlers,
+    Numerics,
+    grouped_product_of,
+    product_of,
+)
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 
@@ -56,6 +61,13 @@ def maximum_grad(op: coda.MaximumGradOp, operands: Tensors, _: Numerics) -> Tens
 def weight_gradient(op: coda.WeightGradientOp, operands: Tensors, _: Numerics) -> Tensors:
     dy, x = (operand.reshape(-1, operand.shape[-1]) for operand in operands)
     return [product_of(dy.T, x)]
+
+
+def grouped_weight_gradient(
+    op: coda.GroupedWeightGradientOp, operands: Tensors, _: Numerics
+) -> Tensors:
+    dy, x, ends = operands
+    return [grouped_product_of(dy.T, x, ends)]
 
 
 def sum_to(op: coda.SumToOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -121,6 +133,7 @@ GRADIENT_HANDLERS: Handlers = {
     coda.ActivationGradOp: activation_grad,
     coda.MaximumGradOp: maximum_grad,
     coda.WeightGradientOp: weight_gradient,
+    coda.GroupedWeightGradientOp: grouped_weight_gradient,
     coda.SumToOp: sum_to,
     coda.BroadcastOp: broadcast,
     coda.PadOp: pad,

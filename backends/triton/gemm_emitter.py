@@ -12,10 +12,10 @@ from coda_ir.backends.triton.gemm_names import gemm_kernel_name, range_comment, 
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, constant
 from coda_ir.backends.triton.kernel import KernelArgument, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.row_groups import RowGroups
+from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
-from coda_ir.dialects.gemm.tiling import ColumnRange, column_ranges
+from coda_ir.dialects.gemm.tiling import ColumnRange, check_split, column_ranges
 from coda_ir.remarks import format_location
 
 
@@ -38,12 +38,14 @@ class GemmEmitter:
         domain = None if op.is_transposed or op.gather is not None else op.x
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
         self.groups = RowGroups.of(op, self.arguments)
+        self.ragged = RaggedDepth.of(op, self.arguments)
         self.ranges = [
             (segment, columns) for segment in op.segments() for columns in self._ranges(segment)
         ]
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
+            check_split(self.op, self.schedule)
             return column_ranges(segment, self.schedule, self.op.order)
         except ValueError as error:
             raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error
@@ -57,6 +59,8 @@ class GemmEmitter:
     def tiles(self) -> HostValue:
         """The number of tiles."""
         bm = self.schedule.block_m.data
+        if self.ragged is not None:
+            return constant(self.ragged.tiles(bm) * self.tiles_n)
         if self.op.is_transposed:
             return constant(-(-self.op.row_shape[0] // bm) * self.tiles_n)
         if self.groups is not None:
@@ -71,13 +75,15 @@ class GemmEmitter:
     @property
     def constant_extents(self) -> list[str]:
         """The statement of the extent M that all calls have in common, if there is one."""
-        return [f"M: tl.constexpr = {self.op.row_shape[0]}"] if self.op.is_transposed else []
+        return [f"M: tl.constexpr = {self.op.row_shape[-1]}"] if self.op.is_transposed else []
 
     def tile_of(self, program: str, block_m: str) -> str:
         """The statement that says which tile has the number `program`."""
         tiles_m = f"tl.cdiv(M, {block_m})"
         if self.groups is not None:
             tiles_m = self.groups.device_tiles(block_m)
+        if self.ragged is not None:
+            tiles_m = str(self.ragged.tiles(self.schedule.block_m.data))
         place = f"{tiles_m}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 

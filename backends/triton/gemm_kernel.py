@@ -62,7 +62,7 @@ class _GemmEmitter(GemmEmitter):
     @cached_property
     def main_loop(self) -> TmaMainLoop | PointerMainLoop:
         loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
-        return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups)
+        return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups, self.ragged)
 
     @cached_property
     def split(self) -> SplitK | None:
@@ -83,7 +83,7 @@ class _GemmEmitter(GemmEmitter):
             helpers=self.helpers,
             launch=self.launch,
             num_warps=self.schedule.warps.data,
-            num_stages=self.schedule.stages.data,
+            num_stages=self.schedule.stages.data + self.main_loop.stages_of_ids,
         )
         return replace(
             kernel,
@@ -117,6 +117,8 @@ class _GemmEmitter(GemmEmitter):
         """Statements that define the rows of a tile."""
         if self.groups is not None:
             return self.groups.rows(self.helpers)
+        if self.ragged is not None:
+            return self.ragged.statements(bm, self.helpers)
         return [
             "rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)",
             "row_mask = rows < M",

@@ -34,7 +34,8 @@ def gemm_kernel_name(op: FusedOp) -> str:
     name = "gemm_transposed" if op.is_transposed else "gemm"
     if op.groups is not None:
         name += "_grouped"
-    name += "_gather" if op.gather is not None else ""
+    is_gathered = op.gather is not None or op.gather_weights is not None
+    name += "_gather" if is_gathered else ""
     name += "_scatter" if op.scatter is not None else ""
     if len(op.inputs) > 1:
         name += "_terms"
@@ -46,14 +47,16 @@ def gemm_kernel_name(op: FusedOp) -> str:
 
 def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
     """One line for listings: the extents of the products, and the tile."""
-    m = op.row_shape[0] if op.is_transposed else "M"
+    m = op.row_shape[-1] if op.is_transposed else "M"
     n = sum(segment.columns for segment in op.segments())
     depths = [op.depth(index) for index in range(len(op.inputs))]
+    groups = f"{op.row_shape[0]} of " if op.has_ragged_depth else ""
     k = " + ".join("K" if op.is_transposed else str(depth) for depth in depths)
     tile = " x ".join(map(str, schedule.tile))
     parts = schedule.split_k.data
     shared = f", {parts} programs for each" if parts > 1 else ""
-    return f"{m} x {n} x {f'({k})' if len(depths) > 1 else k} GEMM in tiles of {tile}{shared}"
+    depth = f"({k})" if len(depths) > 1 else k
+    return f"{groups}{m} x {n} x {depth} GEMM in tiles of {tile}{shared}"
 
 
 def docstring(op: FusedOp, summary: str) -> list[str]:

@@ -14,7 +14,7 @@ from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ColumnIndex
-from coda_ir.backends.triton.row_groups import RowGroups
+from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
@@ -89,6 +89,7 @@ class MainLoop(ABC):
     arguments: ArgumentList
     helpers: set[str]
     groups: RowGroups | None = None
+    ragged: RaggedDepth | None = None
     depths: list[str] = field(default_factory=list[str])
     """K of each input: a number, or the name of a parameter."""
 
@@ -127,6 +128,7 @@ class MainLoop(ABC):
             arguments = (_tuple(names), *operands, *bounds, *extents)
             target = ", ".join(names) if len(names) > 1 else _tuple(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
+            lines += self._last_step(target, [_tuple(names), *operands], extents)
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
@@ -139,6 +141,9 @@ class MainLoop(ABC):
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
         """Where the loop over K of an input begins and ends, behind the statements that say so."""
         depth = self.depths[term]
+        if self.ragged is not None:
+            self.helpers.add("bound")
+            return self._bounds_of_group()
         if self.schedule.split_k.data > 1:
             self.helpers.add("depths_of_split")
             split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
@@ -147,6 +152,19 @@ class MainLoop(ABC):
             self.helpers.add("bound")
             depth = f"bound({depth})"
         return [], ("0", depth)
+
+    def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
+        return [], ("bound(first_row)", "bound(end_row)")
+
+    def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
+        """Statements of a step of its own, behind the loop."""
+        return []
+
+    @property
+    def stages_of_ids(self) -> int:
+        """Stages of the loop before those of its tiles: ids of rows are loaded before the rows."""
+        ids = self.op.gather or self.op.gather_weights
+        return int(self.ragged is not None and ids is not None)
 
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
@@ -171,8 +189,8 @@ class PointerMainLoop(MainLoop):
 
     def prologue(self) -> list[str]:
         lines: list[str] = []
-        row = "row"
-        if self.op.gather is not None:
+        row = "row" if self.ragged is None else "x_row"
+        if self.op.gather is not None and self.ragged is None:
             ids = self.arguments.operand(self.op.gather, "ids")
             lines.append(f"gathered = tl.load({ids} + row).to(tl.int64)")
             row = "gathered"
@@ -204,9 +222,19 @@ class PointerMainLoop(MainLoop):
         of_weight = "1"
         if segment.layout == Layout.KN:
             of_weight = str(segment.weight_columns(tile.columns.weights[0]))
-        extents = {"K": self.depths[term], "A_STEP": of_x, "B_STEP": of_weight}
-        known = ["IS_KNOWN=False"] if is_transposed else []
+        depth = self.depths[term] if self.ragged is None else "end_row"
+        extents = {"K": depth, "A_STEP": of_x, "B_STEP": of_weight}
+        known = ["IS_KNOWN=False", *self._gathered_depths()] if is_transposed else []
         return [*(f"{name}={x}" for name, x in extents.items()), "BLOCK_K=BLOCK_K", *known]
+
+    def _gathered_depths(self) -> list[str]:
+        """The arguments that say which rows are summed over, of x and of the weights."""
+        ids = {"a_ids": self.op.gather, "b_ids": self.op.gather_weights}
+        return [
+            f"{name}={self.arguments.operand(value, 'ids')}"
+            for name, value in ids.items()
+            if value is not None
+        ]
 
 
 @dataclass
@@ -220,17 +248,32 @@ class TmaMainLoop(MainLoop):
     FUNCTION = "tma_multiply"
     IMPORTS = TENSOR_DESCRIPTOR
 
+    def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
+        """The loop has whole steps: the box of the last one has rows of the next group, too."""
+        whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
+        return [whole], ("bound(first_row)", "bound(whole)")
+
+    def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
+        if self.ragged is None:
+            return []
+        self.helpers.add("tma_multiply_last")
+        arguments = [*operands, "whole", "end_row", *extents]
+        return call(f"{target} = tma_multiply_last", arguments)
+
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
         box, has_rows = usable_box(tile.segment, tile.columns), tile.segment.layout == Layout.NK
         outer, *inner = box.view
-        view = (outer * (1 if self.groups is None else self.groups.count), *inner)
+        count = 1 if self.groups is None else self.groups.count
+        # The weights of groups are one below the other: more columns, or rows of a K x N weight.
+        view, depth = (outer * count if has_rows else outer, *inner), self._rows(term)
+        depth = depth * count if isinstance(depth, int) and not has_rows else depth
         a = self._input(term)
         descriptors = [
-            self._descriptor(weight, term, view, box.block, "w", is_last=has_rows)
+            self._descriptor(weight, depth, view, box.block, "w", is_last=has_rows)
             for weight in weights
         ]
         starts = corners(tile, box)
-        if self.groups is not None:
+        if self.groups is not None and has_rows:
             starts = [f"(row_group * {outer} + {corner[1:]}" for corner in starts]
         return [*a, _tuple(descriptors), _tuple(starts)]
 
@@ -238,21 +281,24 @@ class TmaMainLoop(MainLoop):
         x, bm = self.op.inputs[term], self.schedule.block_m.data
         rows = shape_of(x)[-1] if self.op.is_transposed else ROW_COUNT
         is_last = not self.op.is_transposed
+        first = "tile_m * BLOCK_M" if self.groups is None else "first_row"
         return [
-            self._descriptor(x, term, (rows,), (bm,), "a", is_last=is_last),
-            "tile_m * BLOCK_M" if self.groups is None else "first_row",
+            self._descriptor(x, self._rows(term), (rows,), (bm,), "a", is_last=is_last),
+            first if self.ragged is None else "first_of_tile",
         ]
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         """Which dimension of x and of the weights is K, the last one or the first."""
         a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == Layout.NK
         last = [f"A_K_IS_LAST={a_is_last}", f"B_K_IS_LAST={b_is_last}"]
-        return [*last, "BLOCK_M=BLOCK_M", f"BLOCK_N={tile.width}", "BLOCK_K=BLOCK_K"]
+        is_below = self.groups is not None and not b_is_last
+        first = [f"b_first=row_group * {self.depths[term]}"] if is_below else []
+        return [*last, "BLOCK_M=BLOCK_M", f"BLOCK_N={tile.width}", "BLOCK_K=BLOCK_K", *first]
 
     def _descriptor(
         self,
         value: SSAValue,
-        term: int,
+        depth: HostValue | int,
         view: Sequence[HostValue | int],
         box: Sequence[int],
         default: str,
@@ -260,7 +306,7 @@ class TmaMainLoop(MainLoop):
         is_last: bool,
     ) -> str:
         """The parameter of a descriptor of `value` as `view`, with K as the last or the first."""
-        bk, depth = self.schedule.block_k.data, self._rows(term)
+        bk = self.schedule.block_k.data
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
         is_never_empty = not self.op.is_transposed
         return self.arguments.descriptor(

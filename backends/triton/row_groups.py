@@ -34,8 +34,8 @@ class RowGroups:
 
     @staticmethod
     def of(op: FusedOp, arguments: ArgumentList) -> RowGroups | None:
-        """None where the rows are in no groups."""
-        if op.groups is None:
+        """None where the rows of the product are in no groups."""
+        if op.groups is None or op.is_transposed:
             return None
         return RowGroups(arguments.operand(op.groups, "ends"), group_count(op))
 
@@ -61,6 +61,50 @@ class RowGroups:
             "row_mask = rows < end_row",
             "# Rows past the end repeat the last one, so that loads need no mask.",
             "row = tl.minimum(rows, end_row - 1).to(tl.int64)",
+        ]
+
+
+@dataclass(frozen=True)
+class RaggedDepth:
+    """Writes how a program finds the rows that it sums over: those of the group of its tile.
+
+    row_group, tile_in_group = tile_m // 16, tile_m % 16
+    first_row, end_row = rows_of_group(ends_ptr, row_group, K)
+    """
+
+    ends: str
+    """The parameter that points to the ends of the groups."""
+    count: int
+    rows: int
+    """The rows of the accumulator of a group."""
+
+    @staticmethod
+    def of(op: FusedOp, arguments: ArgumentList) -> RaggedDepth | None:
+        """None where no groups of rows are summed over."""
+        if op.groups is None or not op.is_transposed:
+            return None
+        return RaggedDepth(arguments.operand(op.groups, "ends"), *op.row_shape)
+
+    def tiles(self, block_m: int) -> int:
+        """The tiles of all groups."""
+        return self.count * -(-self.rows // block_m)
+
+    def statements(self, block_m: int, helpers: set[str]) -> list[str]:
+        """Statements that define the rows that are summed over, and those of a tile.
+
+        `x_row` are the rows of the accumulator of the group, `row` those among all groups.
+        """
+        helpers.add("rows_of_group")
+        tiles = -(-self.rows // block_m)
+        # Rows past the end repeat others, in whole vectors, so that loads need no mask.
+        clamped = "rows" if self.rows % block_m == 0 else "(rows % M)"
+        return [
+            f"row_group, first_of_tile = tile_m // {tiles}, tile_m % {tiles} * BLOCK_M",
+            f"first_row, end_row = rows_of_group({self.ends}, row_group, K)",
+            "rows = first_of_tile + tl.arange(0, BLOCK_M)",
+            "row_mask = rows < M",
+            f"x_row = {clamped}.to(tl.int64)",
+            "row = row_group.to(tl.int64) * M + x_row",
         ]
 
 

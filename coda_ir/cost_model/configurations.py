@@ -150,7 +150,7 @@ def configurations(
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:
     """How many programs may share the K of a tile: they use processors that would have none."""
     yield 1
-    if op.order is not None or not workload.has_known_rows:
+    if op.order is not None or op.has_ragged_depth or not workload.has_known_rows:
         return
     bm, _, bk = found.schedule.tile
     tiles = workload.tiles(bm) * found.programs

@@ -56,6 +56,7 @@ VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.B
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
+    coda.GroupedWeightGradientOp,
     gemm.LibraryOp,
 )
 
@@ -203,6 +204,8 @@ class OperatorTimes:
         x, y = op.operands[0], op.results[0]
         if isinstance(op, coda.WeightGradientOp):
             return self.rows(y), self._columns(y), self.rows(x)
+        if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+            return self.rows(y), self._columns(y), -(-self.rows(x) // _groups(op))
         return self.rows(x), self._columns(y), self._columns(x)
 
     def rows(self, value: SSAValue) -> int:
@@ -265,9 +268,15 @@ def is_waited_for(op: Operation) -> bool:
     return isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) or is_attention(op)
 
 
+def _has_ragged_depth(op: Operation) -> bool:
+    return isinstance(op, gemm.LibraryOp) and op.has_ragged_depth
+
+
 def _groups(op: Operation) -> int:
-    """The number of groups of rows that a product has weights for."""
+    """The number of groups of rows that a product has weights, or results, for."""
     if isinstance(op, coda.GroupedLinearMap):
         return max(1, shape_of(op.weight)[0])
+    if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):
+        return max(1, shape_of(op.results[0])[0])
     is_grouped = isinstance(op, gemm.LibraryOp) and op.groups is not None
     return max(1, shape_of(op.operands[1])[0]) if is_grouped else 1

@@ -59,7 +59,9 @@ class Workload:
     is_float8: bool = False
     """True if the products are those of float8."""
     groups: int = 1
-    """The number of groups of rows with separate weights; the model assumes equal sizes."""
+    """The number of groups of rows with separate weights, or of groups that are summed over: rows
+    are those of all accumulators, and the depth is that of one. The model assumes equal sizes.
+    """
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None) -> Workload:
@@ -70,8 +72,12 @@ class Workload:
         segments = op.segments()
         columns = sum(segment.columns for segment in segments)
         nominal = NOMINAL_ROWS if rows is None else rows
-        m = op.row_shape[0] if op.is_transposed else _known(op.row_shape, nominal)
-        depths = tuple(_known((op.depth(i),), nominal) for i in range(len(op.inputs)))
+        m = prod(op.row_shape) if op.is_transposed else _known(op.row_shape, nominal)
+        groups = 1
+        if op.groups is not None:
+            groups = max(1, op.row_shape[0] if op.is_transposed else shape_of(op.weights[0])[0])
+        shares = groups if op.has_ragged_depth else 1
+        depths = tuple(-(-_known((op.depth(i),), nominal) // shares) for i in range(len(op.inputs)))
         return Workload(
             rows=m,
             has_known_rows=rows is not None or DYNAMIC_INDEX not in op.row_shape,
@@ -86,7 +92,7 @@ class Workload:
             reductions=max(map(_reductions, segments)),
             is_f32=isinstance(element_type_of(op.x), Float32Type),
             is_float8=is_float8(element_type_of(op.x)),
-            groups=1 if op.groups is None else max(1, shape_of(op.weights[0])[0]),
+            groups=groups,
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation, SSAValue, Use
+from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
 
 from coda_ir.dialects import coda
@@ -25,6 +25,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     ScaleWeightOp,
 )
+from coda_ir.passes.support.row_numbers import is_permutation
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 
 def roles_of(parameter: SSAValue) -> Iterator[Role]:
     """The roles of `parameter` in its function, and in the functions that it is handed to."""
+    if isinstance(parameter, BlockArgument) and is_permutation(parameter):
+        yield Permutation()
     for use in _final_uses(parameter):
         role = _role_in(use)
         if role is not None:
@@ -122,7 +125,7 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 0)
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)
-        case coda.GroupedLinearMap() if index == 2:
+        case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:
             return GroupEnds(op.x)
         case PackWeightOp() | ScaleWeightOp() if index == 0:
             return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
@@ -156,6 +159,8 @@ def _role_in_gemm(op: Operation, use: Use) -> Role | None:
             return GroupEnds(op.x)
         case FusedOp() if value is op.gather:
             return Index(op.x, 0)
+        case FusedOp() if value is op.gather_weights:
+            return Index(op.weights[0], 0)
         case FusedOp() if value is op.scatter:
             return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:

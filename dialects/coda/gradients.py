@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, StringAttr, TensorType, UnitAttr, f32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    f32,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -29,6 +37,7 @@ from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operan
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     broadcast_shapes,
+    computes_in_float32,
     dims_agree,
     element_type_of,
     expect_dim,
@@ -80,6 +89,53 @@ class WeightGradientOp(CodaOp):
         expect_element_type("operand x", self.x, element_type_of(self.dy))
         expect_shape("result", self.result, (shape_of(self.dy)[-1], shape_of(self.x)[-1]))
         _expect_floats(self.dy, self.result)
+
+
+@irdl_op_definition
+class GroupedWeightGradientOp(CodaOp):
+    """dyᵀ · x, summed over the rows of each group: the gradient of the weights of
+    `coda.grouped_linear`, E x N x K.
+
+    `offsets` has the end of each group of rows. Empty groups have zeros; rows behind the last group
+    belong to none. Accumulates in float32; the result may have another element type.
+
+    `%dw = coda.grouped_weight_gradient %dy, %x, %ends : (tensor<?x16xbf16>, tensor<?x8xbf16>,
+    tensor<4xi32>) -> tensor<4x16x8xbf16>`
+    """
+
+    name = "coda.grouped_weight_gradient"
+    dy = operand_def(TensorType)
+    x = operand_def(TensorType)
+    offsets = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        dy: SSAValue | Operation,
+        x: SSAValue | Operation,
+        offsets: SSAValue | Operation,
+        result_type: AnyTensor | None = None,
+    ):
+        dy, x, offsets = SSAValue.get(dy), SSAValue.get(x), SSAValue.get(offsets)
+        shape = (*shape_of(offsets), shape_of(dy)[-1], shape_of(x)[-1])
+        type = result_type or TensorType(element_type_of(x), shape)
+        super().__init__(operands=[dy, x, offsets], result_types=[type])
+
+    def verify_(self) -> None:
+        for what, value, rank in (("dy", self.dy, 2), ("offsets", self.offsets, 1)):
+            if len(shape_of(value)) != rank:
+                raise VerifyException(
+                    f"operand {what} has rank {len(shape_of(value))}, expected {rank}"
+                )
+        expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
+        expect_element_type("operand x", self.x, element_type_of(self.dy))
+        expect_element_type("operand offsets", self.offsets, i32)
+        columns = (shape_of(self.dy)[-1], shape_of(self.x)[-1])
+        expect_shape("result", self.result, (*shape_of(self.offsets), *columns))
+        _expect_floats(self.dy, self.result)
+        if not all(computes_in_float32(element_type_of(v)) for v in (self.dy, self.result)):
+            raise VerifyException("gradients of grouped weights accumulate in f32, expected no f64")
 
 
 def summed_dims(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
@@ -467,6 +523,7 @@ def _verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]
 
 GRADIENT_OPS: tuple[type[CodaOp], ...] = (
     WeightGradientOp,
+    GroupedWeightGradientOp,
     SumToOp,
     BroadcastOp,
     PadOp,

@@ -20,9 +20,15 @@ class _Gemm(Protocol):
     @property
     def transposed(self) -> UnitAttr | None: ...
 
+    @property
+    def groups(self) -> SSAValue | None: ...
+
 
 class GemmInputs:
-    """Part of the operators whose `inputs` are M x K, or K x M where they are `transposed`."""
+    """Part of the operators whose `inputs` are M x K, or K x M where they are `transposed`.
+
+    Their rows may be in `groups`, each with a product of its own.
+    """
 
     @property
     def x(self: _Gemm) -> SSAValue:
@@ -44,7 +50,14 @@ class GemmInputs:
     def row_shape(self: _Gemm) -> tuple[int, ...]:
         """The dimensions of the accumulator's rows, which flatten to M."""
         shape = shape_of(self.inputs[0])
-        return shape[:-1] if self.transposed is None else shape[-1:]
+        if self.transposed is None:
+            return shape[:-1]
+        return (*(() if self.groups is None else shape_of(self.groups)), shape[-1])
+
+    @property
+    def has_ragged_depth(self: _Gemm) -> bool:
+        """True if each group of rows is summed over, for an accumulator of its own."""
+        return self.transposed is not None and self.groups is not None
 
     def depth(self: _Gemm, index: int) -> int:
         """K of an input, or `DYNAMIC_INDEX`."""

@@ -47,7 +47,8 @@ class LibraryOp(GemmInputs, IRDLOperation):
         %dw = gemm.library transposed %dz : tensor<?x16xbf16> columns(%x : tensor<?x8xbf16>) kn
             -> tensor<16x8xbf16>
 
-    With `groups(%ends)` there is a weight for each group of rows, as in `gemm.fused`.
+    With `groups(%ends)` there is a weight for each group of rows, or, where x is transposed, a
+    product for each, as in `gemm.fused`.
     """
 
     name = "gemm.library"
@@ -82,6 +83,14 @@ class LibraryOp(GemmInputs, IRDLOperation):
             },
             result_types=[result_type],
         )
+
+    @property
+    def gather(self) -> None:
+        """The library gathers no rows."""
+
+    @property
+    def gather_weights(self) -> None:
+        """The library gathers no rows."""
 
     @property
     def is_stored_transposed(self) -> bool:

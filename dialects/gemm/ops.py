@@ -93,6 +93,10 @@ def read_segments(
     return segments
 
 
+_OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
+"""The keywords of the operands that say which rows are read, multiplied and stored."""
+
+
 @irdl_op_definition
 class FusedOp(GemmInputs, HasSegments):
     """A GEMM x · [W0; W1; ...]ᵀ with an epilogue region per column range (segment).
@@ -116,11 +120,16 @@ class FusedOp(GemmInputs, HasSegments):
 
     With `groups(%ends)`, the rows of x (M x K) are sorted by group, `ends` has the end of each of E
     groups, and each weight is one of N x K (K x N) for each group: E x N x K. Groups may be empty;
-    results of rows behind the last one are left open.
+    results of rows behind the last one are left open. Where x is transposed, the rows of each group
+    are summed over, and results are E x M x N, with zeros for empty groups:
+
+        %dw = gemm.fused transposed %dz : tensor<?x16xbf16> groups(%ends : tensor<4xi32>)
+            columns(%x : tensor<?x8xbf16>) kn -> (tile : tensor<4x16x8xbf16>) {...}
 
     With `gather(%ids)`, x is a matrix of R x K, and row m of the product is that of row ids[m] of
     x; no id is negative, or above R - 1. With `scatter(%ids)`, the results of row m are stored in
-    row ids[m]; the ids are a permutation of the rows. Both copy nothing:
+    row ids[m]; the ids are a permutation of the rows. Both copy nothing. Rows in groups that are
+    summed over may be gathered, too, and those of the weights with `gather_weights(%ids)`.
 
         %y = gemm.fused %x : tensor<?x8xbf16> gather(%ids : tensor<?xi64>)
             columns(%w : tensor<16x8xbf16>) -> (tile : tensor<?x16xbf16>) {...}
@@ -133,6 +142,7 @@ class FusedOp(GemmInputs, HasSegments):
     weights = var_operand_def(TensorType)
     groups = opt_operand_def(TensorType)
     gather = opt_operand_def(TensorType)
+    gather_weights = opt_operand_def(TensorType)
     scatter = opt_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
@@ -154,14 +164,16 @@ class FusedOp(GemmInputs, HasSegments):
         transposed: bool = False,
         groups: SSAValue | None = None,
         gather: SSAValue | None = None,
+        gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
     ):
         is_single = isinstance(inputs, SSAValue | Operation)
+        of_rows = (groups, gather, gather_weights, scatter)
         super().__init__(
             operands=[
                 [inputs] if is_single else inputs,
                 [w for segment in segments for weights in segment.terms for w in weights],
-                *([] if value is None else [value] for value in (groups, gather, scatter)),
+                *([] if value is None else [value] for value in of_rows),
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
@@ -177,7 +189,13 @@ class FusedOp(GemmInputs, HasSegments):
     @property
     def row_shape(self) -> tuple[int, ...]:
         """The dimensions of the accumulator's rows, which flatten to M."""
-        return super().row_shape if self.gather is None else shape_of(self.gather)
+        is_gathered = self.gather is not None and not self.is_transposed
+        return shape_of(self.gather) if is_gathered else super().row_shape
+
+    def depth(self, index: int) -> int:
+        """K of an input, or `DYNAMIC_INDEX`."""
+        is_gathered = self.gather is not None and self.is_transposed
+        return shape_of(self.gather)[0] if is_gathered else super().depth(index)
 
     def with_segments(
         self,
@@ -185,6 +203,7 @@ class FusedOp(GemmInputs, HasSegments):
         *,
         inputs: SSAValue | Sequence[SSAValue] | None = None,
         gather: SSAValue | None = None,
+        gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
     ) -> "FusedOp":
         """The operator with other column ranges; inputs and ids that are not given stay."""
@@ -196,6 +215,7 @@ class FusedOp(GemmInputs, HasSegments):
             transposed=self.is_transposed,
             groups=self.groups,
             gather=gather or self.gather,
+            gather_weights=gather_weights or self.gather_weights,
             scatter=scatter or self.scatter,
         )
 
@@ -212,7 +232,8 @@ class FusedOp(GemmInputs, HasSegments):
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:
-        return (("groups", self.groups), ("gather", self.gather), ("scatter", self.scatter))
+        values = (self.groups, self.gather, self.gather_weights, self.scatter)
+        return tuple(zip(_OF_ROWS, values, strict=True))
 
     def verify_(self) -> None:
         verify_order(self.order, ("depth", "columns", "rows"))
@@ -241,7 +262,7 @@ class FusedOp(GemmInputs, HasSegments):
     def parse(cls, parser: Parser) -> "FusedOp":
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
-        of_rows = [parse_operand(parser, keyword) for keyword in ("groups", "gather", "scatter")]
+        of_rows = [parse_operand(parser, keyword) for keyword in _OF_ROWS]
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))

@@ -144,6 +144,7 @@ class ColumnCuts:
 
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
         """Each segment with its ranges. Raises ValueError as `column_ranges` does."""
+        check_split(self.op, schedule)
         key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
         if self.op.order is not None:
             # Only a stated order has a say in how many programs share the K of a tile.
@@ -216,6 +217,14 @@ def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
     for width in _placed_widths(segment):
         if width % columns.lanes or columns.offset % columns.lanes:
             raise ValueError(f"a box has {columns.lanes} columns, expected a divisor of {width}")
+
+
+def check_split(op: FusedOp, schedule: ScheduleAttr) -> None:
+    """Raises ValueError where programs share a K that is not the same for all tiles."""
+    if op.has_ragged_depth and schedule.split_k.data > 1:
+        raise ValueError(
+            f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
+        )
 
 
 def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:

@@ -47,7 +47,12 @@ from coda_ir.dialects.gemm.segment import (
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_port, verify_group_result
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
-from coda_ir.dialects.gemm.verify_rows import verify_gather, verify_row_groups, verify_scatter
+from coda_ir.dialects.gemm.verify_rows import (
+    rows_of_input,
+    verify_gathers,
+    verify_row_groups,
+    verify_scatter,
+)
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -59,7 +64,7 @@ def verify_fused(op: FusedOp) -> None:
     _verify_counts(op)
     _verify_inputs(op)
     verify_row_groups(op)
-    verify_gather(op)
+    verify_gathers(op)
     verify_scatter(op)
     for segment in op.segments():
         if not segment.weights:
@@ -68,7 +73,7 @@ def verify_fused(op: FusedOp) -> None:
             _verify_weights(op, number, weights, segment)
         _verify_pairing(segment, segment.columns)
         domain = (*op.row_shape, segment.columns)
-        _verify_ports(segment, domain, op.groups)
+        _verify_ports(segment, domain, None if op.is_transposed else op.groups)
         kinds = {result.port.kind.data for result in segment.results}
         if op.groups is not None and ResultKind.PARTIAL_COL in kinds:
             raise VerifyException("a partial_col result, expected none of rows in groups")
@@ -202,10 +207,10 @@ def _verify_weights(
 ) -> None:
     """The weights of input `number` fit it, and have the columns of those of the first input."""
     x, is_kn = op.inputs[number], segment.layout == Layout.KN
-    depth = shape_of(x)[:-1] if op.is_transposed else shape_of(x)[-1:]
+    depth = rows_of_input(op, x) if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
         raise VerifyException("layout of the weights is nk, expected kn as x is transposed")
-    groups = () if op.groups is None else shape_of(op.groups)
+    groups = () if op.groups is None or op.is_transposed else shape_of(op.groups)
     term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
@@ -216,6 +221,7 @@ def _verify_weights(
             raise VerifyException(f"{what} is for {shape[0]} groups, expected {groups[0]}")
         shape = shape[len(groups) :]
         own, columns = (shape[:-1], shape[-1]) if is_kn else (shape[1:], shape[0])
+        own = own if op.gather_weights is None else shape_of(op.gather_weights)
         if not all(map(dims_agree, own, depth)):
             where = "all but the last dimension" if op.is_transposed else "the last dimension"
             raise VerifyException(

@@ -28,22 +28,39 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
         return
     _expect_vector("operand groups", op.groups)
     expect_element_type("operand groups", op.groups, i32)
-    if op.is_transposed or len(op.row_shape) != 1:
+    if len(shape_of(op.x)) != 2:
         raise VerifyException(
-            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of M x K, "
-            "whose rows are in groups"
+            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of "
+            f"{'K x M' if op.is_transposed else 'M x K'}, whose rows are in groups"
+        )
+    if op.is_transposed and len(op.inputs) > 1:
+        raise VerifyException(
+            f"{len(op.inputs)} inputs, expected one, whose rows are summed over in groups"
         )
 
 
-def verify_gather(op: FusedOp) -> None:
+def rows_of_input(op: FusedOp | LibraryOp, x: SSAValue) -> tuple[int, ...]:
+    """The dimensions of the rows that are read of an input: one, where they are gathered."""
+    return shape_of(x)[:-1] if op.gather is None else shape_of(op.gather)
+
+
+def verify_gathers(op: FusedOp) -> None:
     """The rows that are gathered are those of a matrix."""
-    if op.gather is None:
-        return
-    _expect_ids("operand gather", op.gather)
-    if op.is_transposed or len(shape_of(op.x)) != 2:
+    if op.gather is not None:
+        _expect_ids("operand gather", op.gather)
+        if len(shape_of(op.x)) != 2:
+            raise VerifyException(
+                f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of R x K, "
+                "whose rows are gathered"
+            )
+    if op.gather_weights is not None:
+        _expect_ids("operand gather_weights", op.gather_weights)
+    is_summed = op.is_transposed and op.gather is not None
+    if (is_summed or op.gather_weights is not None) and not op.has_ragged_depth:
+        what = "x" if op.gather_weights is None else "the weights"
         raise VerifyException(
-            f"operand x has shape {format_shape(shape_of(op.x))}, expected a matrix of R x K, "
-            "whose rows are gathered"
+            f"rows of {what} that are summed over are gathered, expected groups of rows of a "
+            "transposed x"
         )
 
 

@@ -2,7 +2,7 @@
 an (almost) empty epilogue."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, get_args
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -38,7 +38,8 @@ class ConvertLinearToGemmPass(FunctionPass):
                                                }
 
     The weights of a `coda.grouped_linear` stay those of groups (`gemm.fused %x groups(%ends)`), and
-    its biases become a port of rows by group. Columns that are joined for gradients of weights
+    its biases become a port of rows by group; the gradients of the weights are those of groups, too
+    (`gemm.fused transposed %dz groups(%ends)`). Columns that are joined for gradients of weights
     alone are read where they are. Legal iff float32, in which GEMMs accumulate, holds every value:
     not in f64. A weight's gradient needs rows to sum over.
     """
@@ -55,8 +56,9 @@ class ConvertLinearToGemmPass(FunctionPass):
                     _convert(op, rewriter)
 
 
-LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp | coda.GroupedLinearMap
-LINEAR_MAPS = (coda.LinearOp, coda.MatmulOp, coda.WeightGradientOp, coda.GroupedLinearMap)
+Gradient: TypeAlias = coda.WeightGradientOp | coda.GroupedWeightGradientOp
+LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | Gradient
+LINEAR_MAPS = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, *get_args(Gradient))
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp)
 """Linear maps whose weights are N x K."""
 
@@ -70,7 +72,7 @@ def _check_rows(op: LinearMap) -> Refusal | None:
     )
 
 
-def _rows_of_x(op: coda.WeightGradientOp) -> list[SSAValue]:
+def _rows_of_x(op: Gradient) -> list[SSAValue]:
     """Return what the gradient of a weight has columns for: parts that lie side by side as they
     are.
     """
@@ -85,7 +87,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     accumulator = block.args[0]
     accumulator.name_hint = "acc"
     block.add_op(YieldOp(accumulator))
-    is_gradient = isinstance(op, coda.WeightGradientOp)
+    is_gradient = isinstance(op, Gradient)
     segment = Segment(
         weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
@@ -95,7 +97,8 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     )
     builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
     bias, value = None if is_gradient else bias_of(op), accumulator
-    groups = op.offsets if isinstance(op, coda.GroupedLinearMap) else None
+    is_grouped = isinstance(op, coda.GroupedLinearMap | coda.GroupedWeightGradientOp)
+    groups = op.offsets if is_grouped else None
     if bias is not None:
         kind = PortKind.ROW if groups is None else PortKind.GROUP_ROW
         (argument,) = segment.add_port(kind, bias)

@@ -1,6 +1,6 @@
 """Pass `fuse-gather`: GEMMs read the rows that ids name where they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.ir import SSAValue, Use
@@ -30,6 +30,7 @@ class FuseGatherPass(FunctionPass):
     the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
     are (another one ends the program with an error, which a GEMM would not notice), and the GEMMs
     have no other input and few columns: those of wide ones take longer without TMA than a copy.
+    GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
     """
 
     name: ClassVar[str] = "fuse-gather"
@@ -45,20 +46,24 @@ class FuseGatherPass(FunctionPass):
 
 
 def _is_input(use: Use) -> bool:
+    """Return whether a GEMM reads rows: of x, or of what a transposed x is multiplied with."""
     gemm = use.operation
-    return isinstance(gemm, FusedOp) and use.index < len(gemm.inputs)
+    if not isinstance(gemm, FusedOp):
+        return False
+    is_summed = gemm.has_ragged_depth and len(gemm.weights) == 1
+    return use.index < len(gemm.inputs) + is_summed
 
 
 def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     if (len(shape_of(op.x)), len(shape_of(op.ids)), op.given["dim"]) != (2, 1, 0):
         return Refusal("ids name rows of a matrix", "copies what it selects for a GEMM")
     for use in op.result.uses:
-        if not _is_input(use) or not _can_gather(use.operation):
+        if not _is_input(use) or not _can_gather(use):
             return Refusal(
                 "only GEMMs of one input read the rows",
                 f"copies rows for a GEMM: {use.operation.name} reads them, too",
             )
-    columns = sum(_columns(use.operation) for use in op.result.uses)
+    columns = sum(map(_columns, op.result.uses))
     if columns > MOST_COLUMNS:
         return Refusal(
             f"the GEMMs that read the rows have at most {MOST_COLUMNS} columns",
@@ -75,13 +80,20 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     return None
 
 
-def _can_gather(op: object) -> bool:
-    is_single = isinstance(op, FusedOp) and len(op.inputs) == 1
-    return is_single and not op.is_transposed and op.gather is None
-
-
-def _columns(gemm: object) -> int:
+def _can_gather(use: Use) -> bool:
+    gemm = use.operation
     assert isinstance(gemm, FusedOp)
+    is_free = gemm.gather is None and gemm.gather_weights is None
+    is_summed = gemm.has_ragged_depth and len(gemm.weights) == 1
+    return len(gemm.inputs) == 1 and is_free and (is_summed or not gemm.is_transposed)
+
+
+def _columns(use: Use) -> int:
+    """The columns that a GEMM has for each row that it reads."""
+    gemm = use.operation
+    assert isinstance(gemm, FusedOp)
+    if use.index >= len(gemm.inputs):
+        return gemm.row_shape[-1]
     return sum(segment.columns for segment in gemm.segments())
 
 
@@ -93,9 +105,15 @@ def _is_at_most(bound: SymbolicSize, rows: SymbolicSize) -> bool:
 
 def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, f"its rows are gathered by {_gemms_that_read(op.result)}")
-    for gemm in [use.operation for use in op.result.uses]:
+    for use in list(op.result.uses):
+        gemm = use.operation
         assert isinstance(gemm, FusedOp)
-        gathering = gemm.with_segments(gemm.take_segments(), inputs=op.x, gather=op.ids)
+        if use.index < len(gemm.inputs):
+            gathering = gemm.with_segments(gemm.take_segments(), inputs=op.x, gather=op.ids)
+        else:
+            (segment,) = gemm.take_segments()
+            parts = [replace(segment, weights=[op.x])]
+            gathering = gemm.with_segments(parts, gather_weights=op.ids)
         gathering.location = gemm.location
         rewriter.order.substitute(gemm, gathering)
     rewriter.order.erase(op)

@@ -52,7 +52,7 @@ class MergeGemmSumsPass(FunctionPass):
 def _is_product(value: SSAValue) -> bool:
     """Return whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
     is_ordered = any(isinstance(use.operation, coda.BarrierOp) for use in value.uses)
-    return isinstance(value.owner, FusedOp) and not is_ordered
+    return isinstance(value.owner, FusedOp) and not (is_ordered or value.owner.has_ragged_depth)
 
 
 def _groups(

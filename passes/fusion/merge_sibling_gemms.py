@@ -61,7 +61,8 @@ class MergeSiblingGemmsPass(FunctionPass):
 
 def _inputs(op: FusedOp) -> Hashable:
     """Equal for GEMMs that can be column ranges of one."""
-    return tuple(op.inputs), op.is_transposed, op.groups, op.gather, op.scatter, op.order
+    of_rows = (op.groups, op.gather, op.gather_weights, op.scatter)
+    return tuple(op.inputs), op.is_transposed, of_rows, op.order
 
 
 def _share_weights(rewriter: FunctionRewriter) -> None:

@@ -32,7 +32,8 @@ _TRANSPOSED_PORTS: Mapping[PortKind, PortKind] = MappingProxyType(
 def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
     """The weights of a product of transposed inputs, one per input; None where there are more."""
     segments = op.segments()
-    if not op.is_transposed or len(segments) > 1 or segments[0].pairing is not None:
+    is_plain = op.is_transposed and op.groups is None
+    if not is_plain or len(segments) > 1 or segments[0].pairing is not None:
         return None
     terms = segments[0].terms
     return [weights[0] for weights in terms] if len(terms[0]) == 1 else None

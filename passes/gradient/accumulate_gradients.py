@@ -26,7 +26,7 @@ from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
 from coda_ir.passes.support.joint import entry_name
 from coda_ir.storage import DONATED
 
-GEMMS = (coda.WeightGradientOp, coda.LinearOp, coda.MatmulOp)
+GEMMS = (coda.WeightGradientOp, coda.GroupedWeightGradientOp, coda.LinearOp, coda.MatmulOp)
 
 EXISTING = ".grad"
 """What follows the name of an argument in that of the gradient that there is."""

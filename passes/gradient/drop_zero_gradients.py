@@ -34,6 +34,7 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.RopeOp: ("x",),
     coda.MatmulOp: ("x", "weight"),
     coda.WeightGradientOp: ("dy", "x"),
+    coda.GroupedWeightGradientOp: ("dy", "x"),
     coda.ActivationGradOp: ("dy",),
     coda.MaximumGradOp: ("dy",),
     coda.CrossEntropyGradOp: ("dloss",),

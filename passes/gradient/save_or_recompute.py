@@ -25,6 +25,7 @@ from coda_ir.passes.support.joint import Joint, ops_behind
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norms import OpInserter, apply_statistics, norm_stats
+from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
@@ -37,6 +38,7 @@ _RECOMPUTABLE = (
     coda.CastOp,
     coda.ConstantOp,
     coda.GluOp,
+    coda.PositionsOp,
     coda.ReshapeOp,
     coda.SliceOp,
     coda.ShiftOp,
@@ -57,7 +59,8 @@ class SaveOrRecomputePass(ModulePass):
 
     Arguments and results of @f are there in any case. Of what else the backward needs, the pass
     saves the values that together have the fewest bytes, so that everything else is computed
-    again from them by pointwise code; of equal ones those that leave the least to compute.
+    again from them by pointwise code, or gathered from them by GEMMs; of equal ones those that
+    leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
     free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
     over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved
@@ -258,6 +261,9 @@ class _Choice:
             return None
         if self._is_checkpointed(value.owner):
             return None if self._is_inside_checkpoint(value) else 0
+        if is_permutation(value):
+            # What is computed from it is known to name rows only where it is known.
+            return 1
         return max(1, self.size([value]))
 
     def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
@@ -335,7 +341,22 @@ class _Choice:
 
 def _is_light(op: Operation) -> bool:
     """Return whether computing the results of `op` again costs next to nothing."""
-    return isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+    is_light = isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
+    return is_light or _gathers_rows(op) or _inverts(op)
+
+
+def _inverts(op: Operation) -> bool:
+    """Return whether `op` computes the inverse of a permutation from its places."""
+    return isinstance(op, coda.ScatterOp) and inverse_of(op.results[0]) is not None
+
+
+def _gathers_rows(op: Operation) -> bool:
+    """Return whether `op` selects rows for GEMMs over groups, whose main loops can gather them."""
+    if not isinstance(op, coda.IndexOp) or op.given["dim"] != 0:
+        return False
+    users = {use.operation for use in op.result.uses}
+    readers = (coda.GroupedLinearMap, coda.GroupedWeightGradientOp)
+    return bool(users) and all(isinstance(user, readers) for user in users)
 
 
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:

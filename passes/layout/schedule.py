@@ -217,7 +217,7 @@ class SchedulePass(ModulePass):
 def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
     n = sum(segment.columns for segment in op.segments())
     if op.is_transposed:
-        return str(op.row_shape[0]), str(n), "K"
+        return str(op.row_shape[-1]), str(n), "K"
     return "M", str(n), str(total_depth(op))
 
 
@@ -242,7 +242,8 @@ def _check_static(op: FusedOp) -> None:
     last = "M" if op.is_transposed else "K"
     extents = [(last, shape_of(x)[-1]) for x in op.inputs]
     if op.groups is not None:
-        extents.append(("the number of groups", shape_of(op.weights[0])[0]))
+        groups = op.row_shape[0] if op.is_transposed else shape_of(op.weights[0])[0]
+        extents.append(("the number of groups", groups))
     for name, extent in [*extents, *(("N", part.columns) for part in op.segments())]:
         if extent == DYNAMIC_INDEX:
             raise CodaError(

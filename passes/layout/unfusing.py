@@ -67,7 +67,7 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
     """Why the epilogues of `op` cannot be taken apart from its products."""
     if op.order is not None:
         return _ORDER
-    if op.gather is not None or op.scatter is not None:
+    if any(ids is not None for ids in (op.gather, op.gather_weights, op.scatter)):
         return _ROWS
     if any(segment.columns == DYNAMIC_INDEX for segment in op.segments()):
         return _COLUMNS

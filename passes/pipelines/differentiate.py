@@ -16,6 +16,7 @@ from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
 from coda_ir.passes.gradient.derive_gradient import DeriveGradientPass
 from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSumsPass
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
+from coda_ir.passes.gradient.scale_rows_first import ScaleRowsFirstPass
 from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
 
 
@@ -28,8 +29,9 @@ class DifferentiatePass(ModulePass):
 
     The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
     `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
-    parts are saved and fused one by one, `derive-gradient`, which the options `function` and `wrt`
-    go to, algebra on the joint function that it makes,
+    parts are saved and fused one by one, `scale-rows-first`, so that experts save less,
+    `derive-gradient`, which the options `function` and `wrt` go to, algebra on the joint function
+    that it makes,
     `stream-logits` where a number of parts is given, and
     `save-or-recompute`, which has the other options. Both new
     functions are of the block level; `coda-to-gemm` fuses them as any other. An argument of the
@@ -54,6 +56,7 @@ class DifferentiatePass(ModulePass):
             ConvertFloat64ToTorchPass(),
             SplitGroupNormPass(),
             SplitPackedLinearPass(),
+            ScaleRowsFirstPass(),
             DeriveGradientPass(self.function, self.wrt),
             CanonicalizePass(),
             CommonSubexpressionElimination(),

@@ -124,7 +124,11 @@ def check_cancellation(
 
 
 def check_gemm_types(
-    gemm: coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp | coda.GroupedLinearMap,
+    gemm: coda.LinearOp
+    | coda.MatmulOp
+    | coda.WeightGradientOp
+    | coda.GroupedLinearMap
+    | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
     for value in (gemm.x, gemm.result):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Operation, SSAValue
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
+
+PERMUTATION = "coda.permutation"
+"""The attribute of an argument whose elements are the numbers of all of them, as a sort gives."""
 
 _VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.IndexOp)
 """Operators whose elements are those of their first operand."""
@@ -16,6 +22,8 @@ _VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.IndexOp)
 
 def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
     """A number above every element of `value`, none of which is negative; None where unknown."""
+    if is_permutation(value):
+        return SymbolicSize.of(shapes.dims(value)[0])
     match value.owner:
         case coda.SortOp() | coda.TopkOp() as op if value is op.results[1]:
             return SymbolicSize.of(shapes.dims(op.operands[0])[op.given["dim"]])
@@ -40,7 +48,12 @@ def _quotient(bound: SymbolicSize, divisor: float) -> SymbolicSize | None:
 
 
 def is_permutation(ids: SSAValue) -> bool:
-    """Return whether a vector has the numbers of all of its elements: those of a sort."""
+    """Return whether a vector has the numbers of all of its elements: those of a sort, which may
+    have been in another function."""
+    if isinstance(ids, BlockArgument):
+        func = ids.owner.parent_op()
+        entries = func.arg_attrs if isinstance(func, FuncOp) else None
+        return entries is not None and PERMUTATION in entries.data[ids.index].data
     return isinstance(ids.owner, coda.SortOp) and ids is ids.owner.ids and len(shape_of(ids)) == 1
 
 
@@ -59,3 +72,50 @@ def inverse_of(ids: SSAValue) -> SSAValue | None:
 def _counts_up(values: SSAValue) -> bool:
     positions = coda.positions_in(values)
     return positions is not None and positions.first_and_step == (0, 1)
+
+
+@dataclass(frozen=True)
+class RepeatedRows:
+    """Rows `x`, each of them `count` times side by side."""
+
+    x: SSAValue
+    """(T x H), (T x 1 x H) or (T x H x 1)."""
+    count: int
+    shape: tuple[int, int]
+    """T and H."""
+
+    @staticmethod
+    def of(value: SSAValue) -> RepeatedRows | None:
+        """Return what the rows of a matrix repeat; None where they repeat nothing."""
+        shape = shape_of(value)
+        inner = value.owner.x if isinstance(value.owner, coda.ReshapeOp) else None
+        if inner is None or len(shape) != 2 or len(shape_of(inner)) != 3:
+            return None
+        rows, count, columns = shape_of(inner)
+        axis = 1
+        if isinstance(inner.owner, coda.TransposeOp) and inner.owner.permutation == (0, 2, 1):
+            inner, axis = inner.owner.x, 2
+        if not isinstance(inner.owner, coda.BroadcastOp) or columns != shape[1]:
+            return None
+        once = list(shape_of(inner))
+        once[axis] = 1
+        if DYNAMIC_INDEX in (count, columns) or shape_of(inner.owner.x) != tuple(once):
+            return None
+        return RepeatedRows(inner.owner.x, count, (rows, columns))
+
+
+def quotient_of(
+    ids: SSAValue, rows: SSAValue, shapes: SymbolicShapes
+) -> tuple[SSAValue, int] | None:
+    """The permutation p and the number k for which `ids` is p // k, and names each of `rows` k
+    times; None where `ids` is something else.
+    """
+    quotient = ids.owner
+    if not isinstance(quotient, FloorDivideOp) or not is_permutation(quotient.lhs):
+        return None
+    if not isinstance(quotient.rhs.owner, coda.ConstantOp):
+        return None
+    bound, (count, *_) = bound_of(ids, shapes), shapes.dims(rows)
+    if bound is None or bound != SymbolicSize.of(count):
+        return None
+    return quotient.lhs, int(quotient.rhs.owner.number)

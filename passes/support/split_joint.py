@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, entry_name, ops_behind
+from coda_ir.passes.support.row_numbers import PERMUTATION, is_permutation
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -90,7 +91,8 @@ def _saved_entries(joint: Joint, saved: Sequence[SSAValue]) -> list[DictionaryAt
     for value in saved:
         name = fresh_name(value.name_hint or "saved", taken)
         dims = dims_attribute(shapes.dims(value))
-        entries.append(DictionaryAttr({"coda.name": StringAttr(name), "coda.dims": dims}))
+        marks = {PERMUTATION: UnitAttr()} if is_permutation(value) else {}
+        entries.append(DictionaryAttr({"coda.name": StringAttr(name), "coda.dims": dims, **marks}))
     return entries
 
 

@@ -447,6 +447,9 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "moved rows": KernelCase(
             programs.moved_rows("f32", 40, 42, SMALL, rows="gather scatter", groups=3), "", rows
         ),
+        "summed rows": KernelCase(
+            programs.summed_rows("f32", 21, 42, 3, SMALL, gather="weights"), "", rows
+        ),
         "places": KernelCase(PLACES, FUSED, {"?": 35}),
         "bytes": KernelCase(BYTES, FUSED, rows),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),

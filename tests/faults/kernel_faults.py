@@ -143,6 +143,26 @@ KERNEL_FAULTS = (
         Text("self.columns.padded_group", "self.columns.padded_group // 2"),
     ),
     KernelFault(
+        "kernel: a group that is summed over begins at its end",
+        f"{T}prelude:_HELPERS[rows_of_group]",
+        Text("ends + group - 1", "ends + group"),
+    ),
+    KernelFault(
+        "kernel: the rows behind a group are summed with it",
+        f"{T}mainloop:PointerMainLoop.extents",
+        Text("'end_row'", "'K'"),
+    ),
+    KernelFault(
+        "kernel: rows that are summed not gathered",
+        f"{T}mainloop:PointerMainLoop._gathered_depths",
+        Text("self.op.gather_weights", "None"),
+    ),
+    KernelFault(
+        "kernel: sums of groups stored in one place",
+        f"{T}row_groups:RaggedDepth.statements",
+        Text("row_group.to(tl.int64) * M + x_row", "x_row"),
+    ),
+    KernelFault(
         "kernel: rows not gathered",
         f"{T}mainloop:PointerMainLoop.prologue",
         Text("row = 'gathered'", "row = 'row'"),

@@ -28,6 +28,16 @@ PASS_FAULTS = (
         "gather: ids dropped", f"{P}fusion.fuse_gather:_fuse", Text("gather=op.ids", "gather=None")
     ),
     Fault(
+        "gather: ids of weights dropped",
+        f"{P}fusion.fuse_gather:_fuse",
+        Text("gather_weights=op.ids", "gather_weights=None"),
+    ),
+    Fault(
+        "scaled rows: factor dropped",
+        f"{P}gradient.scale_rows_first:_rewrite",
+        Nth("keep", "mul", 1),
+    ),
+    Fault(
         "unrolled sum: the first row twice",
         f"{P}block.unroll_sums:_row",
         Text("number, number + 1", "0, 1"),

@@ -52,23 +52,33 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
     """A GEMM of x with one to three segments, the results of which are consumed or returned.
 
     Sometimes further inputs are multiplied and added, or rows are in groups, gathered or scattered,
-    and sometimes the inputs are transposed: then the rows of the program are K, and the results, of
-    the columns of x, are returned.
+    and sometimes the inputs are transposed: then the rows of the program, or those of each group,
+    are K, and the results, of the columns of x, are returned.
     """
     transposed = bool(b.style.rows) and b.choices.chance(25)
-    inputs = draw_inputs(b, x, transposed=transposed)
     style, ends = b.style, None
-    if transposed:
+    is_summed = transposed and len(style.rows) == 1 and b.choices.chance(30)
+    inputs = [x] if is_summed else draw_inputs(b, x, transposed=transposed)
+    if is_summed:
+        b.style = replace(style, groups=b.choices.integer(1, 4))
+        ends = b.ends()
+        b.style = replace(style, rows=(*b.groups, b.columns_of(x)))
+    elif transposed:
         b.style = replace(style, rows=(b.columns_of(x),))
     elif len(style.rows) == 1 and b.choices.chance(25):
         b.style = replace(style, groups=b.choices.integer(1, 4))
         ends = b.ends()
     segments = [
-        draw_segment(b, inputs, style.rows if transposed else None)
+        draw_segment(b, inputs, style.rows if transposed else None, is_summed=is_summed)
         for _ in range(b.choices.weighted(((6, 1), (3, 2), (1, 3))))
     ]
     schedule = draw_schedule(b) if b.choices.chance(35) else None
     gather, scatter = (None, None) if transposed else draw_moves(b, style.rows, segments)
+    gather_weights = None
+    if is_summed:
+        gather, gather_weights = (
+            b.integers(style.rows) if b.choices.chance(30) else None for _ in range(2)
+        )
     op = FusedOp(
         inputs,
         segments,
@@ -76,6 +86,7 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
         transposed=transposed,
         groups=ends,
         gather=gather,
+        gather_weights=gather_weights,
         scatter=scatter,
     )
     if schedule is not None and not fits(op, schedule):
@@ -133,9 +144,16 @@ def mapped(b: FunctionBuilder, x: SSAValue) -> None:
 
 
 def draw_segment(
-    b: FunctionBuilder, inputs: Sequence[SSAValue], depth: Dims | None = None
+    b: FunctionBuilder,
+    inputs: Sequence[SSAValue],
+    depth: Dims | None = None,
+    *,
+    is_summed: bool = False,
 ) -> Segment:
-    """A column range over `inputs`; `depth` has the dims of K where these are transposed."""
+    """A column range over `inputs`; `depth` has the dims of K where these are transposed.
+
+    `is_summed`: K are the rows of groups, of which no result combines accumulators.
+    """
     choices = b.choices
     pairing, columns = draw_pairing(b)
     count = 1
@@ -152,7 +170,8 @@ def draw_segment(
     region = RegionBuilder(choices, ScalarBuilder(block), draw_groups(b, segment, each))
     region.take(block.args)
     draw_ports(b, segment, region, segment.columns)
-    draw_results(b, segment, region, segment.columns, list(ResultKind))
+    kinds = list(ResultKind)
+    draw_results(b, segment, region, segment.columns, kinds, combines_rows=not is_summed)
     return segment
 
 
@@ -251,10 +270,13 @@ def draw_results(
     region: RegionBuilder,
     columns: int,
     kinds: Sequence[ResultKind],
+    *,
+    combines_rows: bool = True,
 ) -> None:
     """One to three results of random code; a map needs a tile first, a GEMM may do without."""
     for index in range(b.choices.weighted(((4, 1), (3, 2), (1, 3)))):
-        kind = kinds[0] if not index and len(kinds) == 1 else draw_result_kind(b, segment)
+        is_given = not index and len(kinds) == 1
+        kind = kinds[0] if is_given else draw_result_kind(b, segment, combines_rows=combines_rows)
         port = draw_result_port(b, segment, kind, region, columns)
         region.grow(b.choices.integer(1, 5))
         values = [region.value() for _ in range(segment.result_arity(port))]
@@ -265,9 +287,9 @@ def draw_results(
         segment.add_result(port, type, values)
 
 
-def draw_result_kind(b: FunctionBuilder, segment: Segment) -> ResultKind:
+def draw_result_kind(b: FunctionBuilder, segment: Segment, *, combines_rows: bool) -> ResultKind:
     kinds = [(5, ResultKind.TILE), (3, ResultKind.PARTIAL_ROW)]
-    if not b.style.groups:
+    if not b.style.groups and combines_rows:
         kinds.append((1, ResultKind.PARTIAL_COL))
     kinds.append((1, ResultKind.ACCUMULATE))
     if segment.weights:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -23,6 +24,8 @@ def gradients(b: FunctionBuilder) -> None:
     for dz in dzs:
         if b.choices.chance(80):
             weight_gradient(b, dz, x)
+        if len(b.style.rows) == 1 and element_type_of(x) != f64 and b.choices.chance(20):
+            weight_gradient_of_groups(b, dz, x)
     if b.choices.chance(40):
         b.extras.append(sum_over_rows(b, b.choices.pick((total, *dzs))))
 
@@ -58,6 +61,15 @@ def weight_gradient(b: FunctionBuilder, dz: SSAValue, x: SSAValue) -> None:
     if b.choices.chance(25):
         old = b.parameter(shape_of(dw), element_type_of(dw), hint="old")
         b.extra(coda.AddOp(old, dw), "accumulated")
+
+
+def weight_gradient_of_groups(b: FunctionBuilder, dz: SSAValue, x: SSAValue) -> None:
+    """dzᵀ · x over the rows of each group, whose ends are a parameter."""
+    style = b.style
+    b.style = replace(style, groups=b.choices.integer(1, 4))
+    ends = b.ends()
+    b.style = style
+    b.extra(coda.GroupedWeightGradientOp(dz, x, ends), "dw")
 
 
 def sum_over_rows(b: FunctionBuilder, value: SSAValue) -> SSAValue:

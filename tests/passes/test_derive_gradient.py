@@ -231,6 +231,11 @@ CASES: dict[str, Case] = {
         of(coda.GroupedMatmulOp),
         types={"ends": i32},
     ),
+    "grouped_weight_gradient": Case(
+        {"dy": ("M", 8), "x": ("M", 12), "ends": (3,)},
+        of(coda.GroupedWeightGradientOp),
+        types={"ends": i32},
+    ),
     "rms_norm": Case(HEADS, lambda v: coda.RMSNormOp(v.x, eps=0.1)),
     "rms_norm with weight": Case(
         {"x": ("B", "T", 8), "w": (8,)}, lambda v: coda.RMSNormOp(v.x, v.w, eps=0.1)

@@ -168,6 +168,43 @@ def _order(move: tuple[str, str]) -> int:
     return ("groups", "gather", "scatter").index(move[0])
 
 
+def summed_rows(
+    dtype: str,
+    m: int,
+    n: int,
+    groups: int | str,
+    schedule: str,
+    *,
+    gather: str = "",
+    ports: bool = True,
+) -> str:
+    """2·acc of each group, whose rows are summed over, and sums by row; rows of x, or of what it is
+    multiplied with, may be gathered from 9 (`gather` is x or weights)."""
+    x = f"tensor<{9 if gather == 'x' else '?'}x{m}x{dtype}>"
+    w = f"tensor<{9 if gather == 'weights' else '?'}x{n}x{dtype}>"
+    y, ends = f"tensor<{groups}x{m}x{n}x{dtype}>", f"tensor<{groups}xi32>"
+    ids = ", %ids : tensor<?xi64>" if gather else ""
+    keyword = "gather_weights" if gather == "weights" else "gather"
+    rows = f"{keyword}(%ids : tensor<?xi64>)" if gather else ""
+    sums = f", partial_row<add> : tensor<{groups}x{m}x?xf32>" if ports else ""
+    port, argument = (f"tile(%t : {y})", ", %more : f32") if ports else ("", "")
+    result = "%0 = arith.addf %acc, %more : f32" if ports else "%0 = arith.addf %acc, %acc : f32"
+    results = ("%y, %s", f"({y}{sums.replace('partial_row<add> :', '')})") if ports else ("%y", y)
+    returned = f"{y}{sums.replace('partial_row<add> :', '')}"
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %t : {y}, %ends : {ends}{ids}) -> {results[1]} {{
+  {results[0]} = gemm.fused transposed %x : {x} groups(%ends : {ends}) {rows}
+      {_schedule(schedule)}
+      columns(%w : {w}) kn {port} -> (tile : {y}{sums}) {{
+  ^epilogue(%acc : f32{argument}):
+    {result}
+    gemm.yield %0{", %acc" if ports else ""} : f32{", f32" if ports else ""}
+  }}
+  func.return {results[0]} : {returned}
+}}
+"""
+
+
 def swiglu(dtype: str, k: int, n: int, schedule: str, pairing: str = "two weights") -> str:
     """silu(gate) · up over pairs: two weights of n columns, or one of 2n with `pairing`."""
     weights = {"wg": n, "wu": n} if pairing == "two weights" else {"w": 2 * n}

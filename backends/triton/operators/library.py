@@ -32,7 +32,9 @@ def write_library(host: HostProgram, op: Operation) -> None:
 
 def _write_grouped(host: HostProgram, op: LibraryOp) -> None:
     x, weight, ends = map(host.variable, op.operands)
-    if op.layout.data == Layout.NK:
+    if op.is_transposed:
+        x = f"{x}{_TRANSPOSED}"
+    elif op.layout.data == Layout.NK:
         weight = f"{weight}.mT"
     type = torch_type(element_type_of(op.result))
     call = f"grouped_library_gemm({type}, {x}, {weight}, {ends})"

@@ -39,6 +39,13 @@ def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK
     return here, tl.sum(tl.where(is_here, first, 0)), tl.sum(tl.where(is_here, end, 0))
 
 
+@triton.jit
+def rows_of_group(ends, group, K):
+    """The first row of a group, and the end of its rows, of which there may be none."""
+    start = tl.maximum(tl.load(ends + group - 1, mask=group > 0, other=0), 0)
+    return start, tl.maximum(tl.minimum(tl.load(ends + group), K), start)
+
+
 # What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 
@@ -501,14 +508,17 @@ def load_depth(
     BLOCK_K: tl.constexpr,
     AXIS: tl.constexpr,
     IS_KNOWN: tl.constexpr,
+    ids=None,
 ):
     """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
 
-    IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows.
+    IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows, those that `ids`
+    name where they are given.
     """
     depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
     if not IS_KNOWN:
-        return tl.load(pointers + depth.to(tl.int64) * STEP, mask=depth < K, other=0.0)
+        row = depth if ids is None else tl.load(ids + depth, mask=depth < K, other=0)
+        return tl.load(pointers + row.to(tl.int64) * STEP, mask=depth < K, other=0.0)
     else:
         offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
         if K % BLOCK_K == 0:
@@ -530,17 +540,20 @@ def multiply(
     BLOCK_K: tl.constexpr,
     IS_KNOWN: tl.constexpr = True,
     IS_FAST: tl.constexpr = False,
+    a_ids=None,
+    b_ids=None,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
 
     There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
-    row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc.
+    row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc. Where K are rows,
+    `a_ids` and `b_ids` may say which.
     """
     for k in range(first, last, BLOCK_K):
-        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN)
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids)
         sums = ()
         for i in tl.static_range(len(accs)):
-            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN)
+            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN, b_ids)
             sums = sums + (dot(a, b, accs[i], IS_FAST),)
         accs = sums
     return accs
@@ -577,16 +590,48 @@ def tma_multiply(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     IS_FAST: tl.constexpr = False,
+    b_first=0,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
-    K is the last dimension of a stored as M x K and of b stored as N x K.
+    K is the last dimension of a stored as M x K and of b stored as N x K. That of b begins at
+    `b_first`.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
         sums = ()
         for i in tl.static_range(len(accs)):
-            b_tile = load_box(bs[i], b_corners[i], k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            b_tile = load_box(bs[i], b_corners[i], b_first + k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
+        accs = sums
+    return accs
+
+
+@triton.jit
+def tma_multiply_last(
+    accs,
+    a,
+    a_row,
+    bs,
+    b_corners,
+    first,
+    last,
+    A_K_IS_LAST: tl.constexpr,
+    B_K_IS_LAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    IS_FAST: tl.constexpr = False,
+):
+    """`tma_multiply` in one step, whose boxes have elements behind the last k as well, or none."""
+    if first < last:
+        is_inside = tl.expand_dims(first + tl.arange(0, BLOCK_K) < last, 0)
+        a_tile = load_box(a, (a_row,), first, BLOCK_M, BLOCK_K, A_K_IS_LAST)
+        a_tile = tl.where(is_inside, a_tile, 0.0)
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b_tile = load_box(bs[i], b_corners[i], first, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            b_tile = tl.where(is_inside, b_tile, 0.0)
             sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
         accs = sums
     return accs

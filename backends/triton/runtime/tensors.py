@@ -53,7 +53,8 @@ def library_gemm(dtype, x, w, *others):
 
 
 def grouped_library_gemm(dtype, x, w, ends):
-    """x @ w with a matrix for each group of rows, which end at `ends`."""
+    """x @ w with a matrix for each group of rows, which end at `ends`, or over the columns of each
+    group of x, which are rows of w."""
     if not x.is_cuda:
         x, w = x.float(), w.float()
     return torch.nn.functional.grouped_mm(x, w, offs=ends).to(dtype)

@@ -30,7 +30,6 @@ from coda_ir.passes.gradient.derivatives.torch import (
     expose_indices,
     refusal_of_call,
 )
-from coda_ir.passes.support.legality import library_multiplies_groups
 
 __all__ = [
     "NOT_DIFFERENTIATED",
@@ -133,9 +132,7 @@ def refusal(op: Operation, operand: int) -> str | None:
 def _refusal_of_groups(op: coda.GroupedLinearMap, operand: int) -> str | None:
     if op.operands[operand] is op.bias:
         return "the sums of the rows of each group have no operator"
-    if library_multiplies_groups(op.x, op.result):
-        return None
-    return "its gradient is a product of PyTorch's, which takes rows of whole 16 bytes"
+    return None
 
 
 def _splits_columns(op: Operation) -> bool:

@@ -9,11 +9,17 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.gradient.derivatives.call_builder import Call, UnknownArgument, sizes_of
-from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
+from coda_ir.passes.support.row_numbers import (
+    RepeatedRows,
+    inverse_of,
+    is_permutation,
+    quotient_of,
+)
 
 CallRule = Callable[[Call, SSAValue], bool]
 """Gives the operands of a call their gradients, from that of its first result; False where PyTorch
@@ -145,12 +151,12 @@ def _masked_fill(call: Call, dy: SSAValue) -> bool:
 
 
 def _index(call: Call, dy: SSAValue) -> bool:
-    """Gradients of rows that each occur once are selected in their order, others added up."""
+    """Gradients of rows that each occur as often are selected in their order, others added up."""
     op = call.op
     if isinstance(op, coda.IndexOp) and op.given["dim"] == 0:
-        order = inverse_of(op.ids) or _inverted(op.ids, call)
-        if order is not None:
-            call.adjoint.give(op.x, call.adjoint.insert(coda.IndexOp(dy, order, dim=0)))
+        dx = _selected_rows(op, call, dy)
+        if dx is not None:
+            call.adjoint.give(op.x, dx)
             return True
     x, indices = call.op.inputs[0], call.argument(1, "indices")
     if indices is None:
@@ -158,6 +164,28 @@ def _index(call: Call, dy: SSAValue) -> bool:
     arguments = (call.zeros(x, dy), indices, dy, "True")
     call.adjoint.give(x, call.like("aten.index_put.default", *arguments, of=x))
     return True
+
+
+def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
+    """The gradient of rows that a permutation names once, or p // k names k times: the sum of k."""
+    insert = call.adjoint.insert
+    order = inverse_of(op.ids) or _inverted(op.ids, call)
+    if order is not None:
+        repeated = RepeatedRows.of(dy)
+        if repeated is None:
+            return insert(coda.IndexOp(dy, order, dim=0))
+        rows = insert(coda.ReshapeOp(repeated.x, repeated.shape))
+        count = insert(coda.ConstantOp(repeated.count, element_type_of(order)))
+        return insert(coda.IndexOp(rows, insert(FloorDivideOp(order, count)), dim=0))
+    found = quotient_of(op.ids, op.x, call.adjoint.backward.shapes)
+    if found is None or len(shape_of(dy)) != 2 or shape_of(dy)[1] == DYNAMIC_INDEX:
+        return None
+    inverse = _inverted(found[0], call)
+    assert inverse is not None, "a permutation has an inverse"
+    rows, columns = shape_of(op.x)
+    parts = coda.ReshapeOp(insert(coda.IndexOp(dy, inverse, dim=0)), (rows, found[1], columns))
+    total = insert(coda.SumToOp(insert(parts), (rows, 1, columns)))
+    return call.adjoint.reshaped(total, op.x)
 
 
 def _inverted(ids: SSAValue, call: Call) -> SSAValue | None:

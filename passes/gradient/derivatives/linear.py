@@ -5,8 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
@@ -48,10 +47,18 @@ def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
         adjoint.give(op.x, adjoint.insert(back(dy, op.weight, op.offsets)))
     if adjoint.wants(op.weight):
         left, right = (dy, op.x) if is_linear else (op.x, dy)
-        transposed = adjoint.insert(coda.TransposeOp(left, (1, 0)))
-        inputs, type = (transposed, right, op.offsets), op.weight.type
-        call = CallOp("aten._grouped_mm.default", inputs, "{0}, {1}, {2}", [type])
-        adjoint.give(op.weight, adjoint.insert(call))
+        type = tensor_type(op.weight)
+        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, result_type=type)
+        adjoint.give(op.weight, adjoint.insert(gradient))
+
+
+def _grouped_weight_gradient(op: coda.GroupedWeightGradientOp, adjoint: Adjoint) -> None:
+    """G = dyᵀ·x by group: the gradient of dy is x·G'ᵀ, that of x is dy·G', by group."""
+    gradient = adjoint.cast(adjoint.dy, element_type_of(op.x))
+    if adjoint.wants(op.dy):
+        adjoint.give(op.dy, adjoint.insert(coda.GroupedLinearOp(op.x, gradient, op.offsets)))
+    if adjoint.wants(op.x):
+        adjoint.give(op.x, adjoint.insert(coda.GroupedMatmulOp(op.dy, gradient, op.offsets)))
 
 
 LINEAR_RULES: dict[type, Rule] = {
@@ -60,4 +67,5 @@ LINEAR_RULES: dict[type, Rule] = {
     coda.WeightGradientOp: _weight_gradient,
     coda.GroupedLinearOp: _grouped,
     coda.GroupedMatmulOp: _grouped,
+    coda.GroupedWeightGradientOp: _grouped_weight_gradient,
 }

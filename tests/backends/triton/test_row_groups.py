@@ -82,6 +82,12 @@ def test_shared_tiles(ends: list[int], tmp_path: Path) -> None:
     check(text, ends, tmp_path)
 
 
+@pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["a tile and a row"]])
+def test_boxes_of_rows_of_weights(ends: list[int], tmp_path: Path) -> None:
+    """Of a K x N weight, steps that divide K read what belongs to one group."""
+    check(programs.grouped_residual("bf16", 48, 24, 4, schedule("tma"), "kn"), ends, tmp_path)
+
+
 def test_rows_in_no_group_are_not_stored(tmp_path: Path) -> None:
     func = function_of(parse_module(programs.grouped_swiglu("f32", 16, 16, 2, schedule())))
     arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))

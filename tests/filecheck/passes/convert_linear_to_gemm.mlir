@@ -108,3 +108,22 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %v: tensor<4x16
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %z : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Gradients of the weights of groups: each is a sum over the rows of its group.
+
+func.func @weights(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<4xi32>) -> tensor<4x16x8xf32> {
+  %dw = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x16x8xf32>
+  func.return %dw : tensor<4x16x8xf32>
+}
+
+// CHECK:      func.func @weights(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<4xi32>) -> tensor<4x16x8xf32> {
+// CHECK-NEXT:   %dw = gemm.fused transposed %dy : tensor<?x16xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:     columns(%x : tensor<?x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<4x16x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dw : tensor<4x16x8xf32>
+// CHECK-NEXT: }

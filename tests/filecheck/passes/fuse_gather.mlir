@@ -72,3 +72,46 @@ func.func @sorted(%x: tensor<9x8xbf16>, %s: tensor<7xf32>, %w: tensor<16x8xbf16>
 // CHECK-NEXT: }
 
 // REMARK: remark[passed] fuse-gather: coda.index: its rows are gathered by the 2 GEMMs that read them
+
+// -----
+
+// Both factors of gradients of weights: the rows of x, and those that it is multiplied with.
+
+func.func @summed(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %order: tensor<?xi64> {coda.dims = ["2*T"], coda.permutation}, %dy: tensor<?x16xbf16> {coda.dims = ["2*T", 16 : i64]}, %ends: tensor<4xi32>) -> (tensor<4x16x8xbf16>, tensor<4x8x16xbf16>) {
+  %two = coda.constant {value = 2 : i64} : tensor<i64>
+  %token = coda.floor_divide %order, %two : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+  %rows = coda.index %x, %token {dim = 0 : i64} : (tensor<?x8xbf16>, tensor<?xi64>) -> tensor<?x8xbf16>
+  %a = gemm.fused transposed %dy : tensor<?x16xbf16> groups(%ends : tensor<4xi32>)
+    columns(%rows : tensor<?x8xbf16>) kn
+      -> (tile : tensor<4x16x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused transposed %rows : tensor<?x8xbf16> groups(%ends : tensor<4xi32>)
+    columns(%dy : tensor<?x16xbf16>) kn
+      -> (tile : tensor<4x8x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %a, %b : tensor<4x16x8xbf16>, tensor<4x8x16xbf16>
+}
+
+// CHECK:      func.func @summed(%x: tensor<?x8xbf16> {coda.dims = ["T", 8 : i64]}, %order: tensor<?xi64> {coda.dims = ["2*T"], coda.permutation}, %dy: tensor<?x16xbf16> {coda.dims = ["2*T", 16 : i64]}, %ends: tensor<4xi32>) -> (tensor<4x16x8xbf16>, tensor<4x8x16xbf16>) {
+// CHECK-NEXT:   %two = coda.constant {value = 2 : i64} : tensor<i64>
+// CHECK-NEXT:   %token = coda.floor_divide %order, %two : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
+// CHECK-NEXT:   %a = gemm.fused transposed %dy : tensor<?x16xbf16> groups(%ends : tensor<4xi32>) gather_weights(%token : tensor<?xi64>)
+// CHECK-NEXT:     columns(%x : tensor<?x8xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<4x16x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.fused transposed %x : tensor<?x8xbf16> groups(%ends : tensor<4xi32>) gather(%token : tensor<?xi64>)
+// CHECK-NEXT:     columns(%dy : tensor<?x16xbf16>) kn
+// CHECK-NEXT:       -> (tile : tensor<4x8x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a, %b : tensor<4x16x8xbf16>, tensor<4x8x16xbf16>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] fuse-gather: coda.index: its rows are gathered by the 2 GEMMs that read them

@@ -25,7 +25,7 @@ func.func @ids(%x: tensor<?x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xbf16>)
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 32*d0 + 40*d1 bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 72*d1 bytes
 
 // -----
 

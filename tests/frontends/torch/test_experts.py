@@ -18,15 +18,19 @@ from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.hints import isa
 
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
 from coda_ir.context import make_context
-from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
+from coda_ir.dialects.gemm import FusedOp, PairingAttr, PortKind, ResultKind
 from coda_ir.dialects.torch import CallOp
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.storage import is_view
 from coda_ir.traffic import NOT_EXECUTED
 
@@ -137,6 +141,36 @@ def test_steps_of_a_block(name: str):
     order = ["coda.sort", "gemm.map", "coda.index", "gemm.map", "aten.histc.default"]
     experts = ["aten.cumsum.default", "gemm.fused", "gemm.fused", "gemm.map"]
     assert sorted(steps_of(module)) == sorted([*router, *order, *experts])
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_training_copies_no_rows(is_dynamic: bool):
+    """GEMMs gather tokens and gradients of tokens; the gradient of a router weight is a sum of one.
+
+    What is saved has at most the columns of the experts.
+    """
+    block = Residual(BLOCKS["qwen3_moe"][0]()).bfloat16()
+    shapes = ({1: torch.export.Dim("T")},) if is_dynamic else None
+    x = torch.randn(2, 9, 64).bfloat16()
+    module = export(block, (x,), dynamic_shapes=shapes).module.clone()
+    for step in (DifferentiatePass(), CodaToGemmPass()):
+        step.apply(make_context(), module)
+    _, forward, backward = (op for op in module.ops if isinstance(op, FuncOp))
+    selected = [shape_of(op.results[0]) for op in module.walk() if isinstance(op, coda.IndexOp)]
+    assert all(len(shape) == 1 or shape[-1] == 1 for shape in selected)
+    gemms = [op for op in backward.walk() if isinstance(op, FusedOp) and op.groups is not None]
+    moves = [
+        (gemm.is_transposed, *map(bool, (gemm.gather, gemm.gather_weights, gemm.scatter)))
+        for gemm in gemms
+    ]
+    gathered, scattered = (False, True, False, False), (False, False, False, True)
+    weights = (True, True, False, False), (True, False, True, False)
+    assert sorted(moves) == sorted([gathered, scattered, *weights])
+    (epilogue,) = next(gemm for gemm in gemms if gemm.gather and not gemm.is_transposed).segments()
+    kinds = [result.port.kind.data for result in epilogue.results]
+    assert kinds.count(ResultKind.PARTIAL_ROW) == 1
+    types = [type for type in forward.function_type.outputs if isa(type, AnyTensor)]
+    assert all(type.get_shape()[-1] <= 48 for type in types[1:] if len(type.get_shape()) > 1)
 
 
 def test_kernels_are_as_exact_as_eager():

@@ -124,6 +124,7 @@ NOT_RAISED: Mapping[type, str] = {
         (
             *(coda.ActivationGradOp, coda.AttentionGradOp, coda.CrossEntropyGradOp),
             *(coda.EmbeddingGradOp, coda.MaximumGradOp, coda.SumToOp, coda.WeightGradientOp),
+            coda.GroupedWeightGradientOp,
             *(coda.BarrierOp, coda.SelectiveScanGradOp, coda.SSDGradOp),
         ),
         BACKWARD,

@@ -183,3 +183,27 @@ func.func @f(%i: tensor<4xi64>, %x: tensor<5x8xbf16>) {
   %r = coda.embedding_grad %i, %x : (tensor<4xi64>, tensor<5x8xbf16>) -> tensor<9x8xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<4x1xi32>) {
+  // expected-error@below {{operand offsets has rank 2, expected 1}}
+  %r = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4x1xi32>) -> tensor<4x16x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{result has shape 3x16x8, expected 4x16x8}}
+  %r = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<3x16x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x16xf64>, %x: tensor<?x8xf64>, %e: tensor<4xi32>) {
+  // expected-error@below {{gradients of grouped weights accumulate in f32, expected no f64}}
+  %r = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x16xf64>, tensor<?x8xf64>, tensor<4xi32>) -> tensor<4x16x8xf64>
+  func.return
+}

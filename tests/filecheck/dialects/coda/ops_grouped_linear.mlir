@@ -7,11 +7,13 @@
 func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %k: tensor<?x16x8xbf16>, %b: tensor<4x16xbf16>, %e: tensor<4xi32>, %f: tensor<?xi32>) {
   %y = coda.grouped_linear %x, %w, %e, %b : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>, tensor<4x16xbf16>) -> tensor<?x16xbf16>
   %z = coda.grouped_matmul %y, %k, %f : (tensor<?x16xbf16>, tensor<?x16x8xbf16>, tensor<?xi32>) -> tensor<?x8xf32>
+  %g = coda.grouped_weight_gradient %y, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x16x8xf32>
   func.return
 }
 
 // CHECK:      func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %k: tensor<?x16x8xbf16>, %b: tensor<4x16xbf16>, %e: tensor<4xi32>, %f: tensor<?xi32>) {
 // CHECK-NEXT:   %y = coda.grouped_linear %x, %w, %e, %b : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>, tensor<4x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %z = coda.grouped_matmul %y, %k, %f : (tensor<?x16xbf16>, tensor<?x16x8xbf16>, tensor<?xi32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %g = coda.grouped_weight_gradient %y, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x16x8xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }

@@ -95,3 +95,36 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) {
   %y = gemm.library %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<4x16x8xbf16>) -> tile_t tensor<16x?xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x16xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{result 0 (tile) has shape 8x16, expected 4x8x16}}
+  %y = gemm.fused transposed %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<?x16xbf16>) kn -> (tile : tensor<8x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x16xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{2 inputs, expected one, whose rows are summed over in groups}}
+  %y = gemm.fused transposed %x : tensor<?x8xbf16> + %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<?x16xbf16>) + (%w : tensor<?x16xbf16>) kn -> (tile : tensor<4x8x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x16xbf16>, %b: tensor<4x16xbf16>, %e: tensor<4xi32>) {
+  // expected-error@below {{port 0 (group_row) is by group, expected groups of rows}}
+  %y = gemm.fused transposed %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>) columns(%w : tensor<?x16xbf16>) kn group_row(%b : tensor<4x16xbf16>) -> (tile : tensor<4x8x16xbf16>) {
+  ^bb0(%acc: f32, %bias: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}

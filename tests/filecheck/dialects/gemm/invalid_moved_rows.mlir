@@ -36,7 +36,7 @@ func.func @f(%x: tensor<2x?x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<?xi64>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<?x16xbf16>, %i: tensor<?xi64>) {
-  // expected-error@below {{operand x has shape ?x8, expected a matrix of R x K, whose rows are gathered}}
+  // expected-error@below {{rows of x that are summed over are gathered, expected groups of rows of a transposed x}}
   %y = gemm.fused transposed %x : tensor<?x8xbf16> gather(%i : tensor<?xi64>) columns(%w : tensor<?x16xbf16>) kn -> (tile : tensor<8x16xbf16>) {
   ^bb0(%acc: f32):
     gemm.yield %acc : f32
@@ -104,6 +104,28 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<?xi64>) {
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<?xi64>) {
   // expected-error@below {{a tile result is scattered, expected tile or half, in a tensor of its columns}}
   %y = gemm.fused %x : tensor<?x8xbf16> scatter(%i : tensor<?xi64>) columns(%w : tensor<16x8xbf16>) -> (tile at<0, 16, 16> : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<?xi64>) {
+  // expected-error@below {{rows of the weights that are summed over are gathered, expected groups of rows of a transposed x}}
+  %y = gemm.fused %x : tensor<?x8xbf16> gather_weights(%i : tensor<?xi64>) columns(%w : tensor<16x8xbf16>) -> (tile : tensor<?x16xbf16>) {
+  ^bb0(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<9x8xbf16>, %w: tensor<7x16xbf16>, %i: tensor<6xi64>, %e: tensor<4xi32>) {
+  // expected-error@below {{weight 0 of shape 7x16 in layout kn has K = 7, expected 6, all but the last dimension of operand x}}
+  %y = gemm.fused transposed %x : tensor<9x8xbf16> groups(%e : tensor<4xi32>) gather(%i : tensor<6xi64>) columns(%w : tensor<7x16xbf16>) kn -> (tile : tensor<4x8x16xbf16>) {
   ^bb0(%acc: f32):
     gemm.yield %acc : f32
   }

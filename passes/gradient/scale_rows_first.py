@@ -1,0 +1,85 @@
+"""Pass `scale-rows-first`: factors of rows move to the input of a GEMM over groups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm import PortKind
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import check_rounding_may_move, name_of
+from coda_ir.passes.support.matching import operand_pairs, unwidened
+from coda_ir.passes.support.norms import OpInserter, replace_value
+from coda_ir.passes.support.ports import port_kind
+
+
+@dataclass(frozen=True)
+class ScaleRowsFirstPass(FunctionPass):
+    """s·(a·W) = (s·a)·W: what scales the rows of the result scales those of a instead.
+
+        %z = coda.grouped_linear %a, %W, %ends        %b = coda.mul %a, %s
+        %y = coda.mul %z, %s                    ->    %y = coda.grouped_linear %b, %W, %ends
+
+    Weights of a router scale what experts give. Their gradient is then a sum over the columns of a,
+    in the epilogue of the GEMM that computes the gradient of b, and z is not saved for it. Legal
+    iff there is a factor for each row, z has no other use and no bias, and the numerics mode lets
+    rounding points move.
+    """
+
+    name: ClassVar[str] = "scale-rows-first"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            for product, scale in _scaled(op) if isinstance(op, coda.MulOp) else ():
+                refusal = _check(op, product)
+                if refusal is None:
+                    rewriter.passed(op, f"scales {name_of(product.x)} instead")
+                    _rewrite(op, product, scale, rewriter)
+                else:
+                    rewriter.missed(op, refusal)
+                break
+
+
+def _scaled(op: coda.MulOp) -> Iterator[tuple[coda.GroupedLinearMap, SSAValue]]:
+    """A product of rows in groups, and what it is multiplied with: an element for each row."""
+    domain = shape_of(op.result)
+    for value, scale in operand_pairs(op):
+        product = unwidened(value).owner
+        is_column = port_kind(shape_of(scale), domain) == PortKind.COL
+        if isinstance(product, coda.GroupedLinearMap) and is_column:
+            yield product, scale
+
+
+def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
+    name = name_of(product.result)
+    refusal = check_rounding_may_move(op, f"{name} is saved: eager rounds the rows")
+    if refusal is not None:
+        return refusal
+    if product.bias is not None:
+        found = f"{name} is saved for the gradient: it has a bias"
+        return Refusal("the product has no bias", found)
+    values = {product.result, *(v for v in op.operands if unwidened(v) is product.result)}
+    if any(value.has_more_than_one_use() for value in values):
+        return Refusal(
+            "nothing else reads the product", f"{name} is stored anyway: it is used elsewhere, too"
+        )
+    return None
+
+
+def _rewrite(
+    op: coda.MulOp, product: coda.GroupedLinearMap, scale: SSAValue, rewriter: FunctionRewriter
+) -> None:
+    insert, element = OpInserter(rewriter, op, op.location), element_type_of(op.result)
+    scaled = insert.mul(insert.cast(product.x, element), scale)
+    rows = insert.cast(scaled, element_type_of(product.x))
+    again = type(product)(rows, product.weight, product.offsets, result_element_type=element)
+    insert.location = product.location
+    replace_value(op, insert.insert(again))
+    casts = [value.owner for value in op.operands if isinstance(value.owner, coda.CastOp)]
+    for each in (op, *(cast for cast in casts if cast.operand is product.result), product):
+        rewriter.order.erase(each)
