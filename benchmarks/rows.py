@@ -288,12 +288,11 @@ def print_records(records: Sequence[Record]) -> None:
     device = gpu()
     for record in records:
         title = f"{record.row}, {record.layers} of {record.all_layers} layers"
-        for name in VARIANTS:
-            if name in record.milliseconds:
-                table.add_row(title, name, *_cells(record, name, device))
-            elif name in record.notes:
-                table.add_row(title, name, "see below")
-            title = ""
+        found = [name for name in VARIANTS if name in {**record.milliseconds, **record.notes}]
+        for number, name in enumerate(found):
+            is_timed = name in record.milliseconds
+            cells = _cells(record, name, device) if is_timed else ["see below"]
+            table.add_row("" if number else title, name, *cells)
         table.add_section()
     console = Console(width=150)
     console.print(table)
