@@ -42,6 +42,23 @@ class StartOfPrompt(Part):
         products = 2 * tokens * _weights(self.model) + attention
         return Work(products, bytes_read(self.model), tokens)
 
+    def products(self) -> Step:
+        """The products with all weights of linear maps alone, as cuBLAS runs them."""
+        weights = [m.weight for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
+        rows = {
+            columns: torch.randn(self.ids.shape[1], columns, device=weights[0].device)
+            for columns in {weight.shape[1] for weight in weights}
+        }
+        inputs = {columns: x.to(weights[0].dtype) for columns, x in rows.items()}
+
+        def multiply() -> Tensors:
+            with torch.no_grad():
+                for weight in weights:
+                    torch.nn.functional.linear(inputs[weight.shape[1]], weight)
+            return {}
+
+        return multiply
+
     def _logits(self, function: Any, ids: torch.Tensor) -> Tensors:
         with torch.no_grad():
             return {"logits": function(ids, use_cache=False).logits[:, :CHECKED]}

@@ -13,7 +13,8 @@ tokens; in float32 where float64 does not fit. Millijoules come from the GPU's c
 `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run.
-`--budget` is in seconds; a variant is not compiled when it is spent. Needs transformers, diffusers.
+`--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
+not compiled when it is spent. Needs transformers, diffusers.
 """
 
 from __future__ import annotations
@@ -47,14 +48,17 @@ from harness import (
 from model_parts import Step, Tensors, in_float64
 from rich.console import Console
 from rich.table import Table
-from row_cases import ROWS, Case, RecurrentStates, Row
+from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.devices import Device
+from coda_ir.devices import architecture_name
 from coda_ir.float64 import relative_error
 
-VARIANTS = (EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
+PRODUCTS = "products alone"
+"""Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
+VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4
@@ -101,9 +105,14 @@ class Deadline:
 
 
 def measure(
-    record: Record, row: Row, setting: Setting, names: Sequence[str], end: Deadline
+    record: Record,
+    row: Row,
+    setting: Setting,
+    names: Sequence[str],
+    end: Deadline,
+    kernels: int = 0,
 ) -> None:
-    """Add the times, errors and energy of variants to a record."""
+    """Add the times, errors and energy of variants to a record. Print so many `kernels` of each."""
     seed()
     case = row.make(setting)
     record.work, record.whole_work = asdict(case.work()), whole_work(case, record)
@@ -114,6 +123,8 @@ def measure(
         if isinstance(case, RecurrentStates):
             case.restart()
         results[name] = {key: value.clone() for key, value in step().items()}
+        if kernels:
+            print_kernels(f"{row.name}, {name}", step, kernels)
     record.milliseconds |= times(steps)
     for name, step in steps.items():
         joules = energy(step, record.milliseconds[name])
@@ -137,7 +148,13 @@ def prepare(
         if end.is_over:
             break
         try:
-            if name in CAPTURED:
+            if name == PRODUCTS and isinstance(case, StartOfPrompt):
+                step = case.products()
+                _, record.first_call_s[name] = timed(step)
+            elif base not in steps and name in CAPTURED:
+                record.notes[name] = f"{base} failed"
+                continue
+            elif name in CAPTURED:
                 step, record.first_call_s[name] = timed(lambda base=base: captured(steps[base]))
             else:
                 step = case.step(compile_by_name[name](case.model))
@@ -212,7 +229,26 @@ def compare(record: Record, case: Case, results: Mapping[str, Tensors]) -> None:
         record.notes["exact"] = str(error).splitlines()[0][:200]
         return
     for name, found in results.items():
-        record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+        if found:
+            record.errors[name] = max(relative_error(found[key], exact[key]) for key in exact)
+
+
+def print_kernels(title: str, step: Step, count: int) -> None:
+    """Print the kernels that take longest in a step, with their calls and shares."""
+    profiler: Any = import_module("torch.profiler")
+    with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        synchronize()
+    found: list[Any] = [e for e in profile.key_averages() if e.self_device_time_total > 0]
+    whole = sum(event.self_device_time_total for event in found)
+    table = Table(title=f"{title}: {whole / 1000:.3f} ms of kernels")
+    for column in ("kernel", "calls", "ms", "%"):
+        table.add_column(column)
+    for event in sorted(found, key=lambda e: -e.self_device_time_total)[:count]:
+        us = event.self_device_time_total
+        row = (event.key[:80], str(event.count), f"{us / 1000:.3f}", f"{100 * us / whole:.1f}")
+        table.add_row(*row)
+    Console(width=130).print(table)
 
 
 def whole_work(case: Case, record: Record) -> float:
@@ -238,8 +274,9 @@ def gpu() -> Device | None:
     """The vendor's figures of the GPU."""
     if not torch.cuda.is_available():
         return None
-    name = torch.cuda.get_device_name().lower().split()
-    return next((device for key, device in DEVICES.items() if key in name), None)
+    words = torch.cuda.get_device_name().lower().split()
+    known = [word for word in words if word in DEVICES]
+    return DEVICES.get(known[0] if known else architecture_name(torch.device("cuda")))
 
 
 def print_records(records: Sequence[Record]) -> None:
@@ -251,14 +288,17 @@ def print_records(records: Sequence[Record]) -> None:
     device = gpu()
     for record in records:
         title = f"{record.row}, {record.layers} of {record.all_layers} layers"
-        for name in VARIANTS:
-            if name in record.milliseconds:
-                table.add_row(title, name, *_cells(record, name, device))
-            elif name in record.notes:
-                table.add_row(title, name, record.notes[name][:40])
-            title = ""
+        found = [name for name in VARIANTS if name in {**record.milliseconds, **record.notes}]
+        for number, name in enumerate(found):
+            is_timed = name in record.milliseconds
+            cells = _cells(record, name, device) if is_timed else ["see below"]
+            table.add_row("" if number else title, name, *cells)
         table.add_section()
-    Console(width=150).print(table)
+    console = Console(width=150)
+    console.print(table)
+    for record in records:
+        for name, note in record.notes.items():
+            console.print(f"{record.row}, {name}: {note}", markup=False)
 
 
 def _cells(record: Record, name: str, device: Device | None) -> list[str]:
@@ -284,6 +324,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--variants", default="all", help=f"of {', '.join(VARIANTS)}")
     parser.add_argument("--layers", type=int, help="of each model (default: see the row)")
     parser.add_argument("--tokens", type=int, help="of a prompt or a cache (default: see above)")
+    parser.add_argument("--profile", type=int, default=0, help="so many kernels of each variant")
     parser.add_argument("--device", default="cuda", help="cpu is for tests")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, default=Path("rows.json"))
@@ -300,6 +341,8 @@ def read(path: Path) -> list[Record]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
+    if options.profile and options.device == "cpu":
+        raise SystemExit("--profile needs a GPU")
     coda_ir.keep_scans()
     records, end = read(options.json), Deadline(options.budget)
     patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
@@ -311,9 +354,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if record is None:
             record = Record(row.name, layers, row.all_layers, row.bound)
             records.append(record)
-        missing = record.missing(names)
+        is_prompt = row.tokens > 0 and row.bound == "flops"
+        missing = record.missing([name for name in names if is_prompt or name != PRODUCTS])
         if missing and not end.is_over:
-            measure(record, row, _setting(options, row, layers), missing, end)
+            setting = _setting(options, row, layers)
+            measure(record, row, setting, missing, end, options.profile)
             facts = with_machine({"rows": [asdict(each) for each in records]})
             options.json.write_text(json.dumps(facts, indent=1) + "\n")
             reset_compilers()

@@ -126,7 +126,7 @@ def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
     """Return whether `op` repeats the columns of a tensor in groups: (... x 1 x N) as (... x G x
     N).
     """
-    if not isinstance(op, BroadcastOp):
+    if not isinstance(op, BroadcastOp) or len(shape_of(op.result)) < 2:
         return False
     (*rows, groups, columns), before = shape_of(op.result), shape_of(op.x)
     return groups != DYNAMIC_INDEX and tuple(before) == (*rows, 1, columns)

@@ -12,6 +12,38 @@ import triton.language as tl
 from coda_ir.backends.triton.runtime.device import bound, dot, to_bf16
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
+
+@triton.jit
+def attend_keys(acc, largest, total, scores, values):
+    """The sums of attention, with more keys: of weighted values, the largest score, of weights.
+
+    What was summed so far is scaled where a larger score comes. Scores of -inf have no weight.
+    """
+    most = tl.maximum(largest, tl.max(scores, 1))
+    shift = tl.where(most == float("-inf"), 0.0, most)
+    weights = tl.exp(scores - shift[:, None])
+    before = tl.exp(largest - shift)
+    total = total * before + tl.sum(weights, 1)
+    if values.dtype == tl.bfloat16:
+        weights = to_bf16(weights)
+    return dot(weights.to(values.dtype), values, acc * before[:, None]), most, total
+
+
+@triton.jit
+def combine_attended(acc, largest, total, pointer):
+    """The sums of attention with those of other keys, which begin at `pointer`."""
+    row = tl.arange(0, acc.shape[0])
+    statistics = pointer + acc.shape[0] * acc.shape[1] + row
+    other = tl.load(statistics, cache_modifier=".cg")
+    most = tl.maximum(largest, other)
+    shift = tl.where(most == float("-inf"), 0.0, most)
+    before, after = tl.exp(largest - shift), tl.exp(other - shift)
+    total = total * before + after * tl.load(statistics + acc.shape[0], cache_modifier=".cg")
+    place = pointer + row[:, None] * acc.shape[1] + tl.arange(0, acc.shape[1])[None, :]
+    acc = acc * before[:, None] + after[:, None] * tl.load(place, cache_modifier=".cg")
+    return acc, most, total
+
+
 # Weights are powers of 2: scores and their logsumexp are multiplied by this.
 LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 

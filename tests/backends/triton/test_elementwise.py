@@ -270,6 +270,16 @@ def test_constants_are_in_the_kernel() -> None:
     torch.testing.assert_close(half, torch.tensor(0.3).bfloat16())
 
 
+def test_one_element_as_a_vector() -> None:
+    """It has no rows, whose columns a concatenation could have."""
+    text = """func.func @f(%x: tensor<f32>) -> tensor<5xf32> {
+      %y = coda.broadcast %x : (tensor<f32>) -> tensor<5xf32>
+      func.return %y : tensor<5xf32>
+    }"""
+    x = torch.randn(())
+    assert torch.equal(coda_ir.compile(text, device="cpu")(x), x.expand(5))
+
+
 def test_constants_that_are_compared() -> None:
     """Beside a tile: the interpreter has no logical operators of a comparison of numbers."""
     text = """fn f(x: f32[M, 8]) {

@@ -1,0 +1,216 @@
+# pyright: basic, reportGeneralTypeIssues=false
+"""Device functions of the main loops of GEMMs: pointers and TMA, and sums over parts of K."""
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot
+from coda_ir.backends.triton.runtime.header import INTERPRET
+
+
+@triton.jit
+def load_depth(
+    pointers,
+    k,
+    K,
+    STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    AXIS: tl.constexpr,
+    IS_KNOWN: tl.constexpr,
+    ids=None,
+):
+    """Elements k to k + BLOCK_K of each row (AXIS 1) or column (AXIS 0), zeros past K.
+
+    IS_KNOWN: K is a constant of the kernel; otherwise it is any number of rows, those that `ids`
+    name where they are given.
+    """
+    depth = tl.expand_dims(k + tl.arange(0, BLOCK_K), 1 - AXIS)
+    if not IS_KNOWN:
+        row = depth if ids is None else tl.load(ids + depth, mask=depth < K, other=0)
+        return tl.load(pointers + row.to(tl.int64) * STEP, mask=depth < K, other=0.0)
+    else:
+        offsets = depth.to(tl.int64) * STEP if K * STEP >= 2**31 else depth * STEP
+        if K % BLOCK_K == 0:
+            return tl.load(pointers + offsets)
+        else:
+            return tl.load(pointers + offsets, mask=depth < K, other=0.0)
+
+
+@triton.jit
+def multiply(
+    accs,
+    a_rows,
+    b_columns,
+    first,
+    last,
+    K,
+    A_STEP: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    IS_KNOWN: tl.constexpr = True,
+    IS_FAST: tl.constexpr = False,
+    a_ids=None,
+    b_ids=None,
+):
+    """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
+
+    There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
+    row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc. Where K are rows,
+    `a_ids` and `b_ids` may say which.
+    """
+    for k in range(first, last, BLOCK_K):
+        a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids)
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN, b_ids)
+            sums = sums + (dot(a, b, accs[i], IS_FAST),)
+        accs = sums
+    return accs
+
+
+@triton.jit
+def load_box(
+    descriptor,
+    corner,
+    k,
+    ROWS: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    K_IS_LAST: tl.constexpr,
+):
+    """ROWS x BLOCK_K elements: k of the last or the first dimension, `corner` of all others."""
+    if K_IS_LAST:
+        return tl.reshape(descriptor.load(corner + (k,)), (ROWS, BLOCK_K))
+    else:
+        return tl.trans(tl.reshape(descriptor.load((k,) + corner), (BLOCK_K, ROWS)))
+
+
+@triton.jit
+def tma_multiply(
+    accs,
+    a,
+    a_row,
+    bs,
+    b_corners,
+    first,
+    last,
+    A_K_IS_LAST: tl.constexpr,
+    B_K_IS_LAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    IS_FAST: tl.constexpr = False,
+    b_first=0,
+):
+    """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
+
+    K is the last dimension of a stored as M x K and of b stored as N x K. That of b begins at
+    `b_first`.
+    """
+    for k in range(first, last, BLOCK_K):
+        a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b_tile = load_box(bs[i], b_corners[i], b_first + k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
+        accs = sums
+    return accs
+
+
+@triton.jit
+def tma_multiply_last(
+    accs,
+    a,
+    a_row,
+    bs,
+    b_corners,
+    first,
+    last,
+    A_K_IS_LAST: tl.constexpr,
+    B_K_IS_LAST: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    IS_FAST: tl.constexpr = False,
+):
+    """`tma_multiply` in one step, whose boxes have elements behind the last k as well, or none."""
+    if first < last:
+        is_inside = tl.expand_dims(first + tl.arange(0, BLOCK_K) < last, 0)
+        a_tile = load_box(a, (a_row,), first, BLOCK_M, BLOCK_K, A_K_IS_LAST)
+        a_tile = tl.where(is_inside, a_tile, 0.0)
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b_tile = load_box(bs[i], b_corners[i], first, BLOCK_N, BLOCK_K, B_K_IS_LAST)
+            b_tile = tl.where(is_inside, b_tile, 0.0)
+            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
+        accs = sums
+    return accs
+
+
+@triton.jit
+def wait_for_earlier_kernels():
+    """Until the kernels before have finished, and what they wrote can be read."""
+    if not INTERPRET:
+        gdc_wait()
+
+
+@triton.jit
+def start_next_kernel():
+    """The next kernel may take the place of programs that are done; it waits by itself."""
+    if not INTERPRET:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def row_partials(pointer, row, TILES: tl.constexpr, WIDTH: tl.constexpr, IDENTITY: tl.constexpr):
+    """The TILES partials of each row side by side, and IDENTITY in their place up to WIDTH."""
+    tile = tl.arange(0, WIDTH)[None, :]
+    return tl.load(pointer + row[:, None] * TILES + tile, mask=tile < TILES, other=IDENTITY)
+
+
+@triton.jit
+def depths_of_split(K, split, SPLIT_K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Where the part of K of a split begins and ends: whole steps, equally many but at the end."""
+    extent = tl.cdiv(tl.cdiv(K, BLOCK_K), SPLIT_K) * BLOCK_K
+    first = split * extent
+    return bound(first), bound(tl.minimum(first + extent, K))
+
+
+@triton.jit
+def store_partial(pointer, acc, row_mask):
+    """Leaves the sum over a part of K for the last program of the tile."""
+    column = tl.arange(0, acc.shape[1])[None, :]
+    place = tl.arange(0, acc.shape[0])[:, None] * acc.shape[1] + column
+    tl.store(pointer + place, acc, mask=row_mask[:, None])
+
+
+@triton.jit
+def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
+    """Whether all other programs of the tile have stored their sums, which are visible then.
+
+    The counter is 0 before the first of them and after the last one.
+    """
+    tl.debug_barrier()
+    is_last = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu") == SPLIT_K - 1
+    if is_last:
+        tl.store(counter, 0)
+    return is_last
+
+
+@triton.jit
+def sum_of_partials(
+    pointer, row_mask, COLUMNS: tl.constexpr, STRIDE: tl.constexpr, SPLIT_K: tl.constexpr
+):
+    """The sums over all parts of K, added in the order of K whichever program comes last."""
+    column = tl.arange(0, COLUMNS)[None, :]
+    place = pointer + tl.arange(0, row_mask.shape[0])[:, None] * COLUMNS + column
+    mask = row_mask[:, None]
+    acc = tl.load(place, mask=mask, other=0.0, cache_modifier=".cg").to(SUM_TYPE)
+    if SPLIT_K * STRIDE <= 16384:
+        # The loads do not wait for one another, as far as there are registers.
+        for split in tl.static_range(1, SPLIT_K):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    else:
+        for split in tl.range(1, SPLIT_K, num_stages=1):
+            acc += tl.load(place + split * STRIDE, mask=mask, other=0.0, cache_modifier=".cg")
+    return acc.to(tl.float32)
