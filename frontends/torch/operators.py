@@ -148,6 +148,17 @@ def reduce(kind: str) -> Handler:
     return handle
 
 
+def minimum_of_rows(graph: GraphImporter, node: Node) -> Value | None:
+    """`amin` of the last dimension: -max(-x)."""
+    x, dims = graph.tensor(arguments(node)[0]), argument(node, 1, "dim")
+    if not is_float(element_type_of(x)) or list(dims or ()) not in ([-1], [len(shape_of(x)) - 1]):
+        return None
+    type = element_type(result_dtype(node))
+    largest = graph.insert(coda.ReduceOp(graph.insert(coda.NegOp(x)).result, "max", type)).result
+    column = graph.insert(coda.NegOp(largest)).result
+    return column if argument(node, 2, "keepdim", False) else _reshaped(graph, column, node)
+
+
 def layer_norm(graph: GraphImporter, node: Node) -> Value | None:
     x, weight, bias = graph.tensor(arguments(node)[0]), argument(node, 2, "weight"), None
     bias = argument(node, 3, "bias")
@@ -348,6 +359,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.mean.dim": reduce("mean"),
     "aten.sum.dim_IntList": reduce("sum"),
     "aten.amax.default": reduce("max"),
+    "aten.amin.default": minimum_of_rows,
     "aten.layer_norm.default": layer_norm,
     "aten.rms_norm.default": rms_norm,
     "aten.embedding.default": embedding,

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_type_of,
+    is_float,
+    shape_of,
+)
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall
@@ -39,7 +44,7 @@ class RaiseElementwisePass(FunctionPass):
 
     They fuse into the epilogue that computes an operand, or into one kernel with each other: the
     masks and tables that a model computes from positions. Legal iff the conversions with which
-    PyTorch promotes the operands are exact, and the options of the call are defaults.
+    PyTorch promotes the operands are exact, and the options of the call have counterparts.
     """
 
     name: ClassVar[str] = "raise-elementwise"
@@ -162,21 +167,54 @@ def _chosen(call: ElementwiseCall, condition: object) -> Operation | None:
 
 
 def _softplus(call: ElementwiseCall) -> Operation | None:
-    is_default = call.arguments[1:] in ([], [1], [1, 20])
-    make = _of(elementwise.SoftplusOp)
-    return make(call.with_arguments(call.arguments[:1])) if is_default else None
+    """softplus(beta · x) / beta, which is x where beta · x is above PyTorch's threshold of 20."""
+    x, *numbers = call.arguments
+    beta, threshold = (*numbers, *(1, 20)[len(numbers) :])
+    if not isinstance(x, SSAValue) or isinstance(beta, SSAValue) or not beta or threshold != 20:
+        return None
+    if beta == 1:
+        return _of(elementwise.SoftplusOp)(call.with_arguments([x]))
+    return None if call.options else _scaled(call, x, beta, elementwise.SoftplusOp, 1 / beta)
 
 
 def _elu(call: ElementwiseCall) -> Operation | None:
+    """elu(x, alpha) · scale, as in SELU; the scale of the input has to be 1."""
     x, *numbers = call.arguments
-    alpha, *scales = numbers or [1.0]
-    if (
-        not isinstance(x, SSAValue)
-        or isinstance(alpha, SSAValue)
-        or scales not in ([], [1], [1, 1])
-    ):
+    alpha, scale, input_scale = (*numbers, *(1, 1, 1)[len(numbers) :])
+    if not isinstance(x, SSAValue) or isinstance(alpha, SSAValue) or isinstance(scale, SSAValue):
         return None
-    return None if call.options else coda.EluOp(x, float(alpha))
+    if input_scale != 1 or call.options:
+        return None
+    if scale == 1:
+        return coda.EluOp(x, float(alpha))
+    return _scaled(call, x, 1, lambda wide: coda.EluOp(wide, float(alpha)), scale)
+
+
+def _scaled(
+    call: ElementwiseCall,
+    x: SSAValue,
+    before: float,
+    make: Callable[[SSAValue], Operation],
+    after: float,
+) -> Operation | None:
+    """`make`(before · x) · after with one rounding at the end, as PyTorch's kernels have."""
+    narrow = element_type_of(x)
+    if not is_float(narrow):
+        return None
+    wide = f32 if computes_in_float32(narrow) else narrow
+
+    def insert(op: Operation) -> SSAValue:
+        call.before.append(op)
+        return op.results[0]
+
+    def times(value: SSAValue, factor: float) -> Operation:
+        return coda.MulOp(value, insert(coda.ConstantOp(float(factor), wide)))
+
+    value = x if wide == narrow else insert(coda.CastOp(x, wide))
+    if before != 1:
+        value = insert(times(value, before))
+    last = times(insert(make(value)), after)
+    return last if wide == narrow else coda.CastOp(insert(last), narrow)
 
 
 def _pow(call: ElementwiseCall) -> Operation | None:
@@ -252,6 +290,6 @@ def _why_not(op: CallOp) -> Refusal:
         condition = "its numbers are whole, and as many as a dimension of an argument has"
         found = f"its arguments are {op.arguments.data}"
     else:
-        condition = "PyTorch converts its operands exactly, and its options are the defaults"
+        condition = "PyTorch converts its operands exactly, and its options have counterparts"
         found = f"its arguments are {op.arguments.data}"
     return Refusal(condition, f"{op.callee.data} runs through PyTorch: {found}")

@@ -5,7 +5,7 @@
 
 func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %b: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %n: tensor<?x8xi64> {coda.dims = ["M", 8 : i64]}) -> (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xi1>, tensor<?x8xf64>, tensor<?xf32>, tensor<?xi64>) {
   %c = torch.call "aten.gt.Tensor"(%x, %b) {arguments = "{0}, {1}"} : (tensor<?x8xf32>, tensor<?x8xbf16>) -> tensor<?x8xi1>
-  %s = torch.call "aten.softplus.default"(%x) {arguments = "{0}, 2"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %s = torch.call "aten.softplus.default"(%x) {arguments = "{0}, 1, 10"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   %m = torch.call "aten.gt.Scalar"(%n) {arguments = "{0}, 0.5"} : (tensor<?x8xi64>) -> tensor<?x8xi1>
   %i = torch.call "aten._to_copy.default"(%n) {arguments = "{0}, dtype=torch.float64"} : (tensor<?x8xi64>) -> tensor<?x8xf64>
   %p = torch.call "aten.arange.start_step"() {coda.dims = ["M"], arguments = "0.5, M, dtype=torch.float32"} : () -> tensor<?xf32>
@@ -15,7 +15,7 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %b: tensor<?x8xbf
 
 // CHECK-LABEL: func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %b: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %n: tensor<?x8xi64> {coda.dims = ["M", 8 : i64]}) -> (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xi1>, tensor<?x8xf64>, tensor<?xf32>, tensor<?xi64>) {
 // CHECK-NEXT:   %c = torch.call "aten.gt.Tensor"(%x, %b) {arguments = "{0}, {1}"} : (tensor<?x8xf32>, tensor<?x8xbf16>) -> tensor<?x8xi1>
-// CHECK-NEXT:   %s = torch.call "aten.softplus.default"(%x) {arguments = "{0}, 2"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %s = torch.call "aten.softplus.default"(%x) {arguments = "{0}, 1, 10"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %m = torch.call "aten.gt.Scalar"(%n) {arguments = "{0}, 0.5"} : (tensor<?x8xi64>) -> tensor<?x8xi1>
 // CHECK-NEXT:   %i = torch.call "aten._to_copy.default"(%n) {arguments = "{0}, dtype=torch.float64"} : (tensor<?x8xi64>) -> tensor<?x8xf64>
 // CHECK-NEXT:   %p = torch.call "aten.arange.start_step"() {coda.dims = ["M"], arguments = "0.5, M, dtype=torch.float32"} : () -> tensor<?xf32>
@@ -23,9 +23,9 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %b: tensor<?x8xbf
 // CHECK-NEXT:   func.return %c, %s, %m, %i, %p, %q : tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xi1>, tensor<?x8xf64>, tensor<?xf32>, tensor<?xi64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options are the defaults; costs 48*M + 8*d0 bytes
-// REMARK: remark[missed] raise-elementwise: torch.call: aten.softplus.default runs through PyTorch: its arguments are {0}, 2; failed condition: PyTorch converts its operands exactly, and its options are the defaults; costs 32*M + 32*d1 bytes
-// REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Scalar runs through PyTorch: its arguments are {0}, 0.5; failed condition: PyTorch converts its operands exactly, and its options are the defaults; costs 64*M + 8*d2 bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 48*M + 8*d0 bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.softplus.default runs through PyTorch: its arguments are {0}, 1, 10; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 32*M + 32*d1 bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Scalar runs through PyTorch: its arguments are {0}, 0.5; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 64*M + 8*d2 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten._to_copy.default runs through PyTorch: it computes in f64; failed condition: kernels compute with its element types; costs 64*M + 64*d3 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.arange.start_step runs through PyTorch: its arguments are 0.5, M, dtype=torch.float32; failed condition: its numbers are whole, and as many as a dimension of an argument has; costs 4*M bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.arange.start_step runs through PyTorch: its arguments are 0, 2*M; failed condition: its numbers are whole, and as many as a dimension of an argument has; costs 16*M bytes
