@@ -1,10 +1,39 @@
-"""Types of the arguments of `coda-opt`."""
+"""Arguments of the tools, and their types."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+
+# The names are written out here, since every start of a tool reads them; a test compares them.
+ARCHITECTURES = (
+    *("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"),
+    *("gfx90a", "gfx942", "gfx950"),
+)
+
+
+def add_arch(group: argparse._ArgumentGroup | argparse.ArgumentParser, text: str) -> None:
+    """Add `--arch NAME`, a GPU; `text` is its help."""
+    group.add_argument(
+        "--arch",
+        type=one_of("architecture", ARCHITECTURES),
+        choices=ARCHITECTURES,
+        metavar="NAME",
+        help=text,
+    )
+
+
+def add_dim(group: argparse._ArgumentGroup | argparse.ArgumentParser, text: str) -> None:
+    """Add `--dim SYMBOL=SIZE`, which may be repeated; `text` is its help."""
+    group.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        type=named(extent),
+        metavar="SYMBOL=SIZE",
+        help=text,
+    )
 
 
 def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, float | int]]:
