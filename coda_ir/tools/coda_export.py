@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
 from coda_ir.tools.completion import FileAction, add_print_completion
-from coda_ir.tools.opt.arguments import add_arch, add_dim
+from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
 from coda_ir.tools.opt.errors import (
     DEFECT,
@@ -130,14 +130,16 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a page to write, too, that shows the kernels of the model and what was not fused",
     )
-    add_arch(
-        parser,
-        "architecture that the page of --html is for, such as sm_90 or gfx942: predicted times "
+    parser.add_argument(
+        "--arch",
+        **ARCH,
+        help="architecture that the page of --html is for, such as sm_90: predicted times "
         "(default: sm_90), and with this option machine code; no GPU is needed",
     )
-    add_dim(
-        parser,
-        "size of a dimension of --dynamic on the page of --html (default: about 16384 rows); "
+    parser.add_argument(
+        "--dim",
+        **DIM,
+        help="size of a dimension of --dynamic on the page of --html (default: about 16384 rows); "
         "may be repeated",
     )
     parser.add_argument(

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import Pipeline
 from coda_ir.pipeline.spec_parser import closest
-from coda_ir.tools.opt.arguments import add_arch, one_of
+from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session
 
@@ -47,9 +47,10 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), what its kernels use of a "
         "GPU (resources, resources-json), a picture (dot, svg), or a page to explore (html)",
     )
-    add_arch(
-        group,
-        "architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
+    group.add_argument(
+        "--arch",
+        **ARCH,
+        help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
         "gfx950; no GPU is needed; with html, the page has its machine code",
     )
     group.add_argument("--kernel", metavar="NAME", help="emit only this kernel")

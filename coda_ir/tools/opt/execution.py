@@ -7,7 +7,7 @@ import argparse
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import Diagnostic
-from coda_ir.tools.opt.arguments import add_dim
+from coda_ir.tools.opt.arguments import DIM
 from coda_ir.tools.opt.errors import DEFECT, UsageError
 from coda_ir.tools.opt.feature import Session
 
@@ -23,9 +23,10 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         help="backend that executes the program (default: reference)",
     )
     group.add_argument("--entry", metavar="NAME", help="function to execute; needed for several")
-    add_dim(
-        group,
-        "size of a symbolic dimension (default: 16; for a page to explore, about 16384 rows); "
+    group.add_argument(
+        "--dim",
+        **DIM,
+        help="size of a symbolic dimension (default: 16; for a page to explore, about 16384 rows); "
         "may be repeated",
     )
     group.add_argument("--seed", type=int, help="seed of the random inputs (default: 0)")

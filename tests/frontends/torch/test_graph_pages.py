@@ -33,11 +33,10 @@ def test_each_graph_gets_a_page_of_its_own(tmp_path: Path):
 
 def test_pages_are_for_a_gpu_and_the_sizes_of_the_call(tmp_path: Path):
     reset()
-    model = compiled(network(), target="reference", explore=str(tmp_path), explore_arch="sm_80")
-    x = torch.randn(6, 8)
-    torch._dynamo.mark_dynamic(x, 0)
+    arch = "sm_80"
+    model = compiled(network(), dynamic=True, explore=str(tmp_path), explore_arch=arch)
     with torch.no_grad():
-        model(x)
+        model(torch.randn(6, 8))
     page = (tmp_path / "graph1.html").read_text()
     assert ".target sm_80" in page and re.search(r'"sizes":\{"\w+":6\}', page)
 
