@@ -67,7 +67,8 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.layer_scale": "fused",
     "residual.value_residual": "fused",
     "residual.lora": "fused fused",
-    # The kernel of a norm with the residual sums up the rows of the norm that follows.
+    # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
+    # norm that follows.
     "gemma.gemma2_block": (
         "map rms_norm fused attention fused finalize map finalize fused fused finalize map"
     ),
@@ -77,16 +78,22 @@ BLOCK_STEPS: dict[str, str] = {
     # known and that moves less (`modulated-norms`); here they are symbols, and a map stores it.
     "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
+    # Which scores of a row are the largest is known when all are: `topk`, `sort` and what reads
+    # their ids are library calls. The map is the softmax, or the scale, of what `topk` chose.
     "moe.top_k_gates": "fused topk map scatter",
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
+    # Numbers of experts in order, and where each begins; rows are gathered in the first GEMM. The
+    # scales of rows are gathered. The last map adds up what k experts give for a token.
     "moe.grouped_experts": (
         "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
+    # The first map behind the norm is the silu of the time, an argument; the others are the scale
+    # and shift, and the norm, of what the GEMM before stored: columns cross tiles.
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
     "mamba.causal_convolution": "map",
     # The convolution, whose rows cross tiles; -exp of a weight; skip and gate after the scan.

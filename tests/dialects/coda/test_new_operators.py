@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from generator.round_trip import printed
 from xdsl.dialects.builtin import Float8E4M3FNType, ModuleOp, TensorType, f32, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import irdl_op_definition
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.backends.reference.interpreter import HANDLERS
 from coda_ir.backends.triton import emit_module
+from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
@@ -56,18 +59,22 @@ def cube() -> CubeOp:
     return CubeOp(Block(arg_types=[ROW]).args[0])
 
 
+def in_module(op: Operation) -> ModuleOp:
+    """A function that computes an operator of its arguments."""
+    block = op.operands[0].owner
+    assert isinstance(block, Block)
+    block.add_ops([op, ReturnOp(op.results[0])])
+    types = (block.arg_types, op.result_types)
+    return ModuleOp([FuncOp("f", types, Region(block))])
+
+
 def test_no_derivative():
     assert refusal(cube(), 0) == "it has no rule"
 
 
 def test_no_scalar_code():
-    op = cube()
-    block = op.operand.owner
-    assert isinstance(block, Block)
-    block.add_ops([op, ReturnOp(op.result)])
-    module = ModuleOp([FuncOp("f", ((ROW,), (ROW,)), Region(block))])
     with pytest.raises(CodaError, match=r"no scalar code for coda\.cube"):
-        emit_module(module)
+        emit_module(in_module(cube()))
 
 
 def test_every_operator_runs_on_the_reference_backend():
@@ -89,6 +96,23 @@ def test_elementwise_operators_verify_their_operands(operator: type[coda.Element
     if not issubclass(operator, coda.UnaryOp):
         with pytest.raises(VerifyException, match="does not broadcast with shape 8"):
             made(operator, own_type(operator), 7)
+
+
+@pytest.mark.parametrize("operator", ELEMENTWISE, ids=lambda operator: operator.name)
+@pytest.mark.parametrize("generic", [False, True])
+def test_elementwise_operators_are_printed_and_read_again(
+    operator: type[coda.ElementwiseOp], generic: bool
+):
+    """In the form of all elementwise operators, which the golden ops_elementwise.mlir shows."""
+    op = made(operator, own_type(operator))
+    module = in_module(op)
+    text = printed(module, generic=generic)
+    again = Parser(make_context(), text).parse_module()
+    again.verify()
+    assert printed(again, generic=generic) == text
+    operands = ", ".join(f"%{i}" for i in range(len(op.operands)))
+    form = rf'"{op.name}"\({operands}\)' if generic else rf"{re.escape(op.name)} {operands} .*: \("
+    assert re.search(form, text)
 
 
 @pytest.mark.parametrize("kind", ["ops", "invalid"])

@@ -19,6 +19,7 @@ from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES
 from coda_ir.frontends.coda_text.operators import OPERATORS
@@ -28,6 +29,7 @@ from coda_ir.random_inputs import random_inputs
 from coda_ir.random_inputs.draw import symbols_of
 
 DOCS = Path(__file__).parents[3] / "docs"
+GOLDENS = Path(__file__).parents[2] / "filecheck" / "frontends" / "coda_text"
 TEXT = (DOCS / "language.md").read_text()
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -139,6 +141,13 @@ def test_every_operator_is_compiled_by_a_snippet():
     programs = "\n".join(snippet.text for snippet in PROGRAMS)
     names = {*OPERATORS, "pairs"}
     assert {name for name in names if not re.search(rf"\b{name}\(", programs)} == set()
+
+
+def test_every_operator_has_a_golden():
+    """What it lowers to; `torch` becomes the call that it names."""
+    goldens = "\n".join(path.read_text() for path in GOLDENS.glob("*.coda"))
+    names = {*OPERATORS, "pairs"} - {"torch"} - {*coda.REAL_FUNCTIONS, *coda.FUNCTIONS_OF_TWO}
+    assert {name for name in names if not re.search(rf"\b{name}\(", goldens)} == set()
 
 
 def test_every_operator_of_epilogues_is_described():

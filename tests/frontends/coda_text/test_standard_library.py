@@ -16,6 +16,7 @@ from coda_ir.frontends.coda_text import format_text, parse_text
 from coda_ir.frontends.coda_text.standard_library import FOLDER
 
 FILES = sorted(Path(FOLDER).glob("*.coda"))
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
     "clamped_swiglu",
@@ -94,6 +95,14 @@ def test_every_function_is_tested():
         for name in re.findall(r"^(?:fn|epilogue) (\w+)", path.read_text(), re.MULTILINE)
     }
     assert defined == HELPERS | {name.split(".")[1].split()[0] for name in BLOCKS}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_functions_are_documented(path: Path):
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith(f"| `std/{path.name}`")]
+    functions = [name.split(".")[1].split()[0] for name in BLOCKS if name.startswith(path.stem)]
+    assert functions and len(rows) == 1
+    assert [name for name in functions if f"`{name}`" not in rows[0]] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
