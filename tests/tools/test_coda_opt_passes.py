@@ -1,6 +1,7 @@
 """coda-opt around passes: dumps, reports, verification, defects and their reproducers."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -213,7 +214,7 @@ class TestPrintIR:
             (tmp_path / f"{package}-0.dist-info" / "entry_points.txt").write_text(
                 f"[xdsl.universe]\n{package} = twice:UNIVERSE\n"
             )
-        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
         assert main([silu, "-p", "cse"]) == 1
         message = capsys.readouterr().err
         assert "Duplicate definition of twice in ['one', 'other']" in message
