@@ -261,6 +261,14 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
             f"result {max(results)}",
             "keep the results of a saved model",
         )
+    for leaf in tree.outputs:
+        rank = None if leaf.result is None else len(signature.results[leaf.result].dims)
+        if leaf.order is not None and len(leaf.order) != rank:
+            raise CodaError(
+                f"{path}: result {leaf.result} has {rank} dimensions, but the model returns "
+                f"{len(leaf.order)}",
+                "keep the results of a saved model",
+            )
 
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import torch
 
 from coda_ir.calls.differences import first_difference, name_of_leaf
+from coda_ir.calls.layouts import laid_out
 from coda_ir.diagnostics import CodaError, counted
 from coda_ir.pytree import pytree
 
@@ -42,10 +43,28 @@ class InputLeaf:
 
 @dataclass(frozen=True)
 class OutputLeaf:
-    """A leaf of what the model returns: a result of the function by number, or a constant."""
+    """A leaf of what the model returns: a result of the function by number, or a constant.
+
+    `order` are the dimensions of the result from the outermost one in memory; `None` where the
+    model says nothing about it.
+    """
 
     result: int | None
     constant: Constant = None
+    order: tuple[int, ...] | None = None
+
+    @staticmethod
+    def read(data: Mapping[str, Any]) -> OutputLeaf:
+        """The leaf that `asdict` wrote. Raises ValueError for an order that is none."""
+        order = data.get("order")
+        if order is not None and sorted(order) != list(range(len(order))):
+            raise ValueError(f"{order} is no order of {len(order)} dimensions")
+        order = None if order is None else tuple(order)
+        return OutputLeaf(data["result"], data["constant"], order)
+
+    def of(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor | Constant:
+        """The leaf in a call whose function has the results `tensors`."""
+        return self.constant if self.result is None else laid_out(tensors[self.result], self.order)
 
 
 @dataclass(frozen=True)
@@ -91,9 +110,7 @@ class CallTree:
 
     def unflatten(self, tensors: Sequence[torch.Tensor]) -> Any:
         """The results of the function in the structure that the model returns."""
-        leaves = [
-            leaf.constant if leaf.result is None else tensors[leaf.result] for leaf in self.outputs
-        ]
+        leaves = [leaf.of(tensors) for leaf in self.outputs]
         return pytree.tree_unflatten(leaves, self.out_spec)
 
     def check_sizes(self, bindings: Mapping[str, int]) -> None:
@@ -202,7 +219,7 @@ class CallTree:
             in_spec, out_spec = (_load_spec(data[name]) for name in ("in_spec", "out_spec"))
             tree = CallTree(
                 tuple(InputLeaf(**leaf) for leaf in data["inputs"]),
-                tuple(OutputLeaf(**leaf) for leaf in data["outputs"]),
+                tuple(map(OutputLeaf.read, data["outputs"])),
                 in_spec,
                 out_spec,
                 tuple(map(str, data["parameters"])),

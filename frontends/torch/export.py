@@ -178,7 +178,9 @@ def _call_tree(
         for name, leaf in zip(imported.inputs, leaves, strict=True)
     ]
     outputs = [
-        OutputLeaf(leaf.index) if isinstance(leaf, ResultNumber) else OutputLeaf(None, leaf)
+        OutputLeaf(leaf.index, order=leaf.order)
+        if isinstance(leaf, ResultNumber)
+        else OutputLeaf(None, leaf)
         for leaf in imported.outputs
     ]
     spec = program.call_spec

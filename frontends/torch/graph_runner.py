@@ -9,13 +9,13 @@ import torch
 from torch.fx import Node
 
 from coda_ir.api import CompiledFunction
+from coda_ir.calls.layouts import laid_out
 from coda_ir.calls.tree import as_pairs
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
 from coda_ir.frontends.torch.graph_inputs import DynamoGraph
 from coda_ir.frontends.torch.importer import GraphInput, ImportedGraph, ResultNumber
 from coda_ir.frontends.torch.input_updates import store_updates
-from coda_ir.frontends.torch.result_layouts import layout_of
 from coda_ir.frontends.torch.types import symbolic_text
 from coda_ir.training.functions import TrainableFunction
 
@@ -38,8 +38,7 @@ class GraphRunner:
         """`around` may put something, such as CUDA graphs, around the function."""
         self._arguments = [*_inputs(graph, imported), *_constants(imported, graph.device)]
         kept = imported.outputs[: len(imported.outputs) - len(graph.updated)]
-        outputs = zip(kept, graph.source.outputs, strict=False)
-        self._outputs = [_output(leaf, traced, graph) for leaf, traced in outputs]
+        self._outputs = [_output(leaf, graph) for leaf in kept]
         self._returned = sum(isinstance(leaf, ResultNumber) for leaf in kept)
         self.updated = _updated_arguments(graph, imported)
         """Positions of the arguments in which the results after the returned ones are stored."""
@@ -110,16 +109,12 @@ def _constants(imported: ImportedGraph, device: torch.device) -> list[Argument]:
     return [lambda inputs, tensor=tensor: tensor for tensor in tensors]
 
 
-def _output(
-    leaf: Any, traced: Any, graph: DynamoGraph
-) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """Return a function that finds a leaf of the output, which is `traced` in the graph. A leaf is
-    a result, an input that is not a tensor (a size, or an object such as the mesh of a DTensor), a
-    computed size, or a constant.
+def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]], Any]:
+    """Return a function that finds a leaf of the output: a result, an input that is not a tensor (a
+    size, or an object such as the mesh of a DTensor), a computed size, or a constant.
     """
     if isinstance(leaf, ResultNumber):
-        laid_out = layout_of(traced.meta["val"])
-        return lambda results, inputs: laid_out(results[leaf.index])
+        return lambda results, inputs: laid_out(results[leaf.index], leaf.order)
     if not isinstance(leaf, Node):
         return lambda results, inputs: leaf
     if leaf.op == "placeholder":

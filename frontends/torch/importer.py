@@ -24,6 +24,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from coda_ir.calls.layouts import order_of
 from coda_ir.calls.tree import as_pairs
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
@@ -99,9 +100,12 @@ class ImportedGraph:
 
 @dataclass(frozen=True)
 class ResultNumber:
-    """A leaf of the model's output that is result `index` of the function."""
+    """A leaf of the model's output that is result `index` of the function; its dimensions have
+    `order` in memory (see `order_of`).
+    """
 
     index: int
+    order: tuple[int, ...] | None
 
 
 class GraphImporter:
@@ -307,7 +311,8 @@ class GraphImporter:
         results: list[SSAValue] = []
         for leaf in self.source.outputs:
             if isinstance(leaf, Node) and leaf in self.values:
-                self.imported.outputs.append(ResultNumber(len(results)))
+                order = order_of(leaf.meta["val"])
+                self.imported.outputs.append(ResultNumber(len(results), order))
                 results.append(self.tensor(leaf))
             else:
                 self.imported.outputs.append(leaf)

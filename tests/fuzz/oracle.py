@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import resource
-import signal
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TypeVar
 
+from support.processor_time import processor_time_limit
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -81,29 +80,13 @@ def bounded(check: Callable[[str], None], text: str, slack: float = 1.0) -> None
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds = slack * (SECONDS + SECONDS_PER_CHARACTER * len(text))
     try:
-        with _time_limit(seconds):
+        with processor_time_limit(seconds, TooSlow()):
             check(text)
     except TooSlow as error:
         raise TooMuch(f"takes more than {seconds:.1f} s") from error
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     if grown > slack * (KILOBYTES + KILOBYTES_PER_CHARACTER * len(text)):
         raise TooMuch(f"takes {grown // 1000} MB of memory")
-
-
-@contextmanager
-def _time_limit(seconds: float) -> Generator[None]:
-    """Raise TooSlow after so much time on the processor: other processes do not count."""
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise TooSlow
-
-    previous = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, previous)
 
 
 def outcome(read: Callable[[], Result], text: str, file: str) -> tuple[Result | None, str | None]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+
+from support.processor_time import processor_time_limit
 
 from generator.case import Case
 from generator.choices import ReplayedChoices, SeededChoices
@@ -19,7 +18,7 @@ from generator.shrink import shrink
 from generator.violations import Violation
 
 TIME_LIMIT = 120
-"""Seconds for one property of one program; a rewrite loop runs into it."""
+"""Seconds on the processor for one property of one program; a rewrite loop runs into it."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +67,9 @@ class Tally:
         self.failures += other.failures
 
 
-@contextmanager
-def time_limit(seconds: int) -> Generator[None]:
-    """A Violation where the block takes longer; for the main thread of a process."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise Violation("termination", "time limit", f"still running after {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+def _endless() -> Violation:
+    took = f"still running after {TIME_LIMIT} s on the processor"
+    return Violation("termination", "time limit", took)
 
 
 def seed_of(run_seed: int, number: int) -> int:
@@ -107,7 +95,7 @@ def check_program(run_seed: int, number: int, tally: Tally, only: str | None = N
         choices = start.copy()
         started = time.process_time()
         try:
-            with time_limit(TIME_LIMIT):
+            with processor_time_limit(TIME_LIMIT, _endless()):
                 if case is None:
                     case = make_case(choices, kind, seed)
                     # The decisions of a property follow those of the program, in one record.
@@ -155,7 +143,7 @@ def shrink_failure(failure: Failure, seconds: float = 90.0, attempts: float = ma
     def fails(record: Sequence[int]) -> list[int] | None:
         choices = ReplayedChoices(record)
         try:
-            with time_limit(TIME_LIMIT):
+            with processor_time_limit(TIME_LIMIT, _endless()):
                 case = make_case(choices, failure.kind, failure.seed)
                 PROPERTIES[failure.name].check(case, choices)
         except Violation as violation:

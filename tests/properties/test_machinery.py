@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import time
 from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,6 +26,7 @@ from generator.shrink import shrink
 from generator.summary import seldom_fired
 from generator.triton_mode import use_interpreter
 from generator.violations import Violation, expected_to_work
+from support.processor_time import processor_time_limit
 from support.programs import parse_mlir
 
 from coda_ir.dialects.gemm import ScalarBuilder
@@ -45,6 +47,14 @@ def test_shrink_finds_the_smallest_record():
 
 def test_shrink_keeps_what_cannot_be_simpler():
     assert shrink([5, 6], lambda record: [5, 6] if list(record) == [5, 6] else None) == [5, 6]
+
+
+def test_limits_count_time_on_the_processor():
+    with processor_time_limit(0.05, TimeoutError()):
+        time.sleep(0.1)
+    with pytest.raises(TimeoutError), processor_time_limit(0.05, TimeoutError()):
+        while True:
+            pass
 
 
 def test_signatures_ignore_names_and_numbers():

@@ -74,8 +74,9 @@ BLOCK_STEPS: dict[str, str] = {
     ),
     "gemma.capped_logits": "fused",
     # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the
-    # norm of x, one row for each sample. The other norm moves past its GEMM where the sizes are
-    # known and that moves less (`modulated-norms`); here they are symbols, and a map stores it.
+    # norm of x, one row for each sample. The other norm moves past its GEMM where that moves fewer
+    # bytes than a map that stores it (`modulated-norms`): with 64 samples of 256 rows, not with the
+    # 8 of 1024 that stand for symbols.
     "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     # Which scores of a row are the largest is known when all are: `topk`, `sort` and what reads

@@ -1,15 +1,18 @@
-"""Results of torch.compile lie in memory as those of eager PyTorch."""
+"""Results of torch.compile and of exported models lie in memory as those of eager PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
-from coda_ir.frontends.torch.result_layouts import layout_of
+import coda_ir
+from coda_ir.calls.layouts import laid_out, order_of
+from coda_ir.diagnostics import CodaError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -74,10 +77,33 @@ def test_attention_of_pytorch_whose_result_is_viewed(padding: bool, mask: bool):
 
 def test_layouts():
     x = torch.randn(2, 3, 4)
-    assert layout_of(x)(x) is x
+    assert laid_out(x, order_of(x)) is x
     moved = x.permute(2, 0, 1)
-    assert layout_of(moved)(moved) is moved
-    copied = layout_of(moved)(moved.contiguous())
+    assert laid_out(moved, order_of(moved)) is moved
+    copied = laid_out(moved.contiguous(), order_of(moved))
     assert copied.stride() == moved.stride() and torch.equal(copied, moved)
-    gaps = x[..., :2]
-    assert layout_of(gaps)(gaps) is gaps
+    assert order_of(x[..., :2]) is None
+
+
+@pytest.mark.parametrize("name", ["as computed", "heads", "new order", "columns, contiguous"])
+def test_strides_of_exported_models(name: str, tmp_path: Path):
+    model, x = Model(OUTPUTS[name]).eval(), torch.randn(2, 5, 16)
+    coda_ir.save(coda_ir.export(model, (x,)), tmp_path / "model.mlir")
+    compiled = coda_ir.load(tmp_path / "model.mlir").compile(target="reference")
+    with torch.no_grad():
+        y, expected = compiled(x), model(x)
+    torch.testing.assert_close(y, expected)
+    assert strides(y) == strides(expected)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"), [("[1,2,0,3]", "has 3 dimensions"), ("[1,2,1]", "is no order of 3")]
+)
+def test_a_saved_order_that_is_wrong(order: str, message: str, tmp_path: Path):
+    file = tmp_path / "model.mlir"
+    coda_ir.save(coda_ir.export(Model(OUTPUTS["new order"]).eval(), (torch.randn(2, 5, 16),)), file)
+    text = file.read_text()
+    assert "[1,2,0]" in text
+    file.write_text(text.replace("[1,2,0]", order))
+    with pytest.raises(CodaError, match=message):
+        coda_ir.load(file)
