@@ -2,6 +2,7 @@
 
 from xdsl.universe import Universe
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 
 OVERRIDDEN = frozenset({"canonicalize"})
@@ -12,3 +13,18 @@ CODA_UNIVERSE = Universe(
     all_passes={name: load for name, load in get_all_passes().items() if name not in OVERRIDDEN},
     all_targets=get_all_targets(),
 )
+
+
+def get_multiverse() -> Universe:
+    """Everything that installed packages add to the tools of xDSL.
+
+    Raises CodaError where two packages define the same name, or one cannot be imported.
+    """
+    try:
+        return Universe.get_multiverse()
+    except (ValueError, ImportError, AttributeError) as error:
+        found = str(error).rstrip(".")
+        raise CodaError(
+            f"the packages with an entry point xdsl.universe cannot be used together: {found}",
+            "rename what two packages define, or take one of them off the Python path",
+        ) from error

@@ -60,12 +60,12 @@ def test_golden(
     pytestconfig: pytest.Config,
     tmp_path: Path,
 ):
-    result = lit_results[golden]
+    result, left = lit_results[golden], list[str]()
     if result["code"] != "PASS" and pytestconfig.getoption("update_goldens"):
-        refresh_golden(ROOT / golden)
+        left = refresh_golden(ROOT / golden)
         _run_lit([ROOT / golden], tmp_path / "lit.json")
         (result,) = json.loads((tmp_path / "lit.json").read_text())["tests"]
-    assert result["code"] == "PASS", result["output"]
+    assert result["code"] == "PASS", "\n".join([result["output"], *left])
 
 
 GOLDEN = """// RUN: coda-opt %s | filecheck %s
@@ -94,8 +94,11 @@ REFRESHED = """// RUN: coda-opt %s | filecheck %s
 
 
 def test_refreshed_goldens_keep_patterns_and_what_is_not_printed():
-    lines = refreshed(GOLDEN.splitlines(), "CHECK", PRINTED.splitlines())
+    left: list[str] = []
+    lines = refreshed(GOLDEN.splitlines(), "CHECK", PRINTED.splitlines(), left)
     assert lines == REFRESHED.splitlines()
+    (why,) = left
+    assert why == "CHECK: func.func @gone(: left unchanged: this line is not printed, from here on"
     assert refreshed(lines, "CHECK", PRINTED.splitlines()) == lines
 
 
@@ -133,3 +136,10 @@ def test_refreshed_goldens_end_where_most_of_them_stays():
     lines = refreshed(REGIONS.splitlines(), "CHECK", PRINTED_REGIONS.splitlines())
     expected = REGIONS.replace("columns(%b)", "columns(%c)").replace("coda.relu", "coda.silu")
     assert lines == expected.splitlines()
+
+
+def test_a_block_whose_last_line_is_not_whole_is_left_unchanged_and_why():
+    golden, left = ["// CHECK:      func.func @f(", "// CHECK-NEXT:   func.return"], list[str]()
+    assert refreshed(golden, "CHECK", PRINTED.splitlines(), left) == golden
+    (why,) = left
+    assert "no whole line behind it" in why and why.endswith("func.return")

@@ -30,6 +30,12 @@ PassRegistry: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 
 SOURCE_NAME = "pipeline"
 
+ALL_PASSES = (
+    "coda-opt --list-passes lists all; a pass of another package needs an entry point "
+    "xdsl.universe of a package on the Python path (PYTHONPATH)"
+)
+"""The remedy for the name of a pass that is like no other."""
+
 _MLIR_OPT = "mlir-opt"
 """xDSL's pass that hands the module to mlir-opt: `mlir-opt[canonicalize,cse]`."""
 
@@ -132,7 +138,7 @@ class _Parser:
         if name.text not in self.passes:
             if name.text in ANCHORS:
                 self.fail(name, f"the anchor {name.text} needs passes", f"write {name.text}(...)")
-            remedy = closest(name.text, self.passes, "coda-opt --list-passes lists all")
+            remedy = closest(name.text, self.passes, ALL_PASSES)
             self.fail(name, f"unknown pass '{name.text}'", remedy)
         pass_class = self.passes[name.text]()
         options: dict[str, tuple[OptionValue, ...]] = {}

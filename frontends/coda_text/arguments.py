@@ -13,6 +13,10 @@ from coda_ir.frontends.coda_text.syntax import Argument, Expression, Span
 REQUIRED = "required"
 
 
+SECOND = "$second"
+"""Stands for the text of the second operand in the remedy of a mistake."""
+
+
 class Mistake(Exception):
     """Something wrong with a call: the message, the remedy, and the argument it is about."""
 

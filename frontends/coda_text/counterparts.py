@@ -170,6 +170,11 @@ FUNCTIONS: dict[str, str] = {
 }
 """Counterparts of functions of tensors; `name/2` is a call with two tensors."""
 
+NOTES: dict[str, str] = dict.fromkeys(
+    (FUNCTIONS["amax"], FUNCTIONS["amin"]), ", which reduces the last dimension to 1"
+)
+"""What is said behind counterparts that take no `dim` and no `keepdim`."""
+
 OTHERS = frozenset(
     (
         *(

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8
-from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -246,7 +246,7 @@ def _combined(
     if a.type.element != b.type.element:
         raise Mistake(
             f"the operands of {operator} are {a.type} and {b.type}: their element types differ",
-            f"convert one of them, as in cast(y, {a.type.element})",
+            f"convert one of them, as in cast({SECOND}, {a.type.element})",
         )
     common = broadcast(a.dims, b.dims)
     if common is None:

@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from coda_ir.frontends.coda_text.arguments import (
+    SECOND,
     ArgumentMistake,
     Bound,
     Mistake,
     Signature,
     bind,
 )
-from coda_ir.frontends.coda_text.counterpart_fields import Given
+from coda_ir.frontends.coda_text.counterpart_fields import LONGEST_ARGUMENT, Given
 from coda_ir.frontends.coda_text.elementwise import SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -102,9 +103,15 @@ class Evaluator(ABC):
         self.reporter.error(self.file, span, message, remedy)
         return POISON
 
-    def report(self, mistake: Mistake, span: Span, otherwise: str) -> Poison:
+    def report(
+        self, mistake: Mistake, span: Span, otherwise: str, second: Expression | None = None
+    ) -> Poison:
         """Report a mistake, with `otherwise` as the remedy where it has none of its own."""
-        return self.error(span, mistake.message, mistake.remedy or otherwise)
+        text = "y" if second is None else self._text(second)
+        remedy = (mistake.remedy or otherwise).replace(
+            SECOND, text if len(text) <= LONGEST_ARGUMENT else "y"
+        )
+        return self.error(span, mistake.message, remedy)
 
     def assigned(self, statement: Assign, value: Value) -> Iterator[tuple[Identifier, Value]]:
         """The targets of an assignment with their values: `value`, or the items of a tuple."""
@@ -246,7 +253,7 @@ class Evaluator(ABC):
             operands = {"a": node.left, "b": node.right, "x": node.left, "w": node.right}
             operand = operands.get(mistake.argument or "")
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
-            return self.report(mistake, (operand or node).span, remedy)
+            return self.report(mistake, (operand or node).span, remedy, node.right)
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
         """The arguments of a call by parameter; None after an error."""
@@ -291,7 +298,10 @@ class Evaluator(ABC):
         """Report a mistake at the argument it is about, or at the call."""
         arguments = bound.get(mistake.argument or "", [])
         span = arguments[0].value.span if arguments else node.span
-        return self.report(mistake, span, f"it is {signature.text}")
+        second = bound.get("b")
+        return self.report(
+            mistake, span, f"it is {signature.text}", second[0].value if second else None
+        )
 
 
 def constant_call(name: str, values: Values) -> Value | None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
-from coda_ir.frontends.coda_text.counterparts import CALLS, ELEMENT_NAMES, FUNCTIONS, INFIX
+from coda_ir.frontends.coda_text.counterparts import (
+    CALLS,
+    ELEMENT_NAMES,
+    FUNCTIONS,
+    INFIX,
+    NOTES,
+)
 
 LONGEST = 200
 """How many characters on each side of a mistake are looked at."""
@@ -35,6 +41,8 @@ _BRANCH = (
 _NAME = "names are bound without a word: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"
 _DOTS = "names have no dots: functions are called by name, as in silu(x)"
+
+NO_POWER = "there is no power operator: write x * x or pow(x, 2)"
 
 STATEMENTS = {
     **dict.fromkeys(("if", "elif", "else", "match", "try"), _BRANCH),
@@ -125,7 +133,7 @@ def _call(name: str, arguments: list[str]) -> str:
 
 
 def _written(text: str, given: list[Given]) -> str:
-    ending = ", with the types of the operands" if "dtype=" in text else ""
+    ending = ", with the types of the operands" if "dtype=" in text else NOTES.get(text, "")
     return f"write {fill(text, fields_of(given))}{ending}"
 
 
@@ -204,4 +212,6 @@ def _infix(before: str, after: str) -> str | None:
     left, right = _primary(before), _OPERAND.match(after[len(found) :])
     if left is None or right is None:
         return None
+    if found == "^" and right[1][0].isdigit():
+        return NO_POWER
     return _written(INFIX[found], [Given(left), _given(right[1])])

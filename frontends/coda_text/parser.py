@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lark import Token
 from lark.exceptions import UnexpectedToken
 
-from coda_ir.frontends.coda_text.foreign_syntax import foreign_remedy
+from coda_ir.frontends.coda_text.foreign_syntax import NO_POWER, foreign_remedy
 from coda_ir.frontends.coda_text.layout import (
     CLOSING,
     CONTINUES,
@@ -197,7 +197,7 @@ class _Recovery:
             return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
-            return "there is no power operator: write x * x"
+            return NO_POWER
         if token.type == "COMPARISON" and "PLUS" in expected:
             return "compare two at a time: logical_and(a < b, b < c)"
         if frozenset(expected) in MISSING:

@@ -12,6 +12,7 @@ from coda_ir.frontends.coda_text.counterparts import (
     ELEMENT_NAMES,
     FUNCTIONS,
     KEYWORDS,
+    NOTES,
     OTHERS,
     PARAMETERS,
     VALUES,
@@ -56,7 +57,7 @@ def function_remedy(
     tensors = sum(isinstance(each.value, TensorValue) for each in given)
     text = counterparts.get(f"{counterpart}/{tensors}") or counterparts.get(counterpart)
     if text is not None:
-        return f"write {fill(text, fields_of(given))}"
+        return f"write {fill(text, fields_of(given))}{NOTES.get(text, '')}"
     is_other = _plain(name) in _PLAIN_FUNCTIONS
     similar = [] if is_other else get_close_matches(name, names, n=1, cutoff=SIMILAR)
     return f"did you mean '{similar[0]}'?" if similar else otherwise

@@ -68,9 +68,9 @@ class DeferLayerNormPass(FunctionPass):
 
     u and c are computed once per weight; without w, u is the sum of each column of W. Where the
     GEMM has an epilogue already, its accumulators become z before the code of the epilogue. Legal
-    iff x is computed in this function, every consumer of the norm is a GEMM or code in the
-    epilogue of another GEMM, which normalizes x again, and x ⊙ w cannot leave the range of
-    float16. Where only the first holds, the norm is split into its statistics and a pointwise
+    iff x is computed in this function, every consumer of the norm is a GEMM, not a grouped one, or
+    code in the epilogue of another GEMM, which normalizes x again, and x ⊙ w cannot leave the range
+    of float16. Where only the first holds, the norm is split into its statistics and a pointwise
     operator.
 
     Where w and beta have one row for each sample (adaLN, see `absorb-modulation`), so do u and c:

@@ -39,10 +39,10 @@ class DeferRMSNormPass(FunctionPass):
     r scales its accumulators before the code of the epilogue.
 
     Legal iff x is computed in this function (so that its statistics cost nothing), every consumer
-    of the norm is a GEMM, a rotation, or code in the epilogue of another GEMM, which computes
-    x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. A norm in float32 that
-    GEMMs take in bfloat16, as autocast has it, leaves x ⊙ w in bfloat16. Where only the first
-    holds, the norm is split into its statistics and a pointwise operator.
+    of the norm is a GEMM, not a grouped one, a rotation, or code in the epilogue of another GEMM,
+    which computes x·r ⊙ w again, and the type is not float16, whose range x ⊙ w may leave. A norm
+    in float32 that GEMMs take in bfloat16, as autocast has it, leaves x ⊙ w in bfloat16. Where only
+    the first holds, the norm is split into its statistics and a pointwise operator.
     """
 
     name: ClassVar[str] = "defer-rms-norm"

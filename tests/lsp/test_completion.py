@@ -88,7 +88,15 @@ def test_while_the_brackets_are_open(editor: Editor, tmp_path: Path):
 def test_keyword_arguments_that_are_not_given_yet(editor: Editor, tmp_path: Path):
     items = completed(editor, tmp_path, BODY + "y = attention(h, h, h, head_dim=8, |)\n}\n")
     arguments = {label for label in items if label.endswith("=")}
-    assert arguments == {"causal=", "window=", "scale=", "softcap=", "sinks=", "mask="}
+    assert arguments == {
+        "causal=",
+        "window=",
+        "scale=",
+        "softcap=",
+        "sinks=",
+        "mask=",
+        "value_dim=",
+    }
     assert items["causal="].detail == "causal: boolean = false"
     first = min(items.values(), key=lambda item: item.sort_text or item.label)
     assert first.label == "causal="

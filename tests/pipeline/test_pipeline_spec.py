@@ -86,7 +86,7 @@ class TestParse:
 
 ERRORS = {
     "cze": ("1:1: error: unknown pass 'cze'", "did you mean 'cse'?"),
-    "cse,zzzzzz": ("1:5: error: unknown pass 'zzzzzz'", "coda-opt --list-passes lists all"),
+    "cse,zzzzzz": ("1:5: error: unknown pass 'zzzzzz'", "needs an entry point xdsl.universe"),
     "cse,\n  canonicalise": ("2:3: error: unknown pass 'canonicalise'", "'canonicalize'?"),
     "schedule{tagret=a}": ("1:10: error: pass 'schedule' has no option 'tagret'", "are target,"),
     "cse{x=1}": ("1:5: error: pass 'cse' has no option 'x'", "cse has no options"),

@@ -41,16 +41,17 @@ class Check(NamedTuple):
         return re.fullmatch(self.regex, line.strip()) is not None
 
 
-def refresh_golden(path: Path) -> None:
-    """Rewrite the blocks of a golden."""
-    lines = path.read_text().splitlines()
+def refresh_golden(path: Path) -> list[str]:
+    """Rewrite the blocks of a golden. Return why blocks were left unchanged, a line for each."""
+    lines, left = path.read_text().splitlines(), list[str]()
     for command in RUN.findall(re.sub(r"\\\n(?://|#) RUN:", "", path.read_text())):
         tool, _, check = command.rpartition("|")
         if check.split()[:1] == ["filecheck"]:
             prefix = re.search(r"--?check-prefix[ =](\S+)", check)
             printed = _output(tool, path).splitlines()
-            lines = refreshed(lines, prefix[1] if prefix else "CHECK", printed)
+            lines = refreshed(lines, prefix[1] if prefix else "CHECK", printed, left)
     path.write_text("\n".join(lines) + "\n")
+    return left
 
 
 def _output(command: str, path: Path) -> str:
@@ -62,8 +63,12 @@ def _output(command: str, path: Path) -> str:
     ).stdout
 
 
-def refreshed(lines: Sequence[str], prefix: str, printed: Sequence[str]) -> list[str]:
-    """The lines of a golden with the blocks of `prefix` as `printed`."""
+def refreshed(
+    lines: Sequence[str], prefix: str, printed: Sequence[str], left: list[str] | None = None
+) -> list[str]:
+    """The lines of a golden with the blocks of `prefix` as `printed`. Why others were left
+    unchanged is added to `left`.
+    """
     done: list[str] = []
     rest, place = list(lines), 0
     while rest:
@@ -73,8 +78,22 @@ def refreshed(lines: Sequence[str], prefix: str, printed: Sequence[str]) -> list
         if found is not None:
             place = found.stop
             old = [old[0], *_directives(block, prefix, printed, found)]
+        elif block and left is not None:
+            left += _why_left(block, prefix, printed[place:])
         done += old
     return done
+
+
+def _why_left(block: Sequence[Check], prefix: str, printed: Sequence[str]) -> list[str]:
+    """Why a block without a range of lines was left unchanged; nothing for a line that is right."""
+    first, last = block[0].pattern, block[-1].pattern
+    if not any(block[0].is_in(line) for line in printed):
+        return [f"{prefix}: {first}: left unchanged: this line is not printed, from here on"]
+    if len(block) < 2:
+        return []
+    return [
+        f"{prefix}: {first}: left unchanged: no whole line behind it, indented alike, is: {last}"
+    ]
 
 
 def _block(lines: Sequence[str], prefix: str) -> list[Check]:

@@ -1,6 +1,7 @@
 """coda-opt around passes: dumps, reports, verification, defects and their reproducers."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -201,6 +202,23 @@ class TestPrintIR:
         assert main([silu, "-p", "cse", "--print-ir-after=cze"]) == 2
         message = capsys.readouterr().err
         assert "unknown pass 'cze'" in message and "did you mean" in message
+
+    def test_two_packages_with_one_pass(
+        self, silu: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    ):
+        (tmp_path / "twice.py").write_text(
+            "from xdsl.universe import Universe\nUNIVERSE = Universe(all_passes={'twice': None})\n"
+        )
+        for package in ("one", "other"):
+            (tmp_path / f"{package}-0.dist-info").mkdir()
+            (tmp_path / f"{package}-0.dist-info" / "entry_points.txt").write_text(
+                f"[xdsl.universe]\n{package} = twice:UNIVERSE\n"
+            )
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        assert main([silu, "-p", "cse"]) == 1
+        message = capsys.readouterr().err
+        assert "Duplicate definition of twice in ['one', 'other']" in message
+        assert "help: rename what two packages define, or take one" in message
 
 
 class TestReports:

@@ -8,11 +8,10 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from xdsl.universe import Universe
-
 from coda_ir import __version__
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.opt.features import FEATURES
+from coda_ir.universe import get_multiverse
 
 DESCRIPTION = """\
 Read a program, run passes on it, and print it, emit code for it or execute it.
@@ -85,7 +84,7 @@ class GroupedParser(argparse.ArgumentParser):
     def _remedy(self, option: str) -> str:
         """The remedy for an option that does not exist: passes are no options here."""
         name = option.lstrip("-")
-        if name in get_all_passes() or name in Universe.get_multiverse().all_passes:
+        if name in get_all_passes() or name in get_multiverse().all_passes:
             return f": passes run by -p {name}"
         if option in OTHER_OPTIONS:
             return f": {OTHER_OPTIONS[option]}"

@@ -9,7 +9,6 @@ from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.universe import Universe
 
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
@@ -18,6 +17,7 @@ from coda_ir.tools.opt import passes, reproducer, source, target
 from coda_ir.tools.opt.command_line import make_parser
 from coda_ir.tools.opt.feature import Chunk, Session
 from coda_ir.tools.opt.features import FEATURES
+from coda_ir.universe import get_multiverse
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,7 +51,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.N
 
 def make_session(arguments: Sequence[str], options: argparse.Namespace) -> Session:
     """Everything that the features need. Raises PipelineError and UsageError."""
-    universe = Universe.get_multiverse()
+    universe = get_multiverse()
     context = Context(allow_unregistered=options.allow_unregistered_dialect)
     # Ours also where the package is not installed, and so has no entry point.
     for name, load in (universe.all_dialects | get_all_dialects()).items():

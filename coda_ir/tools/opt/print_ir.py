@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
-from coda_ir.pipeline.spec_parser import closest
+from coda_ir.pipeline.spec_parser import ALL_PASSES, closest
 from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session
@@ -64,7 +64,7 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
     options, selection = session.options, select(session.options)
     for name in (*options.print_ir_before, *options.print_ir_after):
         if name not in session.passes:
-            remedy = closest(name, session.passes, "coda-opt --list-passes lists all")
+            remedy = closest(name, session.passes, ALL_PASSES)
             raise UsageError(f"argument --print-ir-before/after: unknown pass '{name}'", remedy)
     if selection == PrintSelection():
         return ()
