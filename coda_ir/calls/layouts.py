@@ -17,10 +17,10 @@ def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
     """
     if order is None:
         return tensor
-    moved = tensor.permute(*order)
+    moved = tensor.permute(tuple(order))
     if moved.is_contiguous():
         return tensor
-    return moved.contiguous().permute(*(order.index(dim) for dim in range(len(order))))
+    return moved.contiguous().permute(tuple(order.index(dim) for dim in range(len(order))))
 
 
 def order_of(traced: torch.Tensor) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from importlib import import_module
@@ -51,6 +52,30 @@ def test_frozen_parameters_and_inputs_that_want_gradients():
     model.norm.weight.requires_grad_(False)
     check(compiled(model), model, torch.randn(3, 16, requires_grad=True))
     assert model.gate.weight.grad is None
+
+
+class ContrastiveLoss(nn.Module):
+    """That of CLIP."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.66))
+
+    def forward(self, image: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        a, b = F.normalize(image, dim=-1), F.normalize(text, dim=-1)
+        logits, labels = self.scale.exp() * a @ b.T, torch.arange(len(a))
+        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
+
+
+def test_contrastive_loss(derived: list[TrainableFunction]):
+    model = ContrastiveLoss()
+    exact = copy.deepcopy(model).double()
+    inputs = [torch.randn(12, 16, requires_grad=True) for _ in range(2)]
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    got = gradients(compiled(model, target="triton"), model, *inputs)
+    for a, b in zip(got, gradients(exact, exact, *wide), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5, check_dtype=False)
+    assert derived
 
 
 @pytest.mark.parametrize("target", ["reference", "triton"])

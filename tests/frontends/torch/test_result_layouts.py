@@ -26,6 +26,7 @@ OUTPUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "columns, contiguous": lambda y: y[..., :4].contiguous(),
     "new order": lambda y: torch.relu(y.permute(2, 0, 1)),
     "one row": lambda y: y[:, :1].permute(1, 0, 2),
+    "one number": lambda y: y.sum(),
     "repeated": lambda y: y[:, :1].expand(-1, 3, -1),
 }
 
@@ -83,9 +84,11 @@ def test_layouts():
     copied = laid_out(moved.contiguous(), order_of(moved))
     assert copied.stride() == moved.stride() and torch.equal(copied, moved)
     assert order_of(x[..., :2]) is None
+    one = torch.tensor(1.0)
+    assert laid_out(one, order_of(one)) is one
 
 
-@pytest.mark.parametrize("name", ["as computed", "heads", "new order", "columns, contiguous"])
+@pytest.mark.parametrize("name", ["as computed", "heads", "new order", "one number"])
 def test_strides_of_exported_models(name: str, tmp_path: Path):
     model, x = Model(OUTPUTS[name]).eval(), torch.randn(2, 5, 16)
     coda_ir.save(coda_ir.export(model, (x,)), tmp_path / "model.mlir")
