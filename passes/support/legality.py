@@ -346,16 +346,14 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
 
 
 def _as_group_result(code: GroupCode, value: SSAValue, order: BlockOrder) -> str | None:
-    """How an epilogue that is written by hand stores a number of each group, where one can."""
+    """Return the remedy where an epilogue written by hand can store a number of each group."""
     site, op = group_site(code, order), value.owner
     if site is None or not isinstance(site.op, FusedOp) or not isinstance(op, coda.ReduceOp):
         return None
-    calls = {"max": "group_max(y, {0})", "sum": "group_sum(y, {0})"}
-    call = calls.get(op.kind.data)
-    if call is None or not code.is_split or code.group > MAX_GROUP:
+    kind, group = op.kind.data, code.group
+    if kind not in ("max", "sum") or not code.is_split or group > MAX_GROUP:
         return None
-    result = f"write an epilogue with a result group<{code.group}>"
-    return f"{result} and {call.format(f'group={code.group}')}"
+    return f"write an epilogue with a result group<{group}> and group_{kind}(y, group={group})"
 
 
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
