@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 if TYPE_CHECKING:
+    import torch
+
     from coda_ir.backends.explorer import PageOptions
 
 logger = logging.getLogger(__name__)
@@ -32,19 +35,39 @@ def page_of(
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:
-    """The options of a page with the times that tuning has stored."""
+    """The options of a page with the times that tuning has stored. Raises CodaError for an
+    unknown GPU.
+    """
     from coda_ir.backends.explorer import PageOptions
     from coda_ir.tuning.stage import TunePass
 
-    return PageOptions(arch, dict(sizes or {}), partial(TunePass, mode="stored"))
+    options = PageOptions(arch, dict(sizes or {}), schedule=partial(TunePass, mode="stored"))
+    _ = options.architecture
+    return options
 
 
-def add_page(folder: str, module: ModuleOp) -> None:
+def graph_options(arch: str | None, sizes: Mapping[str, int], device: torch.device) -> PageOptions:
+    """The options of the page of a graph that runs on `device`, for which it is estimated where
+    `arch` names no other GPU. Raises CodaError for an unknown `arch`.
+    """
+    options = page_options(arch, sizes)
+    if arch is not None:
+        return options
+    from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+    from coda_ir.devices import architecture_name
+
+    name = architecture_name(device)
+    return replace(options, arch=name, compiles=False) if name in ARCHITECTURES else options
+
+
+def add_page(folder: str, module: ModuleOp, options: PageOptions) -> None:
     """Write the page of a graph on the block level to the first free name in `folder`.
 
     A folder that cannot be written is a warning: the model runs nonetheless.
     """
-    page = page_of(module)
+    from coda_ir.backends.explorer import explore_module
+
+    page = explore_module(module, options=options)
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for number in count(1):

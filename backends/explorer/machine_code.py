@@ -18,7 +18,10 @@ from coda_ir.backends.triton.aot.compiler import device_source
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import source_position
 
-HOW = "The page has no machine code. Write it with --arch sm_90 (in Python: arch='sm_90')."
+HOW = (
+    "The page has no machine code. Write it with --arch sm_90 (in Python: arch='sm_90';\n"
+    "for torch.compile: options={'explore_arch': 'sm_90'})."
+)
 """The text where none was asked for."""
 
 _PLACE = re.compile(rf"{MARK}:(\d+):0")
@@ -89,7 +92,7 @@ def _placed(text: str, fusion: Fusion) -> str:
 
 
 def _compiled(program: EmittedProgram, options: PageOptions) -> dict[str, Any]:
-    if options.arch is None:
+    if options.arch is None or not options.compiles:
         return {"kernels": [], "reason": HOW}
     try:
         kernels = compile_kernels(program.kernels, options.arch, options.machine_level)

@@ -29,6 +29,8 @@ class PageOptions:
     `DEFAULT_ARCH`, for which nothing is compiled."""
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     """The sizes of symbols. By default they are equal, with a product of about `NOMINAL_ROWS`."""
+    compiles: bool = True
+    """Whether the machine code for `arch` is on the page."""
     schedule: Callable[..., ModulePass] = SchedulePass
     """Makes the pass that schedules, of the options `target`, `mainloop` and `sizes`."""
 

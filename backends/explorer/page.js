@@ -2,9 +2,10 @@
 const byId = id => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const COLOURS = {"gemm.fused": "gemm", "gemm.map": "map", "gemm.finalize": "finalize"};
-const GUTTER = 132, SPINES = 24, THREADS = 26, EDGE = 8, GAP = 14, LINE = 19, MARGIN = 500, WIDEST = 18;
+const GUTTER = 132, SPINES = 24, THREADS = 26, EDGE = 8, GAP = 14, LINE = 19, MARGIN = 500, WIDEST = 18, PAPER = 980;
 const programs = [...pairs(data.functions), ...data.functions.map(part => joined([part]))];
 const state = {program: programs[0], level: 0, lit: new Set(), before: true, columns: [], lines: [], printing: false};
+const HINT = "The operators by themselves, before fusion, are hidden: b, or the button Before, shows them.";
 
 // ---------------------------------------------------------------- elements and texts
 
@@ -200,6 +201,7 @@ class Column {
 
   addRows() {
     const {part} = this, names = ids => ids.map(id => named(part.tensors[id]));
+    if (!this.before && !state.printing) this.note(HINT);
     const [weights, others] = [true, false].map(kind => part.arguments.filter(id => part.tensors[id].weight === kind));
     this.note(`Arguments: ${names(others).join(", ") || "none"}`);
     if (weights.length) this.note(`${weights.length} weights: ${names(weights).join(", ")}`);
@@ -528,9 +530,9 @@ function button(tag, className, text, action) {
 
 function drawKernels() {
   const many = state.columns.length > 1, room = byId("kernels").clientWidth || 800;
-  const width = state.printing ? 700 : room;
-  const least = state.before ? 640 : 400;
-  for (const column of state.columns) column.layout(Math.max(least, many ? Math.floor(width / state.columns.length) - 1 : width), state.before);
+  const least = state.before ? 640 : 400, width = Math.max(least, many ? Math.floor(room / state.columns.length) - 1 : room);
+  // On paper, columns are below each other.
+  for (const column of state.columns) column.layout(state.printing ? PAPER : width, state.before);
   paint();
 }
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
 from coda_ir.tools.completion import FileAction, add_print_completion
+from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
 from coda_ir.tools.opt.errors import (
     DEFECT,
@@ -47,6 +48,8 @@ examples:
   coda-export zoo:bert -o bert.mlir --args-from inputs.safetensors --dynamic input_ids.0=batch
                                                         example inputs from a file
   coda-export zoo:llama -o llama.mlir --html llama.html a page to explore in a browser, too
+  coda-export zoo:llama -o llama.mlir --html llama.html --arch sm_100
+                                                        with times and machine code of a B200
   coda-opt llama.mlir -p coda-to-gemm --remarks=missed  what was not fused
   source <(coda-export --print-completion bash)         complete command lines
 
@@ -128,6 +131,18 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="a page to write, too, that shows the kernels of the model and what was not fused",
     )
     parser.add_argument(
+        "--arch",
+        **ARCH,
+        help="architecture that the page of --html is for, such as sm_90: predicted times "
+        "(default: sm_90), and with this option machine code; no GPU is needed",
+    )
+    parser.add_argument(
+        "--dim",
+        **DIM,
+        help="size of a dimension of --dynamic on the page of --html (default: about 16384 rows); "
+        "may be repeated",
+    )
+    parser.add_argument(
         "--args-from",
         action=FileAction,
         metavar="FILE",
@@ -137,6 +152,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     output, weights = _file_names(options.output_file, options.weights)
+    _check_page(options)
     report = _Report(quiet=options.quiet)
     report.step(f"import {options.factory}")
     model, args, kwargs, shapes = _example(_made(options.factory))
@@ -163,7 +179,7 @@ def _run(options: argparse.Namespace) -> None:
         exported.save(output, weights)
     if options.html is not None:
         report.step(f"write {options.html}")
-        exported.explore(options.html)
+        exported.explore(options.html, arch=options.arch, sizes=dict(options.dim))
     report.step("")
     report.summary(exported, output, weights)
 
@@ -184,6 +200,13 @@ def _quiet_pytorch(debug: bool) -> Generator[None]:
             yield
     finally:
         logging.disable(disabled)
+
+
+def _check_page(options: argparse.Namespace) -> None:
+    """Raises UsageError for an option of the page where there is none."""
+    for name in ("arch", "dim"):
+        if getattr(options, name) and options.html is None:
+            raise UsageError(f"argument --{name}: needs --html", "add --html FILE")
 
 
 def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:

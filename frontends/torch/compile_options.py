@@ -15,6 +15,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
 from coda_ir.options import CompileOptions, Tune, TuningOptions
+from coda_ir.pages import page_options
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
 from coda_ir.training.save_policy import SavePolicy
 
@@ -41,7 +42,7 @@ class OptionError(CodaError):
 EXPLORE_VARIABLE = "CODA_EXPLORE"
 """Environment variable with the folder of the option `explore`."""
 
-_WAYS = ("fallback", "compare", "target", "remarks", "explore", "errors")
+_WAYS = ("fallback", "compare", "target", "remarks", "explore", "explore_arch", "errors")
 """Options that choose how a graph runs and what is logged. The others change programs."""
 
 
@@ -93,6 +94,10 @@ class Options:
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
     explore: str | None = None
     """A folder for a page about each graph (`explore_module`); by default $CODA_EXPLORE."""
+    explore_arch: str | None = None
+    """The GPU that pages are for, such as `sm_90`, with machine code; by default they are for the
+    GPU of the graph, without.
+    """
     errors: Errors = "fallback"
     """What an error inside of the compiler does to a graph; `raise` is for tests."""
 
@@ -127,6 +132,7 @@ class Options:
             _check_choice("numerics", self.numerics, [mode.value for mode in NumericsMode])
         _ = self.shown_remarks
         _check_type("explore", self.explore or "", str, "a text with the name of a folder")
+        self._check_arch()
 
     def _check_graphs(self) -> None:
         if self.fold_weights and self.cuda_graphs:
@@ -145,6 +151,15 @@ class Options:
                 check_schedule(self.schedule)
         except CodaError as error:
             raise OptionError(f"option {error.message}", error.remedy) from error
+
+    def _check_arch(self) -> None:
+        if self.explore_arch is None:
+            return
+        _check_type("explore_arch", self.explore_arch, str, "the name of a GPU, such as 'sm_90'")
+        try:
+            page_options(self.explore_arch, None)
+        except CodaError as error:
+            raise OptionError(f"option explore_arch: {error.message}", error.remedy) from error
 
     def runs_through_inductor(self, *devices: torch.device) -> bool:
         """Return whether Inductor runs what is not compiled here, for tensors on `devices`."""

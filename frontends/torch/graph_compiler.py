@@ -48,7 +48,7 @@ from coda_ir.frontends.torch.types import Runner, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import Accept, ProgramOptions, Target, Tune
-from coda_ir.pages import add_page
+from coda_ir.pages import add_page, graph_options
 from coda_ir.passes.pipelines.torch_to_coda import TorchToCodaPass
 from coda_ir.remarks import Remark, collect_remarks
 from coda_ir.training.functions import TrainableFunction
@@ -172,7 +172,7 @@ class GraphCompiler:
             accept = self._accept(graph, captured.device, is_trained=False)
             compiled: CompiledFunction = compile(imported.module, accept=accept, **choices)
             compiled.prepare(captured.size_hints)
-            self._report(graph, imported, compiled, [*remarks, *compiled.remarks])
+            self._report(graph, captured, imported, compiled, [*remarks, *compiled.remarks])
             _expect_gemm(compiled)
             return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
@@ -247,6 +247,7 @@ class GraphCompiler:
     def _report(
         self,
         graph: GraphModule,
+        captured: DynamoGraph,
         imported: ImportedGraph,
         program: CompiledFunction | TrainableFunction,
         remarks: Sequence[Remark],
@@ -255,7 +256,9 @@ class GraphCompiler:
         log_verdict(described_graph(graph), program.operators, shown=shown)
         log_remarks(remarks, shown)
         if self.options.pages is not None:
-            add_page(self.options.pages, imported.module)
+            arch = self.options.explore_arch
+            chosen = graph_options(arch, captured.size_hints, captured.device)
+            add_page(self.options.pages, imported.module, chosen)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
         """A function that puts CUDA graphs around a program; None where there are none."""
@@ -321,7 +324,7 @@ class TrainingCompiler(GraphCompiler):
             )
             accept = self._accept(graph, captured.device, is_trained=True)
             trained.prepare(wrt, captured.size_hints, accept)
-            self._report(graph, imported, trained, [*remarks, *trained.remarks])
+            self._report(graph, captured, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
 

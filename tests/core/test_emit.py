@@ -11,7 +11,7 @@ from coda_ir.backends.graphviz import VIEWS
 from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
 from coda_ir.backends.triton.aot.compiler import MACHINE_LEVELS
 from coda_ir.tools.coda_opt import main
-from coda_ir.tools.opt import emit
+from coda_ir.tools.opt import arguments, emit
 
 EXAMPLE = str(EXAMPLES / "linear_bias_gelu.coda")
 LLAMA = str(EXAMPLES / "llama_layer.coda")
@@ -28,7 +28,7 @@ def emitted(capsys: Capture, *arguments: str, code: int = 0) -> str:
 
 def test_the_names_are_those_of_the_backends():
     assert emit.MACHINE == MACHINE_LEVELS
-    assert tuple(ARCHITECTURES) == emit.ARCHITECTURES
+    assert tuple(ARCHITECTURES) == arguments.ARCHITECTURES
     assert emit.VIEWS == VIEWS
 
 

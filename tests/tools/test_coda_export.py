@@ -134,6 +134,19 @@ def test_mlir(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "calls of PyTorch left: none" in told.err
 
 
+def test_a_page_is_for_a_gpu_and_sizes(folder: Path):
+    command = ["factories:mlp", "-o", "mlp.mlir", "--html", "mlp.html", "-q"]
+    assert coda_export.main([*command, "--arch", "sm_80", "--dim", "batch=3"]) == 0
+    page = (folder / "mlp.html").read_text()
+    assert '"batch":3' in page and ".target sm_80" in page
+
+
+@pytest.mark.parametrize("option", [["--arch", "sm_90"], ["--dim", "batch=3"]])
+def test_options_of_a_page_need_one(option: list[str], capsys: pytest.CaptureFixture[str]):
+    assert coda_export.main(["factories:mlp", "-o", "mlp.mlir", *option]) == 2
+    assert "needs --html" in capsys.readouterr().err
+
+
 def test_page(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert coda_export.main(["factories:mlp", "-o", "mlp.mlir", "--html", "mlp.html"]) == 0
     assert "write mlp.html (" in capsys.readouterr().err

@@ -1,10 +1,17 @@
-"""Types of the arguments of `coda-opt`."""
+"""Arguments of the tools, and their types."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
+
+# The names are written out here, since every start of a tool reads them; a test compares them.
+ARCHITECTURES = (
+    *("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"),
+    *("gfx90a", "gfx942", "gfx950"),
+)
 
 
 def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, float | int]]:
@@ -62,3 +69,19 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
     return int(text)
+
+
+ARCH: Mapping[str, Any] = {
+    "type": one_of("architecture", ARCHITECTURES),
+    "choices": ARCHITECTURES,
+    "metavar": "NAME",
+}
+"""The arguments of `add_argument` for `--arch`, but for its help."""
+
+DIM: Mapping[str, Any] = {
+    "action": "append",
+    "default": [],
+    "type": named(extent),
+    "metavar": "SYMBOL=SIZE",
+}
+"""The arguments of `add_argument` for `--dim`, but for its help."""

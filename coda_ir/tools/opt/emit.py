@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import Pipeline
 from coda_ir.pipeline.spec_parser import closest
-from coda_ir.tools.opt.arguments import one_of
+from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session
 
@@ -29,10 +29,6 @@ DRAWINGS = ("dot", "svg")
 PICTURES = (*DRAWINGS, "html")
 LEVELS = (*IR, "triton", *MACHINE, *RESOURCES, *PICTURES)
 VIEWS = ("ir", "fusion")
-ARCHITECTURES = (
-    *("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"),
-    *("gfx90a", "gfx942", "gfx950"),
-)
 
 COMMENTS = {"llvm": ";", "amdgcn": ";"}
 """What begins a comment, where that is not `//`."""
@@ -53,9 +49,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--arch",
-        type=one_of("architecture", ARCHITECTURES),
-        choices=ARCHITECTURES,
-        metavar="NAME",
+        **ARCH,
         help="architecture to schedule and compile for, such as sm_80, sm_90, sm_100, gfx942 or "
         "gfx950; no GPU is needed; with html, the page has its machine code",
     )

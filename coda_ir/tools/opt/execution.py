@@ -7,7 +7,7 @@ import argparse
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import Diagnostic
-from coda_ir.tools.opt.arguments import extent, named
+from coda_ir.tools.opt.arguments import DIM
 from coda_ir.tools.opt.errors import DEFECT, UsageError
 from coda_ir.tools.opt.feature import Session
 
@@ -25,10 +25,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--entry", metavar="NAME", help="function to execute; needed for several")
     group.add_argument(
         "--dim",
-        action="append",
-        default=[],
-        type=named(extent),
-        metavar="SYMBOL=SIZE",
+        **DIM,
         help="size of a symbolic dimension (default: 16; for a page to explore, about 16384 rows); "
         "may be repeated",
     )

@@ -70,6 +70,11 @@ BESIDE = """
 found.push(texts(".heads h3:last-child"));
 all("#text [data-ops]").find(line => line.textContent.includes("silu(")).click();
 found.push(all(".column").map(column => column.querySelectorAll(".chip.lit").length));
+const hints = () => texts(".note").filter(text => /before fusion, are hidden/.test(text)).length;
+found.push(hints());
+press("b");
+found.push(hints());
+press("b");
 found.push(all("option").length);
 press("4");
 found.push(state.lines.filter(line => line.text.startsWith("def run(")).length);
@@ -158,8 +163,10 @@ def test_equal_layers_are_folded(tmp_path: Path):
 def test_a_backward_is_beside_its_forward(tmp_path: Path):
     module = parse(ROOT / "examples" / "llama_mlp.coda")
     DifferentiatePass().apply(make_context(), module)
-    titles, lit, options, programs = in_browser(explore_module(module), BESIDE, tmp_path)
+    found = in_browser(explore_module(module), BESIDE, tmp_path)
+    titles, lit, hidden, shown, options, programs = found
     assert titles == ["llama_mlp_forward 4 kernels", "llama_mlp_backward 6 kernels"]
+    assert hidden == 2 and shown == 0
     assert all(lit) and options == 4 and programs == 2
 
 

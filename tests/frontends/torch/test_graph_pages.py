@@ -1,6 +1,7 @@
 """The option `explore` and $CODA_EXPLORE: a page about each graph."""
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from support.torch_compile import compiled, reset
 from torch import nn
 
-from coda_ir.frontends.torch.compile_options import EXPLORE_VARIABLE
+from coda_ir.frontends.torch.compile_options import EXPLORE_VARIABLE, OptionError, Options
 
 
 def network() -> nn.Sequential:
@@ -28,6 +29,21 @@ def test_each_graph_gets_a_page_of_its_own(tmp_path: Path):
     pages = sorted(page.name for page in folder.iterdir())
     assert pages == ["graph1.html", "graph2.html"]
     assert '"gemm.fused"' in (folder / "graph1.html").read_text()
+
+
+def test_pages_are_for_a_gpu_and_the_sizes_of_the_call(tmp_path: Path):
+    reset()
+    arch = "sm_80"
+    model = compiled(network(), dynamic=True, explore=str(tmp_path), explore_arch=arch)
+    with torch.no_grad():
+        model(torch.randn(6, 8))
+    page = (tmp_path / "graph1.html").read_text()
+    assert ".target sm_80" in page and re.search(r'"sizes":\{"\w+":6\}', page)
+
+
+def test_an_unknown_gpu_is_an_error():
+    with pytest.raises(OptionError, match="explore_arch: unknown architecture 'sm_1'"):
+        Options.of(None, {"explore_arch": "sm_1"})
 
 
 def test_the_variable_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
