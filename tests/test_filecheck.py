@@ -143,3 +143,10 @@ def test_a_block_whose_last_line_is_not_whole_is_left_unchanged_and_why():
     assert refreshed(golden, "CHECK", PRINTED.splitlines(), left) == golden
     (why,) = left
     assert "no whole line behind it" in why and why.endswith("func.return")
+
+
+def test_a_new_block_of_two_lines_is_filled_in():
+    golden = ["// CHECK:      func.func @f(", "// CHECK-NEXT: }"]
+    lines = refreshed(golden, "CHECK", PRINTED.splitlines())
+    assert lines[1] == "// CHECK-NEXT:   %y = coda.relu %x {sizes = {{\\[\\[}}2]]}"
+    assert (len(lines), lines[-1]) == (5, golden[-1])

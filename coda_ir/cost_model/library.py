@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import product
 from math import ceil
 
@@ -43,16 +43,13 @@ class LibraryGemm:
     device: Device
     groups: int = 1
 
-    @cached_property
+    @property
     def us(self) -> float:
         """Microseconds of the kernel."""
-        tiles = ((m, n) for m, n in product(EXTENTS, EXTENTS) if m * n <= LARGEST_TILE)
-        return START_US + min(
-            max(self._computing(tile, splits), self._moving(splits))
-            for tile, splits in product(tiles, SPLITS)
-        )
+        return _us(self)
 
-    def _computing(self, tile: tuple[int, int], splits: int) -> float:
+    def computing_us(self, tile: tuple[int, int], splits: int) -> float:
+        """Microseconds of the products with a tile of so many rows and columns."""
         device, (m, n) = self.device, tile
         used = self._used_groups
         rows = used * ceil(ceil(self.rows / used) / m)
@@ -66,8 +63,19 @@ class LibraryGemm:
     def _used_groups(self) -> int:
         return max(1, min(self.groups, self.rows))
 
-    def _moving(self, splits: int) -> float:
+    def moving_us(self, splits: int) -> float:
+        """Microseconds of the bytes where so many programs share a tile."""
         m, n, k = self.rows, self.columns, self.depth
         sums = 0 if splits == 1 else 8 * splits * m * n
         bytes = self.element_bytes * (m * k + self._used_groups * k * n + m * n) + sums
         return bytes / (1e3 * self.device.memory_gb_per_s)
+
+
+@lru_cache(maxsize=4096)
+def _us(gemm: LibraryGemm) -> float:
+    """Microseconds of a GEMM; those of the layers of a model are equal."""
+    tiles = ((m, n) for m, n in product(EXTENTS, EXTENTS) if m * n <= LARGEST_TILE)
+    return START_US + min(
+        max(gemm.computing_us(tile, splits), gemm.moving_us(splits))
+        for tile, splits in product(tiles, SPLITS)
+    )

@@ -74,9 +74,11 @@ class FunctionPass(ModulePass, ABC):
     """A pass whose rewriting stays inside one function."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in op.walk():
-            if isinstance(func, FuncOp) and func.body.blocks:
-                self.run_on_function(FunctionRewriter(self.name, func))
+        for inner in op.ops:
+            if isinstance(inner, FuncOp) and inner.body.blocks:
+                self.run_on_function(FunctionRewriter(self.name, inner))
+            elif isinstance(inner, ModuleOp):
+                self.apply(ctx, inner)
 
     @abstractmethod
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -67,14 +67,13 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     """The row statistics of a norm come for free only where x is on chip, tile by tile."""
     if is_tilewise(x):
         return None
-    where = (
-        "is an argument of the function"
-        if isinstance(x.owner, Block)
-        else (f"comes from {x.owner.name}")
-    )
+    condition = "the input of the norm is computed by a GEMM (or pointwise) in the same function"
+    found = f"the norm runs as a separate kernel: {name_of(x)}"
+    if not isinstance(x.owner, Block):
+        return Refusal(condition, f"{found} comes from {x.owner.name}, which no GEMM computes")
     return Refusal(
-        "the input of the norm is computed by a GEMM (or pointwise) in the same function",
-        f"the norm runs as a separate kernel: {name_of(x)} {where}",
+        condition,
+        f"{found} is an argument of the function",
         "put the producer of the input and the norm into one function",
     )
 
@@ -335,6 +334,7 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             return Refusal(
                 "what is reduced over a group is used by the columns of the group only",
                 f"runs as separate kernels: {user.name} uses {name_of(value)}",
+                _as_group_result(code, value, order),
             )
     behind = order.slices_after(code.leaves, code.anchor)
     if behind is None or not set(behind).isdisjoint(code.ops):
@@ -343,6 +343,17 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
             "runs as separate kernels: an operand is computed from one of its results",
         )
     return None
+
+
+def _as_group_result(code: GroupCode, value: SSAValue, order: BlockOrder) -> str | None:
+    """Return the remedy where an epilogue written by hand can store a number of each group."""
+    site, op = group_site(code, order), value.owner
+    if site is None or not isinstance(site.op, FusedOp) or not isinstance(op, coda.ReduceOp):
+        return None
+    kind, group = op.kind.data, code.group
+    if kind not in ("max", "sum") or not code.is_split or group > MAX_GROUP:
+        return None
+    return f"write an epilogue with a result group<{group}> and group_{kind}(y, group={group})"
 
 
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:

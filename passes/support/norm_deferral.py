@@ -95,16 +95,34 @@ def _lets_pass(consumer: NormConsumer, norm: Norm) -> bool:
 
 def _not_deferred(use: Use) -> Refusal:
     consumer, condition = use.operation, "every consumer of the norm is a GEMM"
+    remedy: str | None = "use the norm only as the input of linear or @"
     if isinstance(consumer, ReturnOp):
         what = "it is returned"
     elif isinstance(consumer, FusedOp):
         condition, what = f"{condition} of its rows alone", _other_role(consumer, use.index)
+    elif any(isinstance(each, coda.GroupedLinearMap) for each in _behind_views(consumer)):
+        condition, remedy = f"{condition}, not a grouped one", None
+        what = "a grouped GEMM, as of experts, takes its rows"
+    elif isinstance(consumer, coda.ReshapeOp) and all(
+        isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _behind_views(consumer)
+    ):
+        what, remedy = f"{consumer.name} uses it, before a GEMM", "reshape after the linear"
     else:
         what = f"{consumer.name} uses it"
     found = (
         f"the norm is not deferred: {what}, so that a kernel stores it once its rows are complete"
     )
-    return Refusal(condition, found, "use the norm only as the input of linear or @")
+    return Refusal(condition, found, remedy)
+
+
+def _behind_views(op: Operation) -> list[Operation]:
+    """`op`, or in place of what only rearranges or selects rows, the operators that use those."""
+    found = [op]
+    for each in found:
+        if isinstance(each, coda.ReshapeOp | coda.IndexOp | coda.GatherOp):
+            users = dict.fromkeys(use.operation for use in each.results[0].uses)
+            found += [user for user in users if user not in found]
+    return [each for each in found if not isinstance(each, coda.ReshapeOp)]
 
 
 def _other_role(gemm: FusedOp, index: int) -> str:

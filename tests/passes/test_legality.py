@@ -89,7 +89,8 @@ def test_norm_of_an_argument():
 def test_norm_of_an_operator_without_tiles():
     function = Function(PARAMETERS, unary("s", "softmax", "x"), rms_norm("n", "s"))
     refusal = refused(function.ask(lambda: check_norm_input(function.op("n"), function["s"])))
-    assert refusal.found.endswith("%s comes from coda.softmax")
+    assert refusal.found.endswith("%s comes from coda.softmax, which no GEMM computes")
+    assert refusal.suggestion is None
 
 
 NOT_DEFERRED = "the norm is not deferred: {}, so that a kernel stores it once its rows are complete"

@@ -171,7 +171,7 @@ def _directives(
     for number in found[1:]:
         text = printed[number].strip()
         kept = next((i for i, check in enumerate(old) if check.is_all_of(text)), None)
-        if kept is None and old and old[0].is_in(text):
+        if kept is None and len(old) > 1 and old[0].is_in(text):
             kept = 0
         pattern = re.sub(r"\{\{|\[\[", lambda m: "{{" + re.escape(m[0]) + "}}", text)
         if kept is not None:

@@ -266,3 +266,33 @@ func.func @vocabulary(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
 // CHECK-NEXT:   %p = coda.softmax %x : (tensor<?x16384xf32>) -> tensor<?x16384xf32>
 // CHECK-NEXT:   func.return %p : tensor<?x16384xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// The largest of each group is returned: an epilogue that is written by hand stores it.
+
+func.func @largest(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<16x4xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %m = coda.reduce %heads {kind = "max"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  func.return %z, %m : tensor<?x16xf32>, tensor<?x2x1xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %m; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
+// REMARK: help: write an epilogue with a result group<8> and group_max(y, group=8)
+// CHECK:      func.func @largest(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %m = coda.reduce %heads {kind = "max"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %z, %m : tensor<?x16xf32>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
