@@ -258,10 +258,10 @@ def _upstream(
 ) -> Tensors:
     """The gradients of the program's results, of which the model may return one twice."""
     results = signature.results
-    numbers = tensors_of(exported.result([torch.tensor(i) for i in range(len(results))]))
+    numbers = [leaf.result for leaf in exported.tree.outputs if leaf.result is not None]
     upstream: Tensors = {}
     for number, seed in zip(numbers, seeds, strict=True):
-        spec = results[int(number)]
+        spec = results[number]
         name, gradient = f"d_{spec.name}", seed.to(spec.dtype)
         upstream[name] = upstream[name] + gradient if name in upstream else gradient
     return upstream

@@ -4,6 +4,7 @@ from faults.fault import KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 SEGMENT = f"{T}gemm_segment:SegmentEmitter."
+COLUMNS = f"{T}segment_columns:SegmentColumns."
 
 KERNEL_FAULTS = (
     KernelFault("kernel: rows are not masked", f"{T}ports:mask_of", Nth("keep", "BitAnd", 1)),
@@ -14,11 +15,11 @@ KERNEL_FAULTS = (
         Text("'row = tl.minimum(rows, M - 1).to(tl.int64)'", "'row = rows.to(tl.int64)'"),
     ),
     KernelFault(
-        "kernel: columns are not wrapped", f"{SEGMENT}_emit_lane_columns", Nth("drop", "append")
+        "kernel: columns are not wrapped", f"{COLUMNS}_emit_lane_columns", Nth("drop", "append")
     ),
     KernelFault(
         "kernel: one column too many",
-        f"{SEGMENT}_emit_lane_columns",
+        f"{COLUMNS}_emit_lane_columns",
         Text("f'{name} < {columns.extent}'", "f'{name} < {columns.extent + 1}'"),
     ),
     KernelFault(
@@ -119,17 +120,17 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: offset of a joined weight dropped",
-        f"{SEGMENT}_emit_accumulator_columns",
+        f"{COLUMNS}_emit_accumulator_columns",
         Nth("keep", "Add", 1),
     ),
     KernelFault(
         "kernel: second column of a pair is the next one",
-        f"{SEGMENT}_emit_accumulator_columns",
+        f"{COLUMNS}_emit_accumulator_columns",
         Text("step = group // 2\n", "step = group // 2 if group == n else 1\n"),
     ),
     KernelFault(
         "kernel: adjacent columns of a pair coincide",
-        f"{SEGMENT}_emit_accumulator_columns",
+        f"{COLUMNS}_emit_accumulator_columns",
         Nth("keep", "Mult", 1),
     ),
     KernelFault(
@@ -180,7 +181,7 @@ KERNEL_FAULTS = (
     KernelFault(
         "kernel: runs of columns of a part without the others between them",
         f"{T}result_places:place_of_column",
-        Text("* {period}", "* {width}"),
+        Text("{period * place.copies.data}", "{width * place.copies.data}"),
     ),
     KernelFault(
         "kernel: rows of a part without the other parts",
@@ -204,7 +205,7 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "kernel: the place of a column in a padded group",
-        f"{SEGMENT}_emit_padded_columns",
+        f"{COLUMNS}_emit_padded_columns",
         Text("* {group} + {place}", "* {padded} + {place}"),
     ),
     KernelFault(

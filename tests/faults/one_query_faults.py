@@ -4,6 +4,7 @@ from faults.fault import KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 KERNEL = f"{T}one_query_kernel:"
+PARTS = f"{T}one_query_kernel:_Columns."
 
 ONE_QUERY_FAULTS = (
     KernelFault(
@@ -38,8 +39,8 @@ ONE_QUERY_FAULTS = (
     ),
     KernelFault(
         "one query: query heads are those of the first head of keys",
-        f"{KERNEL}_lines",
-        Text("(head * {op.queries} + query)", "(head * 0 + query)"),
+        f"{PARTS}places",
+        Text("(head * {queries} + query)", "(head * 0 + query)"),
     ),
     KernelFault(
         "one query: room for the sums of one program of a head",

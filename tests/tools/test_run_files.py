@@ -249,7 +249,7 @@ class TestMistakes:
             ("--seed=0", "--run"),
             ("--device=cpu", "--run"),
             ("--entry=f", "--run or --emit"),
-            ("--dim=M=2", "--run or --check-equivalence"),
+            ("--dim=M=2", "--run or --check-equivalence or --emit"),
             ("--counterexample=x.npz", "--check-equivalence"),
         ],
     )

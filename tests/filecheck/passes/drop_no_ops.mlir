@@ -165,14 +165,14 @@ func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
 
 // Keys of multi-head latent attention: an empty tensor, to whose columns both parts are assigned.
 
-func.func @assigned(%a: tensor<2x4x?x32xbf16>, %b: tensor<2x4x?x16xbf16>) -> tensor<2x4x?x48xbf16> {
+func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 32 : i64]}, %b: tensor<2x4x?x16xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 16 : i64]}) -> tensor<2x4x?x48xbf16> {
   %empty = torch.call "aten.empty.memory_format"() {arguments = "[2, 4, T, 48], dtype=torch.bfloat16", coda.dims = [2 : i64, 4 : i64, "T", 48 : i64]} : () -> tensor<2x4x?x48xbf16>
   %first = torch.call "aten.slice_scatter.default"(%empty, %b) {arguments = "{0}, {1}, -1, 32, 9223372036854775807"} : (tensor<2x4x?x48xbf16>, tensor<2x4x?x16xbf16>) -> tensor<2x4x?x48xbf16>
   %k = torch.call "aten.slice_scatter.default"(%first, %a) {arguments = "{0}, {1}, 3, None, 32"} : (tensor<2x4x?x48xbf16>, tensor<2x4x?x32xbf16>) -> tensor<2x4x?x48xbf16>
   func.return %k : tensor<2x4x?x48xbf16>
 }
 
-// CHECK:      func.func @assigned(%a: tensor<2x4x?x32xbf16>, %b: tensor<2x4x?x16xbf16>) -> tensor<2x4x?x48xbf16> {
+// CHECK:      func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 32 : i64]}, %b: tensor<2x4x?x16xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 16 : i64]}) -> tensor<2x4x?x48xbf16> {
 // CHECK-NEXT:   %k = coda.concat %a, %b {dim = 3 : i64} : (tensor<2x4x?x32xbf16>, tensor<2x4x?x16xbf16>) -> tensor<2x4x?x48xbf16>
 // CHECK-NEXT:   func.return %k : tensor<2x4x?x48xbf16>
 // CHECK-NEXT: }

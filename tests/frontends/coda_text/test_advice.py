@@ -58,7 +58,7 @@ EXPRESSIONS: dict[str, Meaning] = {
 
 ADVICE = re.compile(
     r"(?:write |functions are called by name: )"
-    r"(.*?)(?:, with the types of the operands)?"
+    r"(.*?)(?:, with the types of the operands|, which reduces .*)?"
 )
 
 

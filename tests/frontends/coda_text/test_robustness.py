@@ -116,8 +116,8 @@ def test_ten_thousand_lines_take_seconds():
     text = large_program(10_000)
     start = time.process_time()
     module = parse_text(text)
-    # About 3 s on a laptop core; the margin is for busy CI machines.
-    assert time.process_time() - start < 15
+    # About 3 s on a laptop core; the margin is for busy CI machines, of which one took 19.
+    assert time.process_time() - start < 60
     (func,) = module.body.block.ops
     assert len(list(func.regions[0].block.ops)) == 3 * 9_999 + 1
 
