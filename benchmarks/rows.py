@@ -69,7 +69,7 @@ ENERGY_S = 1.0
 
 @dataclass
 class Record:
-    """What was measured of a row, by variant. A variant that failed has a note."""
+    """The measurements of a row, by variant. A variant that failed has a note."""
 
     row: str
     layers: int

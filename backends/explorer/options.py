@@ -22,7 +22,7 @@ DEFAULT_ARCH = "sm_90"
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What a page is made for."""
+    """The GPU and the sizes that a page is made for."""
 
     arch: str | None = None
     """The GPU to schedule for and to estimate, whose machine code is on the page; by default
@@ -30,7 +30,7 @@ class PageOptions:
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     """The sizes of symbols. By default they are equal, with a product of about `NOMINAL_ROWS`."""
     compiles: bool = True
-    """Whether the machine code for `arch` is on the page."""
+    """True if the page has the machine code for `arch`."""
     schedule: Callable[..., ModulePass] = SchedulePass
     """Makes the pass that schedules, of the options `target`, `mainloop` and `sizes`."""
 

@@ -108,7 +108,7 @@ class _Columns:
     tiling: _Tiling
     count: int
     prefix: str
-    """Of the variables of the kernel."""
+    """The prefix of the variables of the kernel."""
 
     @property
     def width(self) -> int:

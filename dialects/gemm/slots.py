@@ -36,7 +36,7 @@ SCRATCH = 1024
 """Bytes in which vectors of rows change their layout."""
 MOST_SLOTS = 4
 STEP_BYTES = 128
-"""Of a row of an operand in one step: 64 elements of 16 bits, or 128 of 8."""
+"""The bytes that one step loads of a row of an operand: 64 elements of 16 bits, or 128 of 8."""
 
 TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF, ResultKind.ACCUMULATE)
 """Results that are stored as boxes."""

@@ -82,7 +82,7 @@ class _Emitter(GemmEmitter):
         self.compute_name = module_names.fresh(f"{self.name}_compute")
         self.move_name = module_names.fresh(f"{self.name}_move")
         self.how = "_in_pieces" if len(schedule.pieces) > 1 else ""
-        """What ends the names of the device functions that multiply a tile."""
+        """The suffix in the names of the device functions that multiply a tile."""
         if promotes_sums(op):
             self.how = "_promoted"
         self.helpers |= {"accumulators", f"accumulate{self.how}", f"finish{self.how}"}
