@@ -6,7 +6,7 @@ it. The marker `daily` says instead which combinations run, where others matter.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -56,7 +56,7 @@ def _elements(item: pytest.Function) -> Iterable[Hashable]:
         yield name, id(params[name])
 
 
-def each_choice(cases: dict[Any, frozenset[Hashable]]) -> set[Any]:
+def each_choice(cases: Mapping[Any, frozenset[Hashable]]) -> set[Any]:
     """Return some cases whose elements are the elements of all cases; the first ones that will do.
 
     Each case is one that has the most elements which those before it lack.
