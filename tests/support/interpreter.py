@@ -67,6 +67,7 @@ def _rewrite_texts_once(interpreter: Any) -> None:
     """The code of a text is moved to the file and the line of each function that has it."""
     rewriter: Any = interpreter.FunctionRewriter
     codes: dict[str, CodeType] = {}
+    known: dict[str, Any] = vars(interpreter)
 
     def rewrite(self: Any) -> Any:
         try:
@@ -82,7 +83,7 @@ def _rewrite_texts_once(interpreter: Any) -> None:
         code = _moved(codes[text], self.filename, first_line + self.def_lineno - 2)
         names: dict[str, Any] = {**self.kwargs}
         scope = self.fn.__globals__
-        scope |= {name: value for name, value in vars(interpreter).items() if name not in scope}
+        scope |= {name: value for name, value in known.items() if name not in scope}
         exec(code, scope, names)
         return names[self.fn.__name__]
 
