@@ -82,8 +82,9 @@ def _rewrite_texts_once(interpreter: Any) -> None:
             codes[text] = compile(self._transform_ast(text), "", "exec")
         code = _moved(codes[text], self.filename, first_line + self.def_lineno - 2)
         names: dict[str, Any] = {**self.kwargs}
-        scope = self.fn.__globals__
-        scope |= {name: value for name, value in known.items() if name not in scope}
+        scope: dict[str, Any] = self.fn.__globals__
+        for name in known.keys() - scope.keys():
+            scope[name] = known[name]
         exec(code, scope, names)
         return names[self.fn.__name__]
 
