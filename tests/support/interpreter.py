@@ -67,7 +67,7 @@ def _rewrite_texts_once(interpreter: Any) -> None:
     """The code of a text is moved to the file and the line of each function that has it."""
     rewriter: Any = interpreter.FunctionRewriter
     codes: dict[str, CodeType] = {}
-    known: dict[str, Any] = vars(interpreter)
+    known: dict[str, Any] = interpreter.__dict__
 
     def rewrite(self: Any) -> Any:
         try:
