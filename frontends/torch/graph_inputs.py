@@ -194,7 +194,7 @@ def _constants_of(module: GraphModule) -> list[GraphInput]:
     nodes = [node for node in module.graph.nodes if node.op == "get_attr"]
     values: list[tuple[Node, object]] = [(node, getattr(module, node.target)) for node in nodes]
     return [
-        GraphInput(node, node.name, value)
+        GraphInput(node, node.name, value, is_constant=True)
         for node, value in values
         if isinstance(value, torch.Tensor)
     ]

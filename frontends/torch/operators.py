@@ -344,6 +344,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._to_copy.default": cast,
     "prims.convert_element_type.default": cast,
     "aten.clone.default": same,
+    "aten.lift_fresh_copy.default": same,
     "aten.copy.default": copied,
     "aten.alias.default": same,
     "aten.detach.default": detach,
