@@ -67,9 +67,7 @@ class Answer:
             for us in (found.predicted_us, found.measured_us, found.model_us)
         )
         times, is_partial = (predicted, measured, model), not found.is_complete
-        return TunedAttr.get(
-            self.device, found.rows, times, kernels=kernels, is_partial=is_partial
-        )
+        return TunedAttr.get(self.device, found.rows, times, kernels=kernels, is_partial=is_partial)
 
 
 def tune(
