@@ -36,7 +36,7 @@ PAGES = (
 """Those of the site."""
 
 PROGRAMS = r"(?:(?:[A-Z_]+=\S+ )*(?:coda-\w+|python|pip|make|npm|code|pytest)|\.venv/bin/\S+) "
-LISTED = re.compile(rf"^    ((?:{PROGRAMS}|coda-lsp).*)$", re.MULTILINE)
+LISTED = re.compile(rf"^    (?:cd \S+ && )?((?:{PROGRAMS}|coda-lsp).*)$", re.MULTILINE)
 MENTIONED = re.compile(rf"`({PROGRAMS}[^`\n]*)`")
 
 SOLUTION = """fn relu_squared(x: bf16[M, 64], weight w: bf16[96, 64]) -> bf16[M, 96] {

@@ -711,7 +711,7 @@ function measuredText(kernels) {
     us += measured.us;
     for (const {roofline} of kernels.slice(index, index + measured.kernels)) predicted += roofline ? roofline.us : 0;
   });
-  return `· measured ${time(us)} for ${count} of them (${time(predicted)} predicted)`;
+  return `· measured ${time(us)} for ${count} of the kernels (${time(predicted)} predicted)`;
 }
 
 function program_count() { return state.program.columns.length; }

@@ -142,7 +142,7 @@ def test_a_gemm_of_several_kernels_has_one_measured_time(
     assert gate_and_up["us"] == down["us"] == 50.0
     assert (gate_and_up["kernels"], down["kernels"]) == (3, 2)
     shown = in_browser(page, SUMMARY, tmp_path)
-    assert re.search(r"measured 100 µs for 5 of them \(\S+ ms predicted\)", shown[0])
+    assert re.search(r"measured 100 µs for 5 of the kernels \(\S+ ms predicted\)", shown[0])
 
 
 def test_lines_belong_to_the_operator_of_the_comment_before():
