@@ -172,7 +172,7 @@ INCOMPLETE = {"coda-opt --emit", "coda-export --html", "CODA_REMARKS=missed pyth
 
 
 def parser_of(command: str) -> Callable[[list[str]], None] | None:
-    """What parses the arguments of a command that is not run."""
+    """Return what parses the arguments of a command that is not run."""
     for beginning, (_, parse) in NOT_RUN.items():
         if re.match(rf"{beginning}(?![\w-])|{beginning}(?<=/)", command):
             return parse
