@@ -7,6 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from coda_ir.context import make_context
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.launching.executable import Sizes, TritonExecutable, compile_kernels
 from coda_ir.lowering import Lowering
@@ -130,16 +131,23 @@ class ReferenceExecutable:
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
         """There is nothing to do before a call."""
 
+    @cached_property
+    def _module(self) -> ModuleOp:
+        from coda_ir.passes.layout.own_results import OwnResultsPass
+
+        module = self._lowering.module("block").clone()
+        OwnResultsPass().apply(make_context(), module)
+        return module
+
     def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        name = self.info.signature.name
-        return interpret(self._lowering.module("block"), name, tensors, self._device)
+        return interpret(self._module, self.info.signature.name, tensors, self._device)
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """See `Executable.run_boxed`."""
         from coda_ir.backends.reference import run_boxed
 
         device = tensors[0].device if tensors else self._device
-        func = find_entry(self._lowering.module("block"), self.info.signature.name)
+        func = find_entry(self._module, self.info.signature.name)
         return tuple(result.to(device) for result in run_boxed(func, tensors, "stated"))
 
 

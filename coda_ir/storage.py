@@ -33,6 +33,11 @@ from coda_ir.dialects.torch import CallOp
 DONATED = "coda.donated"
 """The attribute of an argument that its caller gives up: results may be stored in its memory."""
 
+OWN = "coda.own"
+"""The attribute of a result that shares memory with no argument, and with no other such result: its
+caller may change it in place.
+"""
+
 BOXED = "coda.boxed"
 """The attribute of a function that takes a list of its arguments and empties it: what nobody else
 holds is freed after its last use.

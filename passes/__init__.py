@@ -93,6 +93,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "leave-plain-gemms": "LeavePlainGemmsPass",
         "outline-programs": "OutlineProgramsPass",
         "overlap-launches": "OverlapLaunchesPass",
+        "own-results": "OwnResultsPass",
         "place-parts": "PlacePartsPass",
         "plan-buffers": "PlanBuffersPass",
         "schedule": "SchedulePass",

@@ -13,7 +13,7 @@ from coda_ir.dialects.torch.fused_attention import (
     fused_attention_grad_call,
 )
 from coda_ir.dialects.torch.in_place import in_place
-from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, CallOp, VjpOp
+from coda_ir.dialects.torch.ops import CONVOLUTION_GRAD, COPY, CallOp, VjpOp
 from coda_ir.dialects.torch.scan import LinearScanOp
 
 Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
@@ -21,6 +21,7 @@ Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])
 __all__ = [
     "ATTENTION",
     "CONVOLUTION_GRAD",
+    "COPY",
     "FUSED_ATTENTION",
     "FUSED_ATTENTION_GRAD",
     "NOT_SYMBOLS",

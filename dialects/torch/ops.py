@@ -29,6 +29,9 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.template import ArgumentTemplate
 from coda_ir.dialects.torch.in_place import has_variant_in_place
 
+COPY = "aten.clone.default"
+"""The call that copies a tensor to memory of its own."""
+
 CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""
 

@@ -178,7 +178,7 @@ class GraphCompiler:
 
     def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
         """The raised module of a graph, and what became of the operators that it spells out."""
-        with collect_remarks() as remarks:
+        with collect_remarks() as remarks, _tensors_with_data():
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
             TorchToCodaPass().apply(make_context(), imported.module)
         imported.module.verify()

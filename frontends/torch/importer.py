@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, TypeAlias
 
 import torch
@@ -44,7 +45,7 @@ from coda_ir.frontends.torch.types import (
     used_results,
 )
 from coda_ir.remarks import format_location, source_position
-from coda_ir.storage import DONATED
+from coda_ir.storage import DONATED, OWN
 from coda_ir.symbolic_shapes import dims_attribute
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
@@ -309,11 +310,17 @@ class GraphImporter:
 
     def _return(self) -> None:
         results: list[SSAValue] = []
+        entries: list[DictionaryAttr] = []
+        owners = set[Node]()
         for leaf in self.source.outputs:
             if isinstance(leaf, Node) and leaf in self.values:
                 order = order_of(leaf.meta["val"])
                 self.imported.outputs.append(ResultNumber(len(results), order))
                 results.append(self.tensor(leaf))
+                owner = _owner_of_memory(leaf)
+                is_own = owner.op != "placeholder" and owner not in owners
+                entries.append(DictionaryAttr({OWN: UnitAttr()} if is_own else {}))
+                owners.add(owner)
             else:
                 self.imported.outputs.append(leaf)
         self._builder.insert(ReturnOp(*results))
@@ -322,6 +329,7 @@ class GraphImporter:
             ([argument.type for argument in self._block.args], [r.type for r in results]),
             Region(self._block),
             arg_attrs=ArrayAttr(self._argument_attributes),
+            res_attrs=ArrayAttr(entries),
         )
         func.location = self._begin()
         self.imported.module.body.block.add_op(func)
@@ -397,9 +405,16 @@ def _has_floats(node: Node) -> bool:
     return any(tensor.dtype.is_floating_point for tensor in tensors)
 
 
+def _owner_of_memory(node: Node) -> Node:
+    """The node whose result a node is a view of; itself where it is no view."""
+    while getattr(node.target, "is_view", False) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
+
+
 def _is_number(tensor: torch.Tensor) -> bool:
     is_float = not tensor.ndim and tensor.dtype.is_floating_point and not tensor.is_meta
-    return is_float and bool(tensor.isfinite())
+    return is_float and isfinite(tensor.item())
 
 
 def _identifier(name: str) -> str:

@@ -12,7 +12,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.gemm.tiling import group_sizes
-from coda_ir.dialects.torch import AnyCall, CallOp, Determinism, VjpOp, determinism_of
+from coda_ir.dialects.torch import COPY, AnyCall, CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -146,6 +146,8 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
+        case CallOp() if op.callee.data == COPY:
+            return None  # own-results has said why
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             return Refusal(reason.condition, f"{op.callee.data} {reason.found}")

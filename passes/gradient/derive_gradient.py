@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -36,6 +37,7 @@ from coda_ir.passes.gradient.derivatives.activity import (
 )
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name
 from coda_ir.remarks import Remark, emit_remark, format_location
+from coda_ir.storage import OWN
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 
@@ -286,4 +288,5 @@ def _named(name: str) -> dict[str, Attribute]:
 def _gradient_entry(entry: DictionaryAttr, name: str) -> DictionaryAttr:
     """The attributes of a gradient: the dimensions of what it is the gradient of."""
     dims = entry.data.get("coda.dims")
-    return DictionaryAttr(_named(f"d_{name}") | ({} if dims is None else {"coda.dims": dims}))
+    stated = {OWN: UnitAttr()} if dims is None else {"coda.dims": dims, OWN: UnitAttr()}
+    return DictionaryAttr(_named(f"d_{name}") | stated)

@@ -1,14 +1,18 @@
 """Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.storage import OWN, storage_root
+from coda_ir.dialects.torch import COPY, CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.storage import OWN, is_view, storage_root
+from coda_ir.symbolic_shapes import dims_attribute
+
+CONDITION = "a result has memory of its own"
 
 
 @dataclass(frozen=True)
@@ -36,21 +40,31 @@ class OwnResultsPass(FunctionPass):
         for index, (value, entry) in enumerate(zip(end.arguments, marks, strict=True)):
             if OWN not in entry.data:
                 continue
-            root = storage_root(value)
-            if root in taken or isinstance(root, BlockArgument):
-                end.operands[index] = root = _copied(value, root in taken, rewriter)
-            taken.add(root)
+            refusal = _refusal(value, taken)
+            if refusal is not None:
+                end.operands[index] = value = _copied(value, end, rewriter)
+                rewriter.missed(value.owner, refusal)
+            taken.add(storage_root(value))
 
 
-def _copied(value: SSAValue, is_result: bool, rewriter: FunctionRewriter) -> SSAValue:
-    end = rewriter.func.body.block.last_op
-    assert end is not None
-    copy = CallOp("aten.clone.default", [value], "{0}", [value.type])
-    copy.location = end.location
+def _refusal(value: SSAValue, taken: Collection[SSAValue]) -> Refusal | None:
+    """Why a result has to be copied, if it has."""
+    if storage_root(value) in taken:
+        return Refusal(CONDITION, "copied: it would share the memory of another result")
+    while is_view(value.owner):
+        assert isinstance(value.owner, Operation)
+        value = value.owner.operands[0]
+    # An operator that stores its result in an argument has been asked to.
+    if isinstance(value, BlockArgument):
+        return Refusal(CONDITION, f"copied: it would share the memory of %{value.name_hint}")
+    return None
+
+
+def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
+    arguments = "{0}, memory_format=torch.contiguous_format"
+    copy = CallOp(COPY, [value], arguments, [value.type])
+    copy.location = end.location if isinstance(value, BlockArgument) else value.owner.location
     copy.outputs[0].name_hint = value.name_hint
-    if "coda.dims" in (owner := value.owner).attributes if not isinstance(value, BlockArgument) else ():
-        copy.attributes["coda.dims"] = owner.attributes["coda.dims"]
-    rewriter.order.insert_before(end, copy)
-    what = "another result" if is_result else "an argument"
-    rewriter.analysis(copy, f"copies a result that would share the memory of {what}")
+    copy.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(value))
+    rewriter.order.insert_before(copy, end)
     return copy.outputs[0]

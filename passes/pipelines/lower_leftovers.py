@@ -27,6 +27,7 @@ from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
 from coda_ir.passes.layout.accumulate_in_place import AccumulateInPlacePass
 from coda_ir.passes.layout.leave_plain_gemms import LeavePlainGemmsPass
 from coda_ir.passes.layout.outline_programs import OutlineProgramsPass, why_no_graph
+from coda_ir.passes.layout.own_results import OwnResultsPass
 from coda_ir.passes.layout.place_parts import PlacePartsPass
 from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
 from coda_ir.passes.support.function_pass import FunctionRewriter
@@ -57,6 +58,7 @@ _MERGE: tuple[ModulePass, ...] = (
 KERNELS: tuple[ModulePass, ...] = (
     *_POINTWISE,
     *_MERGE,
+    OwnResultsPass(),
     AccumulateInPlacePass(),
     PlacePartsPass(),
     StateReductionOrderPass(),
@@ -67,6 +69,7 @@ KERNELS: tuple[ModulePass, ...] = (
 GRAPH: tuple[ModulePass, ...] = (
     *_MERGE,
     ReportUnfusedPass(graph=True),
+    OwnResultsPass(),
     LeavePlainGemmsPass(),
     OutlineProgramsPass(),
     # Memory is reused inside of programs only.
