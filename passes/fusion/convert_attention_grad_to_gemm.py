@@ -34,7 +34,7 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
 
     Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position;
     tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
-    keys and values; and the function does not ask for the bits of PyTorch.
+    keys and values; and the function does not require the bits of eager PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -68,7 +68,7 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
     if numerics_mode(op).is_strict:
-        return Refusal("the function does not ask for the bits of PyTorch", instead)
+        return Refusal("the function does not require the bits of eager PyTorch", instead)
     return None
 
 

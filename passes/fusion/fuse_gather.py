@@ -74,7 +74,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
             "the ids are known to be numbers of rows, as those of a sort are",
-            f"copies rows for a GEMM, which would not notice an id in {name_of(op.ids)} that names "
+            f"copies rows for a GEMM, which would not detect an id in {name_of(op.ids)} that names "
             "none",
         )
     return None

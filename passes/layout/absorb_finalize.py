@@ -51,7 +51,7 @@ class AbsorbFinalizePass(FunctionPass):
                 rewriter.missed(op, refusal)
             elif not isinstance(users, Refusal):
                 names = "1 GEMM" if len(users) == 1 else f"{len(users)} GEMMs"
-                rewriter.passed(op, f"absorbed by {names}: one launch less")
+                rewriter.passed(op, f"absorbed by {names}: one launch fewer")
                 for user in users:
                     _absorb(op, user, rewriter)
                 rewriter.order.erase(op)

@@ -155,7 +155,7 @@ def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
         f"the size of %{undeclared.name_hint or '?'} does not follow from the arguments",
-        "nothing to do: the operators run as kernels and calls of their own",
+        "nothing to do: each operator runs as a kernel or a call of its own",
     )
 
 

@@ -29,8 +29,8 @@ UNKNOWN_CALL = Refusal(
     "stays with PyTorch: it has dropout, or an argument that is not a number",
 )
 NOT_HEADS = Refusal(
-    "the operands are heads side by side in the columns of tensors",
-    "stays with PyTorch: its operands are no such heads",
+    "the operands are heads that lie side by side in the columns of tensors",
+    "stays with PyTorch: its operands are not heads of this form",
 )
 
 
