@@ -26,9 +26,8 @@ class AbsorbModulationPass(FunctionPass):
         %m = coda.add %y, %t
 
     A norm of an argument is then one kernel with its modulation (adaLN), and one that follows a
-    GEMM can move past the next one with both: `defer-layer-norm`. Other readers of the norm read
-    it as it is. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no
-    shift.
+    GEMM can move past the next one with both: `defer-layer-norm`. Other uses read the norm without
+    them. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no shift.
     """
 
     name: ClassVar[str] = "absorb-modulation"

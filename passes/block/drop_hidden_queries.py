@@ -27,7 +27,7 @@ OTHER = Refusal(
 
 @dataclass(frozen=True)
 class DropHiddenQueriesPass(FunctionPass):
-    """Leaves queries as they are that `raise-attention` sets to zero where a number hides all keys.
+    """Removes the zeros that `raise-attention` puts in place of queries whose keys are all hidden.
 
         %any = torch.call "aten.any.dim"(%keep)
         %mask = coda.where %keep, 0, -1e38

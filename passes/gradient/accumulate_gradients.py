@@ -34,7 +34,7 @@ EXISTING = ".grad"
 
 @dataclass(frozen=True)
 class AccumulateGradientsPass(ModulePass):
-    """Adds gradients that `function` computes to those that there are, in their memory.
+    """Adds the gradients that `function` computes to existing ones, in place.
 
         @f_backward(x, d_y) -> (d_w)                      arguments=w
           %d_w = coda.weight_gradient %d_y, %x

@@ -74,10 +74,10 @@ class OutlineProgramsPass(ModulePass):
     functions, such as those of equal layers, become one. Constants, and views of arguments and of
     results, are computed where they are read.
 
-    Legal iff the sizes of what a function takes and gives follow from the arguments of the
-    program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is, and so does one that calls functions already.
-    `lower-leftovers` says where it is worth it.
+    Legal iff the sizes of the arguments and results of a function follow from the arguments of the
+    program: the number of tiles of a kernel, or a size that depends on data, does not. Other
+    programs stay as they are, and so do those that already call functions. `lower-leftovers` says
+    where it is worth it.
     """
 
     name: ClassVar[str] = "outline-programs"
