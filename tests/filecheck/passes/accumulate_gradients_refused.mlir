@@ -13,9 +13,9 @@ func.func @f_backward(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]
 }
 
 // REMARK: remark[missed] accumulate-gradients: coda.sum_to: no epilogue of a GEMM could add the gradient of b; failed condition: the gradient is computed by a GEMM and element by element from its result; costs 64*M + 64 bytes
-// REMARK: remark[missed] accumulate-gradients: coda.transpose: the gradient of t has no epilogue
-// REMARK: remark[missed] accumulate-gradients: coda.mul: the gradient of s has no epilogue
-// REMARK: remark[missed] accumulate-gradients: func.return: the gradient of y has no epilogue
+// REMARK: remark[missed] accumulate-gradients: coda.transpose: no epilogue of a GEMM could add the gradient of t
+// REMARK: remark[missed] accumulate-gradients: coda.mul: no epilogue of a GEMM could add the gradient of s
+// REMARK: remark[missed] accumulate-gradients: func.return: no epilogue of a GEMM could add the gradient of y
 // CHECK-LABEL: @f_backward
 // CHECK-SAME:    %e: tensor<4x16x8xf32> {coda.name = "e"}) -> (
 // CHECK-NEXT:    %d_b = coda.sum_to %d_y

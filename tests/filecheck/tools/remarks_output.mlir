@@ -24,7 +24,7 @@
 // YAML-NEXT: message: '{{.+}}'
 // YAML-NEXT: condition: {{.+}}
 // YAML-NEXT: bytes: 64*M
-// YAML-NEXT: suggestion: put the producer
+// YAML-NEXT: suggestion: compute the norm
 // YAML-NEXT: location:
 // YAML-NEXT:   file: {{.+}}remarks_output.mlir
 // YAML-NEXT:   line: 50
