@@ -1,5 +1,6 @@
 """What `make test` runs of tests with several lists of parameters."""
 
+from collections import Counter
 from itertools import product
 
 import pytest
@@ -20,6 +21,11 @@ def test_every_element_is_in_a_case_and_no_case_is_too_many(sizes: tuple[int, ..
     assert frozenset().union(*(all_cases[case] for case in chosen)) == {
         (place, element) for place, size in enumerate(sizes) for element in range(size)
     }
+
+
+def test_elements_are_used_alike():
+    uses = Counter(second for _, second in each_choice(cases(9, 3)))
+    assert uses == {0: 3, 1: 3, 2: 3}
 
 
 CONFTEST = """

@@ -5,7 +5,7 @@ one combination: each-choice coverage, as Ammann and Offutt (Introduction to Sof
 it. The marker `daily` says instead which combinations run, where others matter.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
@@ -59,12 +59,19 @@ def _elements(item: pytest.Function) -> Iterable[Hashable]:
 def each_choice(cases: Mapping[Any, frozenset[Hashable]]) -> set[Any]:
     """Return some cases whose elements are the elements of all cases; the first ones that will do.
 
-    Each case is one that has the most elements which those before it lack.
+    Each case is one that has the most elements which those before it lack, and of those with as
+    many, one whose elements those before it have the least often.
     """
     chosen: set[Any] = set()
+    uses = Counter[Hashable]()
     missing = set[Hashable]().union(*cases.values())
+
+    def value(case: Any) -> tuple[int, int]:
+        return len(cases[case] & missing), -sum(uses[element] for element in cases[case])
+
     while missing:
-        best = max(cases, key=lambda case: len(cases[case] & missing))
+        best = max(cases, key=value)
         chosen.add(best)
+        uses.update(cases[best])
         missing -= cases[best]
     return chosen
