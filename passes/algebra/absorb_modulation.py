@@ -34,7 +34,9 @@ class AbsorbModulationPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            found = _modulated(op) if isinstance(op, Modulation) else None
+            if not isinstance(op, Modulation):
+                continue
+            found = _modulated(op)
             if found is None:
                 continue
             refusal = check_rounding_may_move(

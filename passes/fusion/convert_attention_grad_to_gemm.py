@@ -75,7 +75,7 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
 def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties = {name: op.properties.get(name) for name in OPTIONS}
+    properties: dict[str, object] = {name: op.properties.get(name) for name in OPTIONS}
     inputs = (op.q, op.k, op.v)
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(

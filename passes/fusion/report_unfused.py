@@ -113,8 +113,9 @@ class ReportUnfusedPass(FunctionPass):
             refusal = in_groups.get(op) or _reason(op, rewriter)
             if refusal is not None:
                 rewriter.missed(op, replace(refusal, found=IN_GRAPH) if self.graph else refusal)
-            is_call = isinstance(op, AnyCall) and refusal is not ONE_QUERY
-            if is_call and determinism_of(op) == Determinism.MISSING:
+            if not isinstance(op, AnyCall) or refusal is ONE_QUERY:
+                continue
+            if determinism_of(op) == Determinism.MISSING:
                 rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
 
 

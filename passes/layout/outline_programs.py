@@ -166,7 +166,7 @@ class _Plan:
     level: int
     ops: list[Operation]
     inputs: list[SSAValue]
-    outputs: list[SSAValue]
+    outputs: Sequence[SSAValue]
 
 
 def _levels(block: Block) -> Levels:

@@ -76,8 +76,9 @@ class RaiseSSDPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known = IndexValues(rewriter.shapes)
         for op in rewriter.ops:
-            is_candidate = isinstance(op, coda.AddOp) and op.result.uses.get_length()
-            if is_candidate and _could_be(op.result):
+            if not isinstance(op, coda.AddOp) or not op.result.uses.get_length():
+                continue
+            if _could_be(op.result):
                 refusal = _Model(op, rewriter, known).raised()
                 if refusal is not None:
                     rewriter.missed(op, refusal)
