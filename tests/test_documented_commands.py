@@ -163,7 +163,10 @@ NOT_RUN: Mapping[str, tuple[str, Callable[[list[str]], None]]] = {
     r"pytest": ("runs other tests", parse_pytest),
     r"lit": ("runs the goldens", parse_lit),
     r"pre-commit": ("changes the clone", parse_pre_commit),
-    r"python (benchmarks/|-m fleet|-m zoo|-m generator)": ("needs a GPU, or hours", parse_python),
+    r"python (benchmarks/|-m fleet|-m zoo|-m generator|-m support)": (
+        "needs a GPU, or hours",
+        parse_python,
+    ),
 }
 """Beginnings of commands that cannot run here, the reason, and what parses their arguments."""
 

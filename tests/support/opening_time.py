@@ -3,11 +3,11 @@
     PYTHONPATH=tests python -m support.opening_time
 
 The time is that from the start of the navigation until the page is laid out, the median of five
-browsers. Making the page takes about a minute. `FILE.html` measures another page.
+browsers. Making the page takes about a minute. With FILE.html, that page is opened instead.
 """
 
+import argparse
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
@@ -47,7 +47,10 @@ def open_page(page: str) -> tuple[int, float]:
 
 
 def main() -> None:
-    page = Path(sys.argv[1]).read_text() if len(sys.argv) > 1 else page_of_layers(LAYERS)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", metavar="FILE.html", nargs="?", type=Path)
+    path = parser.parse_args().page
+    page = page_of_layers(LAYERS) if path is None else path.read_text()
     found = [open_page(page) for _ in range(OPENINGS)]
     times = sorted(time for _, time in found)
     print(f"{found[0][0]} operators, {len(page) / 1e6:.1f} MB: opened in", end=" ")
