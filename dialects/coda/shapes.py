@@ -125,6 +125,11 @@ def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
     return len(a) == len(b) and all(map(dims_agree, a, b))
 
 
+def ceiling(extent: int, divisor: int) -> int:
+    """The blocks of `divisor` elements that cover an extent, which may be `DYNAMIC_INDEX`."""
+    return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
+
+
 def merge_dims(a: int, b: int) -> int:
     """The more precise of two extents that agree."""
     return b if a == DYNAMIC_INDEX else a

@@ -52,10 +52,9 @@ from coda_ir.dialects.gemm.attrs import (
     PairingAttr,
     SegmentAttr,
 )
-from coda_ir.dialects.gemm.ops import read_segments
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import DomainSegment, Segment
+from coda_ir.dialects.gemm.segment import DomainSegment, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")

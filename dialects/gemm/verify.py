@@ -53,6 +53,7 @@ from coda_ir.dialects.gemm.verify_rows import (
     verify_row_groups,
     verify_scatter,
 )
+from coda_ir.dialects.gemm.verify_scales import verify_scales
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -66,6 +67,7 @@ def verify_fused(op: FusedOp) -> None:
     verify_row_groups(op)
     verify_gathers(op)
     verify_scatter(op)
+    verify_scales(op)
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")
