@@ -212,6 +212,8 @@ def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
     if op.order is not None:
         return (op.order["depth"],)
     k = total_depth(op)
+    if op.blocks is not None:
+        k = op.blocks.depth.data if k == DYNAMIC_INDEX else min(k, op.blocks.depth.data)
     padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
     if is_float8(element_type_of(op.x)):
         # Tensor cores multiply 32 of them at once.

@@ -93,6 +93,10 @@ def promotes_sums(op: "FusedOp") -> bool:
     return is_float8(element_type_of(op.x)) and not is_fast
 
 
+PROMOTED_COLUMNS = 128
+"""Columns of a tile whose products are in registers together, before they are added."""
+
+
 @irdl_attr_definition
 class OrderAttr(ParametrizedAttribute):
     """The order of the reductions of an operator, which every schedule has to keep.

@@ -67,6 +67,16 @@ def dot(a, b, acc, IS_FAST: tl.constexpr = False):
 
 
 @triton.jit
+def scaled_dot(a, b, acc, a_scales, b_scales, block):
+    """acc + a @ b of a block of K, scaled for each row of a and each column of b.
+
+    The pointers are to the scales of the first block.
+    """
+    product = dot(a, b, tl.zeros(acc.shape, acc.dtype), True)
+    return acc + product * tl.load(a_scales + block) * tl.load(b_scales + block)
+
+
+@triton.jit
 def as_float64(x):
     """x in the interpreter, which does not know every float8."""
     if x.dtype == tl.float8e4nv:
