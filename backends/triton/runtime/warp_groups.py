@@ -251,11 +251,7 @@ def accumulate_promoted(
     if BLOCKS:
         row = first_row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
         a_scales += gl.minimum(row, M - 1).to(gl.int64) * BLOCKS
-        scales = block_scales(a_scales, b_scales, 0)
     for k in range(0, STEPS):
-        if BLOCKS:
-            # Those of the next step are loaded while this one is multiplied.
-            scale, scales = scales, block_scales(a_scales, b_scales, gl.minimum(k + 1, BLOCKS - 1))
         stage = loaded_stage(full, step)
         a, product = a_stages.index(stage), zeros
         if a.shape[0] > acc.shape[0]:
@@ -263,12 +259,16 @@ def accumulate_promoted(
         for piece in gl.static_range(PIECES):
             b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
             product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
+            if BLOCKS and piece == 0:
+                # Behind the first product, which takes as long as the loads. Those of a step ahead
+                # are moved between registers before it, which waits for them.
+                scales = block_scales(a_scales, b_scales, k)
             product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
             if piece == PIECES - 1:
                 mbarrier.arrive(empty.index(stage))
             added = gl.convert_layout(product, LAYOUT)
             if BLOCKS:
-                added = added * (scale[0] * scale[1 + piece])[:, None]
+                added = added * (scales[0] * scales[1 + piece])[:, None]
             sums = sums[1:] + (sums[0] + added,)
         step += 1
     return sums, step
