@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8
@@ -10,13 +11,33 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue
 
-SIGNATURE = (
-    "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128, "
-    "dtype: type?)"
+OF_ACCUMULATOR = (
+    "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128)"
 )
+SIGNATURE = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The scales of blocks of x, and those of each weight that it is multiplied with."""
+
+    blocks: coda.BlocksAttr
+    x: TensorValue
+    weights: tuple[TensorValue, ...]
 
 
 def scaled_linear(call: Invocation) -> TensorValue:
+    x, w, scaling = scaled_factors(call)
+    (of_w,) = scaling.weights
+    op = coda.ScaledLinearOp(
+        *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
+        result_element_type=call.float_type("dtype"),
+    )
+    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+
+
+def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]:
+    """x and the weight w, with their scales. Raises Mistake for what does not fit."""
     x, w = call.factors()
     call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
     sizes = {name: call.integer(name, 128) for name in ("depth", "columns")}
@@ -39,10 +60,7 @@ def scaled_linear(call: Invocation) -> TensorValue:
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
     shape = f"one for {sizes['columns']} x {sizes['depth']} of w"
     of_w = _scales(call, "w_scales", (rows, per_row), shape)
-    op = coda.ScaledLinearOp(
-        x.ssa, w.ssa, of_x.ssa, of_w.ssa, blocks, result_element_type=call.float_type("dtype")
-    )
-    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+    return x, w, Scaling(blocks, of_x, (of_w,))
 
 
 def _blocks_of(size: Dim, block: int) -> Dim | None:

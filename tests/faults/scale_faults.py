@@ -45,7 +45,7 @@ SCALE_FAULTS = (
     KernelFault(
         "hopper, blocks: both pieces have the scales of the first",
         PROMOTED,
-        Text("scale[1 + piece]", "scale[1]"),
+        Text("scales[piece][:, None]", "scales[0][:, None]"),
     ),
     KernelFault(
         "hopper, blocks: scales of the first rows for all of them",
