@@ -63,7 +63,10 @@ LinearMap: TypeAlias = (
     coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.ScaledLinearOp | Gradient
 )
 LINEAR_MAPS = (
-    *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.ScaledLinearOp),
+    coda.LinearOp,
+    coda.MatmulOp,
+    coda.GroupedLinearMap,
+    coda.ScaledLinearOp,
     *get_args(Gradient),
 )
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
