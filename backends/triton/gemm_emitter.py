@@ -33,7 +33,7 @@ class GemmEmitter:
         self.schedule = schedule
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.names = LocalNames()
-        self.helpers = {"grouped_tile"}
+        self.helpers: set[str] = {"grouped_tile"}
         self.launch = Launch.of(op)
         domain = None if op.is_transposed or op.gather is not None else op.x
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,17 +78,14 @@ class TunePass(SchedulePass):
     def _set_measured(self, op: FusedOp, answer: Answer, rows: int | None) -> None:
         assert answer.decision is not None, "there is a decision"
         found = answer.decision.chosen
-        ops = _in_form(op, found.form)
-        for gemm in ops:
-            if isinstance(gemm, MapOp):
-                continue
-            gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute(len(ops))
+        for gemm in _in_form(op, found.form):
+            gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute()
             if isinstance(gemm, FusedOp):
                 self.set_choice(gemm, described(gemm, schedule_of(found), self.device, rows))
 
 
-def _in_form(op: FusedOp, form: Form) -> Sequence[FusedOp | LibraryOp | MapOp]:
-    """Bring `op` into a form; the kernels that it becomes, in order."""
+def _in_form(op: FusedOp, form: Form) -> list[FusedOp | LibraryOp]:
+    """Bring `op` into a form; the GEMMs that it becomes."""
     if form == "fused":
         return [op]
-    return unfuse(op, BY[form]).ops
+    return [each for each in unfuse(op, BY[form]).ops if not isinstance(each, MapOp)]

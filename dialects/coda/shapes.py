@@ -113,7 +113,7 @@ def is_narrow_integer(type: Attribute) -> bool:
 def float_type(type: Attribute) -> AnyFloat:
     """`type`, known to be one of the supported floating-point types."""
     assert stores_floats(type), f"expected a float type, got {type}"
-    return type
+    return cast(AnyFloat, type)
 
 
 def dims_agree(a: int, b: int) -> bool:

@@ -165,13 +165,15 @@ class FusedOp(GemmInputs, HasSegments):
     @property
     def row_shape(self) -> tuple[int, ...]:
         """The dimensions of the accumulator's rows, which flatten to M."""
-        is_gathered = self.gather is not None and not self.is_transposed
-        return shape_of(self.gather) if is_gathered else super().row_shape
+        if self.gather is None or self.is_transposed:
+            return super().row_shape
+        return shape_of(self.gather)
 
     def depth(self, index: int) -> int:
         """K of an input, or `DYNAMIC_INDEX`."""
-        is_gathered = self.gather is not None and self.is_transposed
-        return shape_of(self.gather)[0] if is_gathered else super().depth(index)
+        if self.gather is None or not self.is_transposed:
+            return super().depth(index)
+        return shape_of(self.gather)[0]
 
     def with_segments(
         self,

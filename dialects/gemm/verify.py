@@ -212,7 +212,9 @@ def _verify_weights(
     depth = rows_of_input(op, x) if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
         raise VerifyException("layout of the weights is nk, expected kn as x is transposed")
-    groups = () if op.groups is None or op.is_transposed else shape_of(op.groups)
+    groups: tuple[int, ...] = ()
+    if op.groups is not None and not op.is_transposed:
+        groups = shape_of(op.groups)
     term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)

@@ -129,6 +129,8 @@ class _Backward:
             return op.kind.data in ("sum", "mean") and op.x in self.zeros
         if isinstance(op, coda.LinearOp):
             return op.bias is None and (op.x in self.zeros or op.weight in self.zeros)
+        if isinstance(op, coda.PadOp) and op.number:
+            return False
         factors: Sequence[str] = FACTORS.get(type(op), ())
         return any(getattr(op, name) in self.zeros for name in factors)
 

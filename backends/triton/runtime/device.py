@@ -1,4 +1,5 @@
 # pyright: basic, reportGeneralTypeIssues=false
+# pyright: reportArgumentType=false, reportOperatorIssue=false
 """Device functions that emitted kernels call.
 
 Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic

@@ -1,4 +1,4 @@
-# pyright: basic, reportGeneralTypeIssues=false
+# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
 """Device functions of the main loops of GEMMs: pointers and TMA, and sums over parts of K."""
 
 import triton

@@ -1,4 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportCallIssue=false, reportIndexIssue=false
 """Device functions of warp-specialized kernels, in Gluon."""
 
 from triton.experimental import gluon

@@ -338,9 +338,8 @@ class _Emitter(GemmEmitter):
 
     def _entry(self, bodies: Sequence[Sequence[str]], arguments: Sequence[KernelArgument]) -> str:
         load, compute, move = (self._used(body, arguments) for body in bodies)
-        groups = [[str(group)] for group in range(self.schedule.groups)]
-        if len(groups) == 1:
-            groups = [[]]
+        count = self.schedule.groups
+        groups: list[list[str]] = [[str(group)] for group in range(count)] if count > 1 else [[]]
         # The first group runs in the warps of the kernel itself.
         others = len(groups) - 1
         movers = groups if bodies[2] else []
