@@ -222,7 +222,7 @@ def _verify_weights(
         if len(shape) != rank:
             raise VerifyException(f"{what} has rank {len(shape)}, expected {rank}")
         if not all(map(dims_agree, shape, groups)):
-            raise VerifyException(f"{what} is for {shape[0]} groups, expected {groups[0]}")
+            raise VerifyException(f"{what} is for {shape[0]} groups, expected {_extents(groups)}")
         shape = shape[len(groups) :]
         own, columns = (shape[:-1], shape[-1]) if is_kn else (shape[1:], shape[0])
         own = own if op.gather_weights is None else shape_of(op.gather_weights)

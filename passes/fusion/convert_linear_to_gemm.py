@@ -2,7 +2,7 @@
 an (almost) empty epilogue."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, get_args
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -67,7 +67,8 @@ LINEAR_MAPS = (
     coda.MatmulOp,
     coda.GroupedLinearMap,
     coda.ScaledLinearOp,
-    *get_args(Gradient),
+    coda.WeightGradientOp,
+    coda.GroupedWeightGradientOp,
 )
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
 """Linear maps whose weights are N x K."""
