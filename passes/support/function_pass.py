@@ -54,7 +54,7 @@ class FunctionRewriter:
                 op.location,
                 refusal.found,
                 condition=refusal.condition,
-                bytes=self.shapes.traffic(op) if is_executed(op) else None,
+                bytes=self.shapes.usual_traffic(op) if is_executed(op) else None,
                 suggestion=refusal.suggestion,
                 function=self.func.sym_name.data,
             )
