@@ -19,6 +19,7 @@ from coda_ir.backends.reference.numerics import (
     place,
     product_of,
     rounded_and_rest,
+    scaled_product_of,
     split_columns,
     vectors_of_rows,
 )
@@ -156,7 +157,8 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        accumulator = _product(op, segment, value_of, op.order, numerics)
+        multiply = _product if op.blocks is None else _scaled_product
+        accumulator = multiply(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
         ends = None if op.groups is None or op.is_transposed else value_of[op.groups]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
@@ -191,6 +193,24 @@ def _product(
     groups = slices_of_groups(ends)
     parts = [_multiply([(x[:, rows], weights[rows])], order, numerics) for rows in groups]
     return torch.cat(parts)
+
+
+def _scaled_product(
+    op: FusedOp,
+    segment: Segment,
+    value_of: Mapping[SSAValue, torch.Tensor],
+    order: OrderAttr | None,
+    numerics: Numerics,
+) -> torch.Tensor:
+    """The accumulator of a segment whose operands have scales of blocks."""
+    assert op.blocks is not None and op.x_scales is not None
+    step = None if order is None or numerics.exact else order["depth"]
+    rows = [_rows_of(value_of[value], transposed=False) for value in (op.x, op.x_scales)]
+    parts = [
+        scaled_product_of((rows[0], value_of[weight], rows[1], value_of[scales]), op.blocks, step)
+        for weight, scales in zip(segment.weights, segment.scales, strict=True)
+    ]
+    return torch.cat(parts, -1)
 
 
 def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
@@ -323,12 +343,15 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
 
 
 def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """`shape` with the rows of a table in place of its own, but for those that it has as 1."""
-    rows = [
-        DYNAMIC_INDEX if stated == 1 else extent
-        for stated, extent in zip(shape_of(table), known, strict=True)
-    ][:-1]
-    return [*shape[: len(shape) - 1 - len(rows)], *rows, shape[-1]]
+    """`shape` with the rows of a table in place of its own, but for those that it has as 1, and
+    with its columns where the number of both is open.
+    """
+    *stated, columns = shape_of(table)
+    pairs = zip(stated, known[:-1], strict=True)
+    rows = [DYNAMIC_INDEX if extent == 1 else told for extent, told in pairs]
+    is_open = columns == shape[-1] == DYNAMIC_INDEX
+    last = known[-1] if is_open else shape[-1]
+    return [*shape[: len(shape) - 1 - len(rows)], *rows, last]
 
 
 def epilogue(

@@ -59,10 +59,10 @@ class DropZeroGradientsPass(ModulePass):
           %d_x = coda.sub %a, %d_t                                      %d_x = coda.neg %d_t
           %d_w = coda.weight_gradient %d_y, %s
 
-    What is zero then is no result any more, and arguments without uses are gone, but for those
-    that alone tell a size. A gradient that
-    an operator needs as a tensor of zeros stays an argument. Always legal: as in PyTorch, a
-    gradient that is not there counts as zero even where it would be multiplied by infinity.
+    Results that are then zero are removed, and so are unused arguments, except those that alone
+    determine a size. A gradient that an operator needs as a tensor of zeros stays an argument.
+    Always legal: as in PyTorch, a missing gradient counts as zero even where it would be multiplied
+    by infinity.
     """
 
     name: ClassVar[str] = "drop-zero-gradients"

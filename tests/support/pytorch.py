@@ -10,6 +10,7 @@ A large part of the time of a small graph goes into a few things that change not
 
 import sys
 import typing
+from functools import cache
 from typing import Any
 
 
@@ -17,25 +18,13 @@ def speed_up() -> None:
     """Do these things once, or not at all; nothing happens where PyTorch is not imported."""
     modules: dict[str, Any] = dict(sys.modules)
     if "torch._export.utils" in modules:
-        _make_operators_once(modules["torch._export.utils"], modules["torch"])
+        utils = modules["torch._export.utils"]
+        utils._materialize_cpp_cia_ops = cache(utils._materialize_cpp_cia_ops)
     if "torch._ops" in modules:
         # Which remembers its types.
         modules["torch._ops"].Callable = typing.Callable
     if "torch._dynamo.guards" in modules:
         modules["torch._dynamo.guards"].profile_guard_manager = _no_time
-
-
-def _make_operators_once(utils: Any, torch: Any) -> None:
-    """Unless there are others than the last time."""
-    make, made = utils._materialize_cpp_cia_ops, list[str]()
-
-    def make_new() -> None:
-        names = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
-        if names != made:
-            make()
-            made[:] = names
-
-    utils._materialize_cpp_cia_ops = make_new
 
 
 def _no_time(*_: object) -> float:

@@ -118,7 +118,7 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
 
 // CHECK-LABEL: func.func @c_is_computed_later(
 // CHECK-NOT: coda.ssd
-// REMARK: remark[missed] raise-ssd: coda.add: another order or element type; failed condition: operands are computed before the states at the end are read, and states to begin with are f32
+// REMARK: remark[missed] raise-ssd: coda.add: another order or element type; failed condition: operands are computed before the final states are read, and initial states are f32
 
 // -----
 
