@@ -63,6 +63,8 @@ def read_segments(
     outputs: Sequence[SSAValue],
     bodies: Sequence[Region],
     inputs: int = 1,
+    *,
+    is_stored_by_row: bool = False,
 ) -> list[Segment]:
     """The segments described by `attrs`, which share out the flat operands and results."""
     segments: list[Segment] = []
@@ -87,11 +89,15 @@ def read_segments(
                 pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
                 outputs=own,
                 more_weights=terms[1:],
+                is_stored_by_row=is_stored_by_row,
             )
         )
         w, p, r = w + inputs * count, p + len(attr.ports), r + len(attr.results)
     return segments
 
+
+MOST_ROWS = 128
+"""Of a tile that is stored as a box."""
 
 _OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
 """The keywords of the operands that say which rows are read, multiplied and stored."""
@@ -228,7 +234,15 @@ class FusedOp(GemmInputs, HasSegments):
             self.outputs,
             self.bodies,
             len(self.inputs),
+            is_stored_by_row=self._is_stored_by_row,
         )
+
+    @property
+    def _is_stored_by_row(self) -> bool:
+        """True if rows of other groups follow those of a tile, or results are scattered."""
+        if self.has_ragged_depth:
+            return self.row_shape[-1] % MOST_ROWS != 0
+        return self.groups is not None or self.scatter is not None
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:

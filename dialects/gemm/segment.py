@@ -69,6 +69,9 @@ class Segment:
     """The results of the operation this segment was read from."""
     more_weights: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
     """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
+    is_stored_by_row: bool = False
+    """True if no box holds the rows that a tile stores: others follow its last one, or each row of
+    a result has a place of its own."""
 
     @property
     def block(self) -> Block:

@@ -77,12 +77,21 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     Raises ValueError as `column_ranges` does.
     """
     op = cuts.op
-    if isinstance(element_type_of(op.x), Float32Type):
-        return "tiles from TMA feed tensor cores, which do not multiply float32"
     if op.gather is not None:
         return "a box has rows that follow one another, and those of x are gathered"
     if op.gather_weights is not None:
         return "a box has rows that follow one another, and those of the weights are gathered"
+    return operand_obstacle(cuts, schedule)
+
+
+def operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """The same where rows that are gathered are not loaded through TMA.
+
+    Raises ValueError as `column_ranges` does.
+    """
+    op = cuts.op
+    if isinstance(element_type_of(op.x), Float32Type):
+        return "tiles from TMA feed tensor cores, which do not multiply float32"
     by_column = [part.terms for part in cuts.segments if part.layout == Layout.NK]
     for value in (*op.inputs, *chain(*chain(*by_column))):
         row_bytes = element_bytes(value.type) * shape_of(value)[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -41,7 +42,7 @@ from coda_ir.dialects.gemm.slots import (
 from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten, place_of
 
-_OF_A_TILE = ("rows", "row", "tile", "tile_n", "M")
+_OF_A_TILE = ("rows", "row", "tile", "tile_n", "M", "row_group")
 """What loads of a part may depend on, beside parameters of the kernel."""
 
 
@@ -84,6 +85,8 @@ class GroupSegmentEmitter(SegmentEmitter):
     schedule: ScheduleAttr = field(kw_only=True)
     protocol: Protocol = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
+    end: str = field(kw_only=True)
+    """The name of the row behind the last one that a tile may have."""
     ahead_name: str = field(kw_only=True)
     """The name of the device function that loads ports ahead of their part."""
 
@@ -120,9 +123,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.lines += [
             f"LAYOUT: tl.constexpr = {self.split}(acc, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
-            "row_mask = rows < M",
+            f"row_mask = rows < {self.end}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
-            "row = tl.minimum(rows, M - 1).to(tl.int64)",
+            f"row = tl.minimum(rows, {self.end} - 1).to(tl.int64)",
         ]
         # What these ports are loaded with does not depend on the columns of a part.
         self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
@@ -239,7 +242,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         combiner, tiles, width = partial_extents(port)
         # Four threads share a row, and each has two neighbours of it at least.
         extents = f"{self.schedule.tile_warps}, {self.rows}, {tiles}, {max(width, 8)}"
-        return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
+        place = f"{pointer}, first_row, {self.end}"
+        return f"group_partials({place}, {extents}, {IDENTITY[combiner]})"
 
     def _by_row(self, vector: str) -> str:
         return f"tl.convert_layout({vector}, tl.SliceLayout(1, LAYOUT))"
@@ -325,7 +329,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
-        rows = shape_of(value)[0] if is_matrix else ROW_COUNT
+        rows = prod(shape_of(value)[:-1]) if is_matrix else ROW_COUNT
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
         return self.descriptors.matrix(value, extents, slot[:2], default)
@@ -358,12 +362,15 @@ class GroupSegmentEmitter(SegmentEmitter):
             self.lines += self.tile_moves.hand_over()
 
     def _store_rows(self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape) -> None:
-        """Store a part of a result whose rows are not aligned."""
+        """Store a part of a result whose rows are not aligned, or not those of a box."""
         self.helpers.add("store_rows")
         slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
         first_column = self._first_column(columns)("part_tile")
         vector = aligned_bytes(shape[2], columns.extent) // element_bytes(shape[2])
-        extents = ("M", str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        op = self.arguments.op
+        if isinstance(op, FusedOp) and op.scatter is not None:
+            extents = (*extents, f"ids={self.arguments.operand(op.scatter, 'ids')}")
         arguments = (pointer, slot, value, "first_row", first_column, *extents)
         self.lines += call("store_rows", arguments)
 
@@ -374,7 +381,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         first = f"part_tile * {count}" + (f" + {before}" if before else "")
         end = before + self.columns.extent // groups.elements
         per_row = self.segment.columns // columns
-        arguments = (pointer, value, "first_row", first, "M", str(end), str(per_row), str(count))
+        extents = (self.end, str(end), str(per_row), str(count))
+        arguments = (pointer, value, "first_row", first, *extents)
         self.lines += call("store_groups", arguments)
 
     @staticmethod
