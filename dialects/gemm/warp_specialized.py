@@ -152,8 +152,9 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
     if not op.has_ragged_depth and not segment.is_stored_by_row:
         return None
     for port, _ in segment.results:
-        if segment.is_stored_transposed(port) or isinstance(port.place, PlaceAttr):
-            return "a result of rows in groups, or scattered, is transposed or a part of a tensor"
+        is_repeated = isinstance(port.place, PlaceAttr) and port.place.copies.data > 1
+        if segment.is_stored_transposed(port) or is_repeated:
+            return "a result of rows in groups, or scattered, is transposed or stored several times"
     return None
 
 

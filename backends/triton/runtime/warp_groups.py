@@ -126,9 +126,11 @@ def store_rows(
     VECTOR: gl.constexpr,
     WARPS: gl.constexpr,
     ids=None,
+    PITCH: gl.constexpr = None,
+    place=None,
 ):
     """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements; that of row m
-    in row ids[m] where these are given.
+    in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others.
 
     Threads exchange elements in slot, so that those of a warp store neighbours of a row.
     """
@@ -137,11 +139,13 @@ def store_rows(
     LANES: gl.constexpr = 32 if COLUMNS // VECTOR > 32 else COLUMNS // VECTOR
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
     row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-    place = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
+    stored = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
     slot.store(value)
-    column = first_column + gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
-    places = pointer + place[:, None].to(gl.int64) * N + column[None, :]
-    gl.store(places, slot.load(LAYOUT), mask=(row < M)[:, None] & (column < N)[None, :])
+    lane = gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
+    rows = pointer + stored[:, None].to(gl.int64) * (N if PITCH is None else PITCH)
+    places = rows + ((first_column if place is None else place) + lane)[None, :]
+    mask = (row < M)[:, None] & (first_column + lane < N)[None, :]
+    gl.store(places, slot.load(LAYOUT), mask=mask)
 
 
 @gluon.jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -342,7 +342,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
         if is_turned(self.segment, output, port):
-            self._store_rows(pointer, columns, value, shape)
+            self._store_rows(pointer, columns, value, shape, port)
             return
         if joined > 1:
             held = self.names.fresh("held")
@@ -361,17 +361,28 @@ class GroupSegmentEmitter(SegmentEmitter):
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
 
-    def _store_rows(self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape) -> None:
+    def _store_rows(
+        self,
+        pointer: str,
+        columns: ColumnIndex,
+        value: str,
+        shape: SlotShape,
+        port: ResultPortAttr,
+    ) -> None:
         """Store a part of a result whose rows are not aligned, or not those of a box."""
         self.helpers.add("store_rows")
         slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
-        first_column = self._first_column(columns)("part_tile")
-        vector = aligned_bytes(shape[2], columns.extent) // element_bytes(shape[2])
-        extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        first_column, pitch = self._first_column(columns)("part_tile"), columns.extent
+        options: list[str] = []
+        if isinstance(port.place, PlaceAttr):
+            pitch = port.place.pitch(columns.extent)
+            options = [f"PITCH={pitch}", f"place={self._first_place(columns, port)('part_tile')}"]
         op = self.arguments.op
         if isinstance(op, FusedOp) and op.scatter is not None:
-            extents = (*extents, f"ids={self.arguments.operand(op.scatter, 'ids')}")
-        arguments = (pointer, slot, value, "first_row", first_column, *extents)
+            options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")
+        vector = aligned_bytes(shape[2], gcd(pitch, columns.extent)) // element_bytes(shape[2])
+        extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        arguments = (pointer, slot, value, "first_row", first_column, *extents, *options)
         self.lines += call("store_rows", arguments)
 
     def _store_groups(self, columns: int, pointer: str, value: str) -> None:
