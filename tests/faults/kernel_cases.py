@@ -12,8 +12,14 @@ from support.attention_sums import backward_of_attention
 from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
 from support.goldens import EXAMPLES
-from support.kernel_harness import assert_rounded, check_against_reference
+from support.kernel_harness import (
+    assert_rounded,
+    check_against_reference,
+    function_of,
+    parse_module,
+)
 from support.one_query_programs import OneQuery
+from support.row_group_arguments import arguments_of_groups
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -100,10 +106,14 @@ class SimulatedCase:
 
     source: str
     rows: int
+    ends: tuple[int, ...] = ()
+    """Where groups of rows end, if there are some."""
 
     def check(self) -> None:
         """The kernel agrees with the reference under several schedules."""
-        check_against_reference(self.source, [self.rows], Path())
+        func = function_of(parse_module(self.source))
+        arguments = arguments_of_groups(func, self.rows, self.ends) if self.ends else None
+        check_against_reference(self.source, [self.rows], Path(), arguments=arguments)
 
 
 def strided(tensor: torch.Tensor, way: int) -> torch.Tensor:
@@ -490,6 +500,22 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         ),
         "hopper, weights": SimulatedCase(
             gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
+        ),
+        "hopper, moved rows in groups": SimulatedCase(
+            programs.moved_rows("bf16", 72, 520, HOPPER, rows="gather scatter", groups=4),
+            *(420, (5, 150, 150, 420)),
+        ),
+        "hopper, boxes of groups": SimulatedCase(
+            programs.grouped_residual("bf16", 64, 264, 3, HOPPER, "kn"), 330, (130, 131, 330)
+        ),
+        "hopper, halves of groups": SimulatedCase(
+            programs.grouped_swiglu("bf16", 72, 136, 3, HOPPER, packed=True), 330, (130, 131, 330)
+        ),
+        "hopper, summed rows": SimulatedCase(
+            programs.summed_rows("bf16", 136, 264, 3, HOPPER, gather="weights"), 210, (70, 70, 200)
+        ),
+        "hopper, summed rows in boxes": SimulatedCase(
+            programs.summed_rows("bf16", 256, 64, 3, HOPPER), 210, (70, 70, 200)
         ),
         "one query, shared keys": KernelCase(
             OneQuery(

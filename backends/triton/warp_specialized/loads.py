@@ -26,7 +26,7 @@ from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
-from coda_ir.dialects.gemm.slots import STEP_BYTES
+from coda_ir.dialects.gemm.slots import STEP_BYTES, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 
@@ -192,10 +192,9 @@ class LoadEmitter:
     def box_bytes(self) -> int:
         """Bytes of a stage that TMA loads."""
         bm, bn, _ = self.schedule.tile
-        rows = (0 if self.op.gather is not None else bm) + (
-            0 if self.op.gather_weights is not None else bn
-        )
-        return STEP_BYTES * rows
+        gathered = (bm, self.op.gather), (bn, self.op.gather_weights)
+        copied = sum(rows for rows, ids in gathered if ids is not None)
+        return stage_bytes(self.schedule) - STEP_BYTES * copied
 
     def before_ranges(self) -> list[str]:
         """Statements for a tile that all ranges of columns share."""

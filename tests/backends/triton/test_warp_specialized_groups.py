@@ -16,6 +16,7 @@ from support.kernel_harness import (
     random_arguments,
     run_kernel,
 )
+from support.row_group_arguments import arguments_of_groups
 
 from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
@@ -45,15 +46,7 @@ def schedule(columns: int = 128, stages: int = 3, group_m: int = 2) -> str:
 def check(text: str, ends: Sequence[int], folder: Path, rows: int | None = None) -> EmittedKernel:
     """The kernel of `text` agrees with float64 for groups that end so."""
     rows = max(ends) if rows is None else rows
-    func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(rows)
-    arguments = random_arguments(func, [rows], generator)
-    for index, argument in enumerate(func.args):
-        if argument.name_hint == "ends":
-            arguments[index] = torch.tensor(ends, dtype=torch.int32)
-        elif argument.name_hint == "scatter":
-            arguments[index] = torch.randperm(rows, generator=generator)
-        elif argument.name_hint in ("gather", "ids"):
-            arguments[index] = torch.randint(9, [rows], generator=generator)
+    arguments = arguments_of_groups(function_of(parse_module(text)), rows, ends)
     return check_against_reference(text, [rows], folder, arguments=arguments)
 
 
