@@ -161,7 +161,7 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: rows that are not aligned lack the columns before their tile",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("first_column if place is None", "0 if place is None"),
+        Text("(first_column if place is None", "(0 if place is None"),
     ),
     KernelFault(
         "hopper: groups exchange elements in one slot",

@@ -143,7 +143,9 @@ def store_rows(
     slot.store(value)
     lane = gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
     rows = pointer + stored[:, None].to(gl.int64) * (N if PITCH is None else PITCH)
-    places = rows + ((first_column if place is None else place) + lane)[None, :]
+    columns = (first_column if place is None else place) + lane
+    columns = gl.max_contiguous(gl.multiple_of(columns, VECTOR), VECTOR)
+    places = rows + columns[None, :]
     mask = (row < M)[:, None] & (first_column + lane < N)[None, :]
     gl.store(places, slot.load(LAYOUT), mask=mask)
 
