@@ -144,7 +144,7 @@ def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None
 
 
 def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
-    """Why a tile of rows in groups, or of rows that are scattered, has no such operand or result."""
+    """Why a tile of rows in groups, or scattered, cannot have such operands or results."""
     if op.has_ragged_depth:
         kinds = {port.kind for port in segment.ports}
         if any(kind.is_table or kind.combiner or kind == PortKind.TILE_T for kind in kinds):

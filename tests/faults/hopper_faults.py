@@ -151,12 +151,12 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: rows that are not aligned are stored past their end",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("column < N", "column <= N"),
+        Text("first_column + lane < N", "first_column + lane <= N"),
     ),
     KernelFault(
         "hopper: rows that are not aligned are stored past the last one",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("row < M", "row <= M"),
+        Text("(row < M)[:, None]", "(row <= M)[:, None]"),
     ),
     KernelFault(
         "hopper: rows that are not aligned lack the columns before their tile",

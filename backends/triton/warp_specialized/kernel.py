@@ -56,7 +56,7 @@ def emit_warp_specialized(
     op: FusedOp, schedule: ScheduleAttr, names: NameAllocator, pitches: Mapping[SSAValue, int]
 ) -> EmittedKernel:
     """The kernel of `op`; `names` are the function names of the module, `pitches` has the elements
-    between the starts of the rows of tables that are not dense.
+    between the starts of the rows of tiles and tables that are not dense.
 
     Raises CodaError where `op` cannot run so (see `coda_ir.dialects.gemm.warp_specialized`).
     """

@@ -29,7 +29,6 @@ from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_pow
 from coda_ir.dialects.gemm.slots import STEP_BYTES, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
-
 COPY_WARPS = 2
 """That load where rows are copied; with the warp that moves tiles they are at most a group of four,
 which have their registers together."""
@@ -109,10 +108,16 @@ class BoxDescriptors:
     layouts: Layouts = field(default_factory=Layouts)
 
     def matrix(
-        self, value: SSAValue, extents: tuple[HostValue | int, int], box: Box, default: str
+        self,
+        value: SSAValue,
+        extents: tuple[HostValue | int, int],
+        box: Box,
+        default: str,
+        pitch: int | None = None,
     ) -> str:
-        """The descriptor of a contiguous operand or result as rows x columns."""
-        return self._add(value, extents, box, default)
+        """The descriptor of an operand or result as rows x columns, dense without a `pitch`."""
+        strides = () if pitch is None else (pitch, 1)
+        return self._add(value, extents, box, default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""

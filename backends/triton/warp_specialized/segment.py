@@ -332,7 +332,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         rows = prod(shape_of(value)[:-1]) if is_matrix else ROW_COUNT
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
-        return self.descriptors.matrix(value, extents, slot[:2], default)
+        pitch = self.arguments.pitches.get(value)
+        return self.descriptors.matrix(value, extents, slot[:2], default, pitch)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

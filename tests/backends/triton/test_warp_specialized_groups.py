@@ -1,4 +1,4 @@
-"""Warp-specialized kernels whose rows are in groups, gathered or scattered: in the simulator against
+"""Warp-specialized kernels of rows in groups, gathered or scattered: in the simulator against
 float64, and compiled ahead of time.
 """
 
@@ -70,7 +70,11 @@ class TestRowsInGroups:
         check(text, ends, tmp_path)
 
     def test_tiles_of_192_columns(self, tmp_path: Path) -> None:
-        check(programs.grouped_residual("bf16", 72, 192, 4, schedule(192)), [5, 150, 151, 330], tmp_path)
+        check(
+            programs.grouped_residual("bf16", 72, 192, 4, schedule(192)),
+            [5, 150, 151, 330],
+            tmp_path,
+        )
 
     @pytest.mark.parametrize("group_m", [1, 2, 8])
     def test_orders_of_tiles(self, group_m: int, tmp_path: Path) -> None:
@@ -174,7 +178,9 @@ def test_compiled_ahead(text: str) -> None:
 
 @pytest.mark.parametrize("loop", ["ping_pong", "split_rows"])
 def test_groups_of_warps_share_tiles(loop: str) -> None:
-    text = programs.moved_rows("bf16", 72, 64, schedule().replace("warp_specialized", loop), groups=4)
+    text = programs.moved_rows(
+        "bf16", 72, 64, schedule().replace("warp_specialized", loop), groups=4
+    )
     (op,) = gemms_of(parse_module(text))
     with pytest.raises(CodaError, match="cannot run warp-specialized"):
         emit_gemm(op, NameAllocator())
