@@ -230,8 +230,11 @@ def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, PadOp)
-    dim, *_ = op.range
-    extent = UNKNOWN if op.like is None else operands[1][dim]
+    dim, extent = op.dim.value.data, UNKNOWN
+    if op.like is not None:
+        extent = operands[1][dim]
+    elif op.added == (0, 0):
+        extent = operands[0][dim]
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
 
 

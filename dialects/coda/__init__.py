@@ -61,15 +61,14 @@ from coda_ir.dialects.coda.elementwise_op import (
     RealFunction,
     UnaryOp,
 )
+from coda_ir.dialects.coda.extension import EXTENSION_OPS, BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import (
     GRADIENT_OPS,
     ActivationGradOp,
-    BroadcastOp,
     CrossEntropyGradOp,
     EmbeddingGradOp,
     GroupedWeightGradientOp,
     MaximumGradOp,
-    PadOp,
     SumToOp,
     WeightGradientOp,
 )
@@ -139,6 +138,7 @@ Coda = Dialect(
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
+        *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
     [],

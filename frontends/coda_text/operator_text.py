@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -249,6 +249,16 @@ class OperatorWriter:
             del given["start"]
         return _call("slice", self._tensor(op.x), **given)
 
+    def pad(self, op: coda.PadOp) -> Text:
+        if op.added is None:
+            raise Inexpressible("a pad to an extent that another tensor lends")
+        (before, after), dim = op.added, op.dim.value.data
+        given = {"dim": str(dim)} if dim != len(self._shapes.dims(op.x)) - 1 else {}
+        if op.number:
+            given["value"] = number_text(op.number)
+        counts = [before] if after == 0 else [before, after]
+        return _call("pad", self._tensor(op.x), *map(str, counts), **given)
+
     def torch_call(self, op: CallOp) -> Text:
         if len(op.outputs) != 1:
             raise Inexpressible(f"a call with {len(op.outputs)} results")
@@ -312,6 +322,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
+    coda.PadOp: OperatorWriter.pad,
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
     coda.ShiftOp: OperatorWriter.with_properties,
@@ -359,8 +370,7 @@ def _property_text(name: str, value: Attribute) -> str:
         case StringAttr():
             return f'"{value.data}"'
         case ArrayAttr():
-            items = cast(ArrayAttr[Attribute], value)
-            return f"[{', '.join(_property_text(name, item) for item in items)}]"
+            return f"[{', '.join(_property_text(name, item) for item in value)}]"
         case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
             return "true"
         case _:

@@ -16,14 +16,13 @@ from coda_ir.passes.support.norms import OpInserter
 
 MORE_QUERIES = Refusal(
     "the attention of one query for each head is a kernel of the program",
-    "the call is PyTorch's, whose kernels with a mask want keys for each head of queries",
+    "PyTorch computes the call, and its kernels with a mask need keys for each query head",
 )
 UNLIKE = Refusal(
-    "keys and values are repeated for the same queries", "other heads share keys than values"
+    "keys and values are repeated for the same query heads",
+    "keys and values are shared by different heads",
 )
-TOO_MANY = Refusal(
-    f"at most {MOST_QUERIES} heads of queries share a head of keys", "more of them do"
-)
+TOO_MANY = Refusal(f"at most {MOST_QUERIES} query heads share a key head", "more query heads do")
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class _Users:
     def check(self, op: coda.ConcatOp) -> Refusal | None:
         if self.other is not None:
             return Refusal(
-                "all of it are products and sums of its parts",
+                "products and sums of its parts replace all of it",
                 f"{name_of(op.result)} is copied together: {self.other.name} needs it as it is",
             )
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:

@@ -125,12 +125,12 @@ _WEIGHTS = Refusal(
 
 _NARROW = Refusal(
     "the operands have one type of more than 8 bits",
-    "the epilogue stays in the GEMM: the library has no such product of 8-bit operands",
+    "the epilogue stays in the GEMM: the library does not multiply these 8-bit operands",
 )
 
 _GROUPS = Refusal(
     "the library gives products in the type of their operands, of rows of whole 16 bytes",
-    "the epilogue stays in the GEMM: the library has no such product of groups of rows",
+    "the epilogue stays in the GEMM: the library does not multiply these groups of rows",
 )
 
 

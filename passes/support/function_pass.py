@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -33,7 +34,11 @@ class FunctionRewriter:
 
     def __post_init__(self) -> None:
         self.order = BlockOrder(self.func.body.block)
-        self.shapes = SymbolicShapes(self.func)
+
+    @cached_property
+    def shapes(self) -> SymbolicShapes:
+        """The shapes of the function as it is where a pass first asks for one; many never do."""
+        return SymbolicShapes(self.func)
 
     @property
     def ops(self) -> list[Operation]:
@@ -54,7 +59,7 @@ class FunctionRewriter:
                 op.location,
                 refusal.found,
                 condition=refusal.condition,
-                bytes=self.shapes.traffic(op) if is_executed(op) else None,
+                bytes=self.shapes.usual_traffic(op) if is_executed(op) else None,
                 suggestion=refusal.suggestion,
                 function=self.func.sym_name.data,
             )

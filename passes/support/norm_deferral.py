@@ -79,7 +79,7 @@ def _check_parameters(norm: Norm, order: BlockOrder) -> Refusal | None:
     if order.slices_after(parameters, producer) is None:
         return Refusal(
             "the weight and the bias do not depend on the input of the norm",
-            "the norm is not deferred: one is computed from its input",
+            "the norm is not deferred: a parameter is computed from its input",
         )
     return None
 

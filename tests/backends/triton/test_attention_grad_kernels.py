@@ -146,7 +146,6 @@ def test_keys_past_the_end_have_no_weight():
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
-@daily(lambda target, of: target == "sm_90" or (of.width, of.kv_heads) == (128, 2))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
 @pytest.mark.parametrize(
     "of",
