@@ -34,6 +34,7 @@ from coda_ir.dialects.coda import (
     ReshapeOp,
     RMSNormOp,
     RopeOp,
+    ScaledLinearOp,
     SelectiveScanGradOp,
     SelectiveScanOp,
     ShiftOp,
@@ -162,6 +163,10 @@ def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     x, weight, *_ = operands
     return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
+
+
+def _scaled_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(*operands[0][:-1], operands[1][0])]
 
 
 def _glu(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -458,6 +463,7 @@ RULES: dict[type, Rule] = {
     LinearOp: _linear,
     MatmulOp: _linear,
     GroupedLinearMap: _grouped_linear,
+    ScaledLinearOp: _scaled_linear,
     GluOp: _glu,
     ReduceOp: _columns_to_one,
     NormStatsOp: _columns_to_one,

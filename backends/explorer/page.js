@@ -389,10 +389,11 @@ function accessesOf(column, {reads, looked_up, writes}, first) {
 }
 
 // A measured time is that of one kernel, or of several that begin with it.
-function timeText({roofline, measured}) {
+function timeLines({roofline, measured}) {
   const predicted = `${time(roofline.us)} predicted`;
-  if (!measured) return predicted;
-  return measured.kernels > 1 ? `${predicted}; ${time(measured.us)} measured for ${measured.kernels} kernels from here` : `${time(measured.us)} measured (${predicted})`;
+  if (!measured) return [predicted];
+  const which = measured.kernels > 1 ? ` for ${measured.kernels} kernels from here` : "";
+  return [`${time(measured.us)} measured${which}`, predicted];
 }
 
 function timeTitle({roofline, measured}) {
@@ -412,7 +413,7 @@ function kernelBox(column, same, number) {
   if (kernel.size) soft(kernel.size);
   if (modules.length) soft(modules.map(name => name.replace(/^\D*\d+\./, "")).join(", "), modules.join(", "));
   if (kernel.roofline) {
-    soft(timeText(kernel), timeTitle(kernel));
+    for (const text of timeLines(kernel)) soft(text, timeTitle(kernel));
     line(() => roofBar(kernel), 21);
   } else height += 4, lines.push(() => { const made = element("div"); made.style.height = "4px"; return made; });
   kernel.operators.forEach(({id, part, thread}, index) => {

@@ -25,7 +25,7 @@ from coda_ir.dialects.gemm.attrs import (
     PortKind,
     ResultKind,
 )
-from coda_ir.dialects.gemm.numerics import promotes_sums
+from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS, promotes_sums
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
@@ -103,7 +103,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
-    obstacle = _eight_bits_obstacle(cuts, schedule)
+    obstacle = _eight_bits_obstacle(cuts, schedule) or _blocks_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
     obstacle = operand_obstacle(cuts, schedule)
@@ -130,6 +130,8 @@ def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None
         return "its weights have 8 bits and its input more: products take them from registers"
     if any(len(found) > 1 for found in types):
         return "its sums are of products of different float8 types, expected one of each operand"
+    if op.gather is not None:
+        return "its rows of 8 bits are gathered"
     if op.is_transposed:
         return "float8 is multiplied along rows, and its input is K x M: store it as M x K"
     if any(segment.layout == Layout.KN for segment in cuts.segments):
@@ -155,6 +157,29 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
         is_repeated = isinstance(port.place, PlaceAttr) and port.place.copies.data > 1
         if segment.is_stored_transposed(port) or is_repeated:
             return "a result of rows in groups, or scattered, is transposed or stored several times"
+    return None
+
+
+def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Why the products of a step, in pieces of columns, do not have one scale for each row."""
+    blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
+    if blocks is None:
+        return None
+    if cuts.op.groups is not None:
+        return "its scales are those of rows that are in no groups"
+    if blocks.depth.data != bk:
+        return f"its scales are for {blocks.depth.data} of K, expected {bk}, those of a step"
+    piece = min(bn, PROMOTED_COLUMNS)
+    if blocks.columns.data % piece:
+        return f"its scales are for {blocks.columns.data} columns, expected {piece} or more"
+    for segment, ranges in cuts.under(schedule):
+        group = segment.group_size
+        if segment.pairing is not None and group is None:
+            return "columns of two blocks are paired with their neighbours"
+        if any(columns.lanes * columns.parts < piece for columns in ranges):
+            return f"its pairs have columns of two blocks among {piece}"
+        if len(segment.weights) == 1 and group is not None and group // 2 % blocks.columns.data:
+            return f"halves of {group // 2} columns begin within a block"
     return None
 
 

@@ -183,6 +183,11 @@ class OperatorWriter:
         name = op.name.rpartition(".")[2]
         return _call(name, *map(self._tensor, op.operands), **_widened(op))
 
+    def scaled(self, op: coda.ScaledLinearOp) -> Text:
+        blocks = {"depth": op.blocks.depth.data, "columns": op.blocks.columns.data}
+        stated = {name: str(size) for name, size in blocks.items() if size != 128}
+        return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
         name, properties = op.name.rpartition(".")[2], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -307,6 +312,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.MatmulOp: OperatorWriter.matmul,
     coda.GroupedLinearOp: OperatorWriter.grouped,
     coda.GroupedMatmulOp: OperatorWriter.grouped,
+    coda.ScaledLinearOp: OperatorWriter.scaled,
     coda.RMSNormOp: OperatorWriter.norm,
     coda.LayerNormOp: OperatorWriter.norm,
     coda.SoftmaxOp: OperatorWriter.softmax,

@@ -27,7 +27,7 @@ TOO_MANY = Refusal(f"at most {MOST_QUERIES} query heads share a key head", "more
 
 @dataclass(frozen=True)
 class ShareKeyHeadsPass(FunctionPass):
-    """Keys and values that are repeated for the query heads that share them, as they are.
+    """Passes keys and values that query heads share to attention, without repeating them.
 
         %k4 = reshape(expand(reshape %k))                      (B x G x S x E) to (B x G·R x S x E)
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %mask)
@@ -35,7 +35,7 @@ class ShareKeyHeadsPass(FunctionPass):
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %mask)
             {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=..., enable_gqa=True"}
 
-    A step of decoding would copy its cache for that, R times its size, before it reads the copy.
+    Otherwise a decoding step would write a copy of its cache, R times as large, and then read it.
     Legal iff keys and values are repeated alike, and the call is one that backends have a kernel
     for that shares heads: one query for each head (`coda_ir.one_query_attention`).
     """

@@ -29,7 +29,7 @@ place: far fewer than in training, and far more than one for each sample of a ba
 
 @dataclass(frozen=True)
 class SplitConcatenationPass(FunctionPass):
-    """The gradient of a packed projection is not copied to lie side by side.
+    """Avoids copying the parts of a packed projection's gradient side by side.
 
         %d = coda.concat %dq, %dk {dim = 1}           %wq, %wk = slices of the rows of %w
         %dx = coda.matmul %d, %w                ->    %dx = %dq·%wq + %dk·%wk

@@ -83,7 +83,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
 def _can_gather(use: Use) -> bool:
     gemm = use.operation
     assert isinstance(gemm, FusedOp)
-    is_free = gemm.gather is None and gemm.gather_weights is None
+    is_free = (gemm.gather, gemm.gather_weights, gemm.blocks) == (None, None, None)
     is_summed = gemm.has_ragged_depth and len(gemm.weights) == 1
     return len(gemm.inputs) == 1 and is_free and (is_summed or not gemm.is_transposed)
 

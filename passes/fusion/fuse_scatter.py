@@ -61,6 +61,7 @@ def _has_rows_alone(gemm: FusedOp) -> bool:
     return (
         is_matrix
         and gemm.scatter is None
+        and gemm.blocks is None
         and [port.kind.data in (ResultKind.TILE, ResultKind.HALF) for port in ports] == [True]
         and isinstance(ports[0].place, NoneAttr)
     )

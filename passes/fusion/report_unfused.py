@@ -98,10 +98,11 @@ NOT_DETERMINISTIC = (
 class ReportUnfusedPass(FunctionPass):
     """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass, with the kernel
-    that is left of them: that of a scale, or one that applies the statistics of a norm. What joined
-    a pointwise kernel shares its reason. Passes leave the remark to this one where a later pass may
-    yet fuse the operator. With `graph`, what is reported stays in a graph that calls programs.
+    Operators that another pass refused to fuse have been reported by that pass, together with the
+    kernel that remains of them, such as one that applies the statistics of a norm. Operators in one
+    pointwise kernel share its reason. A pass leaves the remark to this one if a later pass may
+    still fuse the operator. With `graph`, the reported operators stay in a graph that calls
+    programs.
     """
 
     name: ClassVar[str] = "report-unfused"

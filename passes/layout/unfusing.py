@@ -189,7 +189,14 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
 def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
     """One GEMM with the same columns, and a kernel for each epilogue."""
     bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
-    gemm = FusedOp(op.inputs, bare, transposed=op.is_transposed, groups=op.groups)
+    gemm = FusedOp(
+        op.inputs,
+        bare,
+        transposed=op.is_transposed,
+        groups=op.groups,
+        x_scales=op.x_scales,
+        blocks=op.blocks,
+    )
     parts = Unfused([gemm])
     for segment, product in zip(segments, gemm.outputs, strict=True):
         if is_bare(segment):
@@ -248,6 +255,7 @@ def _product_of(op: FusedOp, segment: Segment) -> Segment:
         body=Region(block),
         layout=segment.layout,
         more_weights=segment.more_weights,
+        scales=segment.scales,
     )
 
 

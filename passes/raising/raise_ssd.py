@@ -65,10 +65,9 @@ class RaiseSSDPass(FunctionPass):
         %y = coda.add %inner, %outer : B x chunks x rows x H x P
 
     The order of the products, transposes and reshapes do not matter, nor do zeros that pad the last
-    chunk. States to begin with, in place of the zeros before the first chunk, become an operand;
-    where those behind the last chunk are read, they become a result. Legal iff both are sums of
-    products of the same tensors, with the decays that the recurrence has, and the extents are
-    known.
+    chunk. Initial states, in place of the zeros before the first chunk, become an operand; final
+    states become a result if they are read. Legal iff both are sums of products of the same
+    tensors, with the decays that the recurrence has, and the extents are known.
     """
 
     name: ClassVar[str] = "raise-ssd"

@@ -54,7 +54,7 @@ def is_tilewise(value: SSAValue) -> bool:
     the tile of a GEMM, or pointwise code.
     """
     op = value.owner
-    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.ScaledLinearOp)
     if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
@@ -127,6 +127,7 @@ def check_gemm_types(
     | coda.MatmulOp
     | coda.WeightGradientOp
     | coda.GroupedLinearMap
+    | coda.ScaledLinearOp
     | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
@@ -242,6 +243,8 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
         list(first.inputs) == list(second.inputs)
         and first.is_transposed == second.is_transposed
         and first.groups is second.groups
+        and first.x_scales is second.x_scales
+        and first.blocks == second.blocks
     )
 
 

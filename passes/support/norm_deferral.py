@@ -137,6 +137,8 @@ def _other_role(gemm: FusedOp, index: int) -> str:
         return "a GEMM has other weights for other rows"
     if gemm.gather is not None or gemm.scatter is not None:
         return "a GEMM gathers or scatters rows"
+    if gemm.blocks is not None:
+        return "a GEMM multiplies them with scales of blocks"
     if len(gemm.inputs) > 1:
         return "a GEMM adds its product to another one"
     return "a GEMM joins several weights in one range of columns"

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
+from support.block_programs import gated_blocks, scaled_blocks
 from support.kernel_harness import check_against_reference, function_of, parse_module
 from support.row_group_arguments import arguments_of_groups
 
 HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
+SPLIT_ROWS = 'split_rows, "128x256x128", warps = 8, stages = 3, group_m = 2'
 PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
 
 
@@ -48,6 +50,10 @@ HOPPER_CASES = {
             "halves, 128", "64xf32", ["half f32", "half bf16", "half f16"], HOPPER
         ),
         150,
+    ),
+    "hopper, blocks": SimulatedCase(scaled_blocks(SPLIT_ROWS, n=600), 150),
+    "hopper, blocks of two weights": SimulatedCase(
+        gated_blocks(SPLIT_ROWS, "two weights", n=384), 150
     ),
     "hopper, weights": SimulatedCase(
         gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200

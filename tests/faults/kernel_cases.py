@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from support import gemm_programs as programs
 from support.attention_sums import backward_of_attention
+from support.block_programs import gated_blocks, scaled_blocks
 from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
 from support.goldens import EXAMPLES
@@ -130,6 +131,7 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
 
 
 SMALL = _schedule(16, 32, 16)
+FLOAT8 = _schedule(16, 32, 32)
 PARTS = _schedule(32, 128, 16, warps=1)
 
 SPLIT_CHAIN = f"""
@@ -451,6 +453,8 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "views of views": KernelCase(VIEWS, FUSED, rows),
         "combined partials": KernelCase(programs.scaled_rows("add", 5, SMALL), "", rows),
         "combined logarithms": KernelCase(programs.scaled_rows("lse", 5, PARTS), "", rows),
+        "blocks": KernelCase(scaled_blocks(FLOAT8, k=144, n=140, depth=64, columns=32), "", rows),
+        "blocks, two weights": KernelCase(gated_blocks(FLOAT8, "two weights", k=144), "", rows),
         "one query, shared keys": KernelCase(
             OneQuery(
                 batch=2, heads=(4, 2), keys=551, mask="Bx4x1xSxi1", options="enable_gqa=True"
