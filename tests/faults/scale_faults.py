@@ -40,12 +40,12 @@ SCALE_FAULTS = (
     KernelFault(
         "hopper, blocks: scales of the step before",
         PROMOTED,
-        Text("gl.minimum(k + 1, BLOCKS - 1)", "gl.minimum(k, BLOCKS - 1)"),
+        Text("b_scales, k)", "b_scales, gl.maximum(k - 1, 0))"),
     ),
     KernelFault(
         "hopper, blocks: both pieces have the scales of the first",
         PROMOTED,
-        Text("scales[piece][:, None]", "scales[0][:, None]"),
+        Text("scales[1 + piece]", "scales[1]"),
     ),
     KernelFault(
         "hopper, blocks: scales of the first rows for all of them",

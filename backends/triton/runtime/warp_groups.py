@@ -321,7 +321,6 @@ def accumulate_promoted(
     if BLOCKS:
         row = first_row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
         a_scales += gl.minimum(row, M - 1).to(gl.int64) * BLOCKS
-        loaded = block_scales(a_scales, b_scales, 0)
     for k in range(0, STEPS):
         stage = loaded_stage(full, step)
         a, product = a_stages.index(stage), zeros
@@ -331,16 +330,15 @@ def accumulate_promoted(
             b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
             product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
             if BLOCKS and piece == 0:
-                # Multiplied here, so that those of the next step have the registers, and a whole
-                # step to arrive: no earlier instruction waits for them.
-                scales = products_of_scales(loaded)
-                loaded = block_scales(a_scales, b_scales, gl.minimum(k + 1, BLOCKS - 1))
+                # Behind the first product, which takes as long as the loads. Those of a step ahead
+                # are moved between registers before it, which waits for them.
+                scales = block_scales(a_scales, b_scales, k)
             product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
             if piece == PIECES - 1:
                 mbarrier.arrive(empty.index(stage))
             added = gl.convert_layout(product, LAYOUT)
             if BLOCKS:
-                added = added * scales[piece][:, None]
+                added = added * (scales[0] * scales[1 + piece])[:, None]
             sums = sums[1:] + (sums[0] + added,)
         step += 1
     return sums, step
@@ -353,15 +351,6 @@ def block_scales(a_scales, b_scales, block):
     for piece in gl.static_range(len(b_scales)):
         scales = scales + (gl.load(b_scales[piece] + block),)
     return scales
-
-
-@gluon.jit
-def products_of_scales(loaded):
-    """The scales of the rows of each piece of the columns."""
-    products = ()
-    for piece in gl.static_range(1, len(loaded)):
-        products = products + (loaded[0] * loaded[piece],)
-    return products
 
 
 @gluon.jit

@@ -17,6 +17,7 @@ from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
+from coda_ir.float64 import relative_error
 from coda_ir.passes.layout.schedule import SchedulePass
 
 
@@ -192,3 +193,30 @@ def test_modes(numerics: str) -> None:
     if numerics == "deterministic":
         few = compiled(x[:5], w, sx[:5], sw)
         assert isinstance(few, torch.Tensor) and torch.equal(few, y[:5])
+
+
+QUANTIZED = """
+fn f(x: bf16[M, 64], w: bf16[256, 64], u: bf16[256, 64], v: f8e4m3[72, 256], sv: f32[1, 2]) {
+    hidden = silu(linear(x, w)) * linear(x, u)
+    blocks = cast(reshape(hidden, [M, 2, 128]), f32)
+    scales = maximum(max(abs(blocks)) / 448, 1e-30)
+    q = reshape(cast(blocks / scales, f8e4m3, saturate=true), [M, 256])
+    return scaled_linear(q, v, reshape(scales, [M, 2]), sv)
+}
+"""
+
+
+@pytest.mark.any_device
+def test_blocks_are_quantized_by_a_pointwise_kernel() -> None:
+    """Scales have a dimension of one element behind the reduction, which a view drops."""
+    generator = torch.Generator().manual_seed(9)
+    x, w, u = (torch.randn(n, 64, generator=generator).bfloat16() for n in (33, 256, 256))
+    v = torch.randn(72, 256, generator=generator).to(torch.float8_e4m3fn)
+    sv = torch.rand(1, 2, generator=generator)
+    compiled = coda_ir.compile(QUANTIZED, device=DEVICE)
+    y = on_device(compiled)(x, w, u, v, sv)
+    hidden = torch.nn.functional.silu(x.double() @ w.double().T) * (x.double() @ u.double().T)
+    exact = hidden @ dequantized(v, sv, 128).T
+    assert isinstance(y, torch.Tensor) and len(compiled.kernels) == 3
+    # Rounding to float8 has 3 bits behind the point: 2.6 % for elements on average.
+    assert relative_error(y, exact) <= 0.04
