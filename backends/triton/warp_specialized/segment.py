@@ -94,7 +94,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         super().__post_init__()
         self.rows = self.schedule.group_rows
         is_whole = len(self.schedule.pieces) == 1
-        self.split = "split_columns" if is_whole else "split_pieces"
+        self.split_function = "split_columns" if is_whole else "split_pieces"
         """The device function that gives the parts of accumulators."""
         moves = moves_of(self.segment, self.columns, self.rows)
         self.order = PartOrder(moves.parts, moves.parts)
@@ -118,10 +118,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         What the first part needs is asked for before the main loop, which hides that.
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
-        self.helpers.add(self.split)
+        self.helpers.add(self.split_function)
         pieces = self.columns.parts * self.segment.accumulator_count
         self.lines += [
-            f"LAYOUT: tl.constexpr = {self.split}(acc, {pieces})[0].type.layout",
+            f"LAYOUT: tl.constexpr = {self.split_function}(acc, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
             f"row_mask = rows < {self.end}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -154,7 +154,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
             self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
         return [
-            self._let(f"{name}_parts", f"{self.split}({source}, {self.columns.parts})")
+            self._let(f"{name}_parts", f"{self.split_function}({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)
         ]
 
