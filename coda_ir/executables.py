@@ -75,9 +75,10 @@ def load(
         return ReferenceExecutable(lowering, function, device)
     artifact, jobs = lowering.artifact(function), lowering.options.jobs
     if not artifact.graph:
-        return TritonExecutable(artifact, device, jobs)
+        return TritonExecutable(artifact, device, jobs, lowering.compiler)
     programs = {
-        name: TritonExecutable(lowering.artifact(name), device, jobs) for name in artifact.programs
+        name: TritonExecutable(lowering.artifact(name), device, jobs, lowering.compiler)
+        for name in artifact.programs
     }
     return GraphExecutable(artifact, programs, device)
 
