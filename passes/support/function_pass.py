@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -33,7 +34,10 @@ class FunctionRewriter:
 
     def __post_init__(self) -> None:
         self.order = BlockOrder(self.func.body.block)
-        self.shapes = SymbolicShapes(self.func)
+
+    @cached_property
+    def shapes(self) -> SymbolicShapes:
+        return SymbolicShapes(self.func)
 
     @property
     def ops(self) -> list[Operation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_kernels_are_compiled_into_tritons_cache(tmp_path: Path, monkeypatch: py
 
 
 def test_a_process_that_cannot_start_compiles_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(kernel_compiler.sys, "executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", "/bin/false")
     compiler = KernelCompiler(SM_90, 2)
     compiler.submit(MODULE_HEADER + MODULE, "some", groups("add"))
     compiler.wait()
@@ -100,9 +101,7 @@ def noted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(kernel_compiler, "KernelCompiler", Noted)
 
 
-def options(**others: Any) -> CompileOptions:
-    given = {"architecture": "sm_90", "jobs": MIN_JOBS, "is_for_gpu": True, **others}
-    return CompileOptions(**given)
+GPU = CompileOptions(architecture="sm_90", jobs=MIN_JOBS, is_for_gpu=True)
 
 
 def origin() -> Origin:
@@ -112,7 +111,7 @@ def origin() -> Origin:
 def test_what_is_lowered_has_a_compiler():
     """Noted: both functions of a program have the same one, which begins before the first call."""
     text = PROGRAM + PROGRAM.replace("fn f", "fn g")
-    lowering = Lowering(coda_ir.parse(text), options())
+    lowering = Lowering(coda_ir.parse(text), GPU)
     programs = [load(lowering, name, "triton", CPU) for name in ("f", "g")]
     (compiler,) = Noted.made
     for program in programs:
@@ -126,23 +125,24 @@ def test_what_is_lowered_has_a_compiler():
 
 
 @pytest.mark.parametrize(
-    "others",
+    "chosen",
     [
-        {"is_for_gpu": False},
-        {"jobs": MIN_JOBS - 1},
-        {"architecture": "sm_1", "schedule": "target=portable"},
+        replace(GPU, is_for_gpu=False),
+        replace(GPU, jobs=MIN_JOBS - 1),
+        replace(GPU, architecture="sm_1", schedule="target=portable"),
     ],
 )
-def test_what_has_no_compiler(others: dict[str, Any]):
+def test_what_has_no_compiler(chosen: CompileOptions):
     """Noted: programs that are not run here, few cores, and GPUs that are not known."""
-    Lowering(coda_ir.parse(PROGRAM), options(**others)).artifact()
+    Lowering(coda_ir.parse(PROGRAM), chosen).artifact()
     assert not Noted.made
 
 
 def test_a_program_of_the_cache_has_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Noted: its kernels are in Triton's cache."""
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path))
-    lowerings = [Lowering(origin(), options()) for _ in range(2)]
+    monkeypatch.delenv("CODA_CACHE_LIMIT", raising=False)
+    lowerings = [Lowering(origin(), GPU) for _ in range(2)]
     for lowering in lowerings:
         lowering.artifact()
     assert [lowering.compiler for lowering in lowerings] == [*Noted.made, None]
@@ -152,6 +152,6 @@ def test_a_tuned_program_has_no_compiler():
     """Noted: tuning compiles what it measures."""
     tuning = TuningOptions.of("stored")
     assert tuning is not None
-    lowerings = TunedLowerings(origin(), options(), tuning)
+    lowerings = TunedLowerings(origin(), GPU, tuning)
     lowerings.untuned.artifact()
     assert not Noted.made
