@@ -64,13 +64,11 @@ class TritonExecutable:
         return load_source(self.info.source, self.info.signature.name)
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Import the module. The first call compiles its kernels, or waits for the compiler, which
-        begins now.
-        """
+        """Import the module. The first call compiles its kernels, or waits for the compiler."""
         _ = self.module
-        self._begin_compiling()
 
-    def _begin_compiling(self) -> None:
+    def begin_compiling(self) -> None:
+        """Let the compiler, if there is one, begin with the kernels."""
         if self.compiler is not None:
             from coda_ir.launching.kernels_ahead import by_kernel
 
@@ -80,7 +78,6 @@ class TritonExecutable:
     def finish_compiling(self) -> None:
         """Wait for the compiler, if there is one: the kernels are in Triton's cache then."""
         if self.compiler is not None:
-            self._begin_compiling()
             self.compiler.wait()
             self.compiler = None
 

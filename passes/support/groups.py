@@ -143,7 +143,7 @@ class GroupCode:
         """Return whether `op`, which reads a value of the code, belongs to it."""
         if isinstance(op, coda.SoftmaxOp):
             return self.is_tile(op.x) and _is_float32(op)
-        if isinstance(op, GroupReduction):
+        if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             kinds = ("rms",) if isinstance(op, coda.NormStatsOp) else ("sum", "mean", "max")
             return op.kind.data in kinds and self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, coda.SumToOp):
