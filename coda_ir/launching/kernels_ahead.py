@@ -37,6 +37,9 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
 )
 """Element types by Triton's names."""
 
+MAX_AXES = 8
+"""More than any tensor has whose extents a launch reads."""
+
 
 def compile_ahead(
     modules: Sequence[tuple[ModuleType, Sequence[str]]],
@@ -123,5 +126,7 @@ class _OnlyCompiled:
 
 
 def _stand_in(type: str) -> torch.Tensor:
-    """A tensor without memory, whose address is a multiple of 16."""
-    return torch.empty(0, dtype=DTYPES[type], device="meta")
+    """A tensor without memory, whose address is a multiple of 16, with extents on any axis that a
+    descriptor asks for.
+    """
+    return torch.empty((16,) * MAX_AXES, dtype=DTYPES[type], device="meta")

@@ -74,7 +74,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("function", "schedule", "direct_launch"),
-    [("llama_layer", None, "1"), ("llama_layer_backward", "target=sm_80", "0")],
+    [
+        ("llama_layer", None, "1"),
+        ("llama_layer_backward", None, "1"),
+        ("llama_layer_backward", "target=sm_80", "0"),
+    ],
 )
 def test_what_launches_ask_for(
     asked: list[tuple[str, str]],
