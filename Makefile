@@ -32,10 +32,10 @@ run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, e
 	$(BIN)/python examples/llama_layer.py
 
 test: $(STAMP) ## Run all tests (PYTEST_ARGS="-k name" to select)
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults and random programs
-	$(BIN)/python -m pytest -n auto --nightly $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal --nightly $(PYTEST_ARGS)
 	$(MAKE) faults random
 
 SECONDS ?= 600

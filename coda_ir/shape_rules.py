@@ -34,6 +34,7 @@ from coda_ir.dialects.coda import (
     ReshapeOp,
     RMSNormOp,
     RopeOp,
+    ScaledLinearOp,
     SelectiveScanGradOp,
     SelectiveScanOp,
     ShiftOp,
@@ -164,6 +165,10 @@ def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
 
 
+def _scaled_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [(*operands[0][:-1], operands[1][0])]
+
+
 def _glu(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:-1], _quotient((operands[0][-1],), 2))]
 
@@ -230,8 +235,11 @@ def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, PadOp)
-    dim, *_ = op.range
-    extent = UNKNOWN if op.like is None else operands[1][dim]
+    dim, extent = op.dim.value.data, UNKNOWN
+    if op.like is not None:
+        extent = operands[1][dim]
+    elif op.added == (0, 0):
+        extent = operands[0][dim]
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
 
 
@@ -455,6 +463,7 @@ RULES: dict[type, Rule] = {
     LinearOp: _linear,
     MatmulOp: _linear,
     GroupedLinearMap: _grouped_linear,
+    ScaledLinearOp: _scaled_linear,
     GluOp: _glu,
     ReduceOp: _columns_to_one,
     NormStatsOp: _columns_to_one,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -24,6 +25,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.gemm import FusedOp
 from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize, as_size
 
@@ -78,6 +80,10 @@ def _dim_of_attribute(dim: Attribute) -> Dim:
             return UNKNOWN
 
 
+USUAL_TILE = 128
+"""Columns of a tile, in estimates before a schedule."""
+
+
 class SymbolicShapes:
     """The symbolic dimensions of every tensor value of a function.
 
@@ -90,6 +96,7 @@ class SymbolicShapes:
         self._dims: dict[SSAValue, Dims] = {}
         self._fresh = Counter[str]()
         self._taken = _declared_symbols(func)
+        self._usual_tiles = dict[str, int]()
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):
             declared = declared_dims(attributes[index]) if index < len(attributes) else None
@@ -137,6 +144,10 @@ class SymbolicShapes:
         values = dict.fromkeys((*operands, *op.results))
         return sum((self.bytes(value) for value in values), self.looked_up(op))
 
+    def usual_traffic(self, op: Operation) -> SymbolicSize:
+        """The traffic of `op`, with tiles of the usual width where no schedule states it."""
+        return self.traffic(op).bind(self._usual_tiles)
+
     def read_whole(self, op: Operation) -> list[SSAValue]:
         """The operands that `op` reads but for a table of which it reads some elements."""
         table = op.looked_up if isinstance(op, CodaOp) else None
@@ -160,6 +171,24 @@ class SymbolicShapes:
         named: dict[str, str] = {}
         for index, result in enumerate(op.results):
             self._record(result, results[index] if index < len(results) else None, named)
+        if named:
+            self._estimate_tiles(op, named)
+
+    def _estimate_tiles(self, op: Operation, named: Mapping[str, str]) -> None:
+        """Note how many tiles of the usual width the columns of `op` have."""
+        if isinstance(op, FusedOp):
+            columns = [segment.columns for segment in op.segments()]
+        else:
+            columns = [
+                max(
+                    (shape_of(value)[-1] for value in op.operands if shape_of(value)),
+                    default=DYNAMIC_INDEX,
+                )
+            ]
+        for number, extent in enumerate(columns):
+            symbol = named.get(f"?tiles{number}")
+            if symbol is not None and extent != DYNAMIC_INDEX:
+                self._usual_tiles[symbol] = -(-extent // USUAL_TILE)
 
     def _record(
         self, value: SSAValue, inferred: Dims | None, named: dict[str, str] | None = None

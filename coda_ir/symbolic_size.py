@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 Monomial = tuple[str, ...]
 """A product of symbols, sorted: `("B", "T", "T")` is B*T*T and `()` is 1."""
@@ -61,6 +62,16 @@ class SymbolicSize:
         )
 
     __rmul__ = __mul__
+
+    def bind(self, values: Mapping[str, int]) -> SymbolicSize:
+        """The size with numbers in place of some symbols."""
+        return _from_terms(
+            (
+                tuple(symbol for symbol in monomial if symbol not in values),
+                coefficient * prod(values.get(symbol, 1) for symbol in monomial),
+            )
+            for monomial, coefficient in self.terms
+        )
 
     def evaluate(self, bindings: Mapping[str, int] | None = None) -> int:
         """The value under `bindings`. Raises KeyError with the name of an unbound symbol."""

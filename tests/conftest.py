@@ -3,11 +3,11 @@
 import gc
 import logging
 import os
-from collections.abc import Callable
 
 import pytest
-from support.daily import is_daily
+from support.daily import run_daily
 from support.interpreter import speed_up as speed_up_interpreter
+from support.pytorch import speed_up as speed_up_pytorch
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -44,15 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--nightly",
         action="store_true",
-        help="run all combinations of parameters, also those that are not `daily`",
+        help="run all combinations of parameters; see tests/support/daily.py",
     )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("nightly"):
-        _select(config, items, is_daily)
+    """Select tests, of those that the command line selects."""
     if ON_GPU:
-        _select(config, items, _runs_on_gpu)
+        _select(config, items, {item for item in items if _runs_on_gpu(item)})
+    if not config.getoption("nightly"):
+        _select(config, items, run_daily(items))
+    if ON_GPU:
         return
     for item in items:
         if item.get_closest_marker("gpu"):
@@ -63,12 +66,9 @@ def _runs_on_gpu(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("gpu", "any_device"))
 
 
-def _select(
-    config: pytest.Config, items: list[pytest.Item], predicate: Callable[[pytest.Item], bool]
-) -> None:
-    selected = {item: predicate(item) for item in items}
-    config.hook.pytest_deselected(items=[item for item in items if not selected[item]])
-    items[:] = [item for item in items if selected[item]]
+def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = [item for item in items if item in selected]
 
 
 def pytest_collection_finish() -> None:
@@ -79,5 +79,6 @@ def pytest_collection_finish() -> None:
     # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
     # loggers that do not propagate.
     logging.getLogger("torch.__trace").propagate = True
+    speed_up_pytorch()
     gc.freeze()
     gc.set_threshold(20_000, 20)

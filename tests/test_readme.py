@@ -4,11 +4,14 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 import pytest
+
+from coda_ir.tools import coda_opt
 
 ROOT = Path(__file__).parent.parent
 MARKED_BLOCK = re.compile(
@@ -28,23 +31,22 @@ BLOCKS = [MarkedBlock(*match) for text in PAGES.values() for match in MARKED_BLO
 PICTURES = re.findall(r"<!-- picture: (.*?) -->\n!\[.*?\]\((.*?)\)", PAGES["README.md"])
 
 
-def run_coda_opt(command: str) -> subprocess.CompletedProcess[str]:
+def run_coda_opt(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Return what the tool prints to stdout and stderr."""
     program, *arguments = shlex.split(command)
     assert program == "coda-opt"
-    return subprocess.run(
-        [sys.executable, "-m", "coda_ir.tools.coda_opt", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    capsys.readouterr()
+    with chdir(ROOT):
+        assert coda_opt.main(arguments) == 0
+    captured = capsys.readouterr()
+    return captured.out, captured.err
 
 
-def actual_text(block: MarkedBlock) -> str:
+def actual_text(block: MarkedBlock, capsys: pytest.CaptureFixture[str]) -> str:
     if block.kind == "file":
         return (ROOT / block.source).read_text()
-    result = run_coda_opt(block.source)
-    return result.stdout if block.kind == "output" else result.stderr
+    output, errors = run_coda_opt(block.source, capsys)
+    return output if block.kind == "output" else errors
 
 
 def test_pages_have_marked_blocks() -> None:
@@ -53,9 +55,11 @@ def test_pages_have_marked_blocks() -> None:
 
 
 @pytest.mark.parametrize(("command", "file"), PICTURES)
-def test_picture_has_what_the_tool_draws(command: str, file: str) -> None:
+def test_picture_has_what_the_tool_draws(
+    command: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The texts of boxes and edges; Graphviz, which places them, need not be installed."""
-    dot = run_coda_opt(f"{command} --emit=dot").stdout
+    dot, _ = run_coda_opt(f"{command} --emit=dot", capsys)
     drawn = {text.strip() for text in re.findall(r">([^<>;]+)<", dot)} - {""}
     shown = ElementTree.fromstring((ROOT / file).read_text()).iter()
     assert drawn == {element.text for element in shown if element.tag.endswith("}text")}
@@ -66,8 +70,10 @@ def test_there_is_a_picture() -> None:
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.kind != "run"], ids=lambda b: b.source)
-def test_block_is_what_the_tool_prints(block: MarkedBlock) -> None:
-    actual = actual_text(block)
+def test_block_is_what_the_tool_prints(
+    block: MarkedBlock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    actual = actual_text(block, capsys)
     position = 0
     for part in re.split(r"^\.\.\.$", block.text, flags=re.M):
         shown = part.strip("\n")

@@ -94,7 +94,11 @@ class _Description:
         }
 
     def _kernels(self) -> Iterator[Data]:
+        behind = 0
         for number, op in enumerate(self.fusion.kernels):
+            measured = None if number < behind else _measured(op)
+            if measured is not None:
+                behind = number + measured["kernels"]
             name, size = kernel_title(self.fusion, self.after, number)
             yield {
                 "name": name,
@@ -107,7 +111,7 @@ class _Description:
                 ],
                 "applied": self._applied(number, op),
                 "ir": str(op),
-                "measured": _measured(op),
+                "measured": measured,
                 **self._traffic(op, self.after),
             }
 
@@ -185,7 +189,7 @@ def _roofline(found: Roofline) -> Data:
 
 
 def _measured(op: Operation) -> Data | None:
-    """The time that tuning measured for a kernel, if it did."""
+    """The time that tuning measured for a kernel, or for those that begin with it, if it did."""
     found = op.attributes.get(TUNED_ATTRIBUTE)
     if not isinstance(found, TunedAttr):
         return None
@@ -193,6 +197,7 @@ def _measured(op: Operation) -> Data | None:
         "us": found.measured.data / 1000,
         "device": found.device.data,
         "rows": found.rows.data,
+        "kernels": found.kernels.data,
     }
 
 

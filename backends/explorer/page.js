@@ -388,8 +388,12 @@ function accessesOf(column, {reads, looked_up, writes}, first) {
   return {found, end: y};
 }
 
-function timeText({roofline, measured}) {
-  return measured ? `${time(measured.us)} measured (${time(roofline.us)} predicted)` : `${time(roofline.us)} predicted`;
+// A measured time is that of one kernel, or of several that begin with it.
+function timeLines({roofline, measured}) {
+  const predicted = `${time(roofline.us)} predicted`;
+  if (!measured) return [predicted];
+  const which = measured.kernels > 1 ? ` for ${measured.kernels} kernels from here` : "";
+  return [`${time(measured.us)} measured${which}`, predicted];
 }
 
 function timeTitle({roofline, measured}) {
@@ -409,7 +413,7 @@ function kernelBox(column, same, number) {
   if (kernel.size) soft(kernel.size);
   if (modules.length) soft(modules.map(name => name.replace(/^\D*\d+\./, "")).join(", "), modules.join(", "));
   if (kernel.roofline) {
-    soft(timeText(kernel), timeTitle(kernel));
+    for (const text of timeLines(kernel)) soft(text, timeTitle(kernel));
     line(() => roofBar(kernel), 21);
   } else height += 4, lines.push(() => { const made = element("div"); made.style.height = "4px"; return made; });
   kernel.operators.forEach(({id, part, thread}, index) => {
@@ -445,7 +449,7 @@ function kernelBox(column, same, number) {
 
 function roofBar({roofline, measured}) {
   const made = element("div", "roof"), bar = element("i"), share = element("i");
-  const reached = Math.min(1, roofline.roof / (measured ? measured.us : roofline.us));
+  const reached = Math.min(1, roofline.roof / (measured && measured.kernels === 1 ? measured.us : roofline.us));
   share.style.width = `${100 * reached}%`;
   bar.append(share);
   made.append(bar, element("span", "soft", `${percent(reached)} of ${roofline.bound === "bytes" ? "byte" : "FLOP"} roof`));
@@ -686,16 +690,29 @@ function draw() {
 }
 
 function summary(part) {
-  const made = element("div"), sum = (items) => items.reduce((total, {roofline, measured}) => total + (measured ? measured.us : roofline ? roofline.us : 0), 0);
+  const made = element("div"), predicted = items => items.reduce((total, {roofline}) => total + (roofline ? roofline.us : 0), 0);
   const fact = (label, from, to) => { made.append(`${label} `, element("b", "", from), " → ", element("b", "", to), "  "); };
   if (program_count() > 1) made.append(`${part.name}: `);
   fact("Kernels", part.counts.operators, part.counts.kernels);
   fact("· memory", bytes(part.bytes.apart.bytes), bytes(part.bytes.fused.bytes));
-  fact("· predicted", time(sum(part.operators)), time(sum(part.kernels)));
+  fact("· predicted", time(predicted(part.operators)), time(predicted(part.kernels)));
+  if (part.kernels.some(kernel => kernel.measured)) made.append(measuredText(part.kernels), " ");
   const sizes = Object.entries(part.sizes).map(([symbol, size]) => `${symbol} = ${size}`).join(", ");
   made.append(`on ${part.device}${sizes ? `, ${sizes}` : ""}`);
   made.title = `Memory traffic: ${exact(part.bytes.fused)}, without fusion ${exact(part.bytes.apart)}`;
   return made;
+}
+
+// The measured time of the kernels that have one, beside what is predicted for the same kernels.
+function measuredText(kernels) {
+  let count = 0, us = 0, predicted = 0;
+  kernels.forEach(({measured}, index) => {
+    if (!measured) return;
+    count += measured.kernels;
+    us += measured.us;
+    for (const {roofline} of kernels.slice(index, index + measured.kernels)) predicted += roofline ? roofline.us : 0;
+  });
+  return `· measured ${time(us)} for ${count} of the kernels (${time(predicted)} predicted)`;
 }
 
 function program_count() { return state.program.columns.length; }

@@ -20,6 +20,7 @@ from coda_ir.backends.reference.numerics import (
     grouped_product_of,
     product_of,
     rounded_and_rest,
+    scaled_product_of,
     split_columns,
     vectors_of_rows,
 )
@@ -145,6 +146,14 @@ def grouped(op: coda.GroupedLinearMap, operands: Tensors, numerics: Numerics) ->
     else:
         product = F.grouped_mm(x, weight, offs=ends)
     return [product + vectors_of_rows(bias[0], ends, x.shape[0]) if bias else product]
+
+
+def scaled(op: coda.ScaledLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, weight, x_scales, weight_scales = operands
+    rows = x.reshape(-1, x.shape[-1])
+    per_row = x_scales.reshape(rows.shape[0], x_scales.shape[-1])
+    product = scaled_product_of((rows, weight, per_row, weight_scales), op.blocks)
+    return [product.reshape(*x.shape[:-1], weight.shape[0])]
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
@@ -302,6 +311,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.MatmulOp: matmul,
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
+    coda.ScaledLinearOp: scaled,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,

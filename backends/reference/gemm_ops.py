@@ -19,6 +19,7 @@ from coda_ir.backends.reference.numerics import (
     place,
     product_of,
     rounded_and_rest,
+    scaled_product_of,
     split_columns,
     vectors_of_rows,
 )
@@ -156,7 +157,8 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        accumulator = _product(op, segment, value_of, op.order, numerics)
+        multiply = _product if op.blocks is None else _scaled_product
+        accumulator = multiply(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
         ends = None if op.groups is None or op.is_transposed else value_of[op.groups]
         frame = Frame(rows, columns, pair_columns(segment.pairing, columns), ends)
@@ -191,6 +193,24 @@ def _product(
     groups = slices_of_groups(ends)
     parts = [_multiply([(x[:, rows], weights[rows])], order, numerics) for rows in groups]
     return torch.cat(parts)
+
+
+def _scaled_product(
+    op: FusedOp,
+    segment: Segment,
+    value_of: Mapping[SSAValue, torch.Tensor],
+    order: OrderAttr | None,
+    numerics: Numerics,
+) -> torch.Tensor:
+    """The accumulator of a segment whose operands have scales of blocks."""
+    assert op.blocks is not None and op.x_scales is not None
+    step = None if order is None or numerics.exact else order["depth"]
+    rows = [_rows_of(value_of[value], transposed=False) for value in (op.x, op.x_scales)]
+    parts = [
+        scaled_product_of((rows[0], value_of[weight], rows[1], value_of[scales]), op.blocks, step)
+        for weight, scales in zip(segment.weights, segment.scales, strict=True)
+    ]
+    return torch.cat(parts, -1)
 
 
 def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:

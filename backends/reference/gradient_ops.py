@@ -89,11 +89,14 @@ def broadcast(op: coda.BroadcastOp, operands: Tensors, _: Numerics) -> Tensors:
 
 def pad(op: coda.PadOp, operands: Tensors, _: Numerics) -> Tensors:
     x, *like = operands
-    dim, start, stop = op.range
+    dim, start = op.range[:2]
     shape = list(x.shape)
-    shape[dim] = like[0].shape[dim] if like else shape_of(op.result)[dim]
-    result = x.new_zeros(shape)
-    result.narrow(dim, start, stop - start).copy_(x)
+    if op.after is not None:
+        shape[dim] += start + op.after.value.data
+    else:
+        shape[dim] = like[0].shape[dim] if like else shape_of(op.result)[dim]
+    result = x.new_full(shape, op.number)
+    result.narrow(dim, start, x.shape[dim]).copy_(x)
     return [result]
 
 

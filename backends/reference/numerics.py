@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.float64 import grouped_mm
@@ -126,6 +127,26 @@ def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def grouped_product_of(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     """The rows of `a`, each times the matrix in `b` of its group, whose sums are rounded once."""
     return rounded_once(lambda wide: grouped_mm(wide, b.double(), ends), a)
+
+
+def scaled_product_of(
+    operands: Sequence[torch.Tensor], blocks: BlocksAttr, step: int | None = None
+) -> torch.Tensor:
+    """x · Wᵀ of `operands` x (M x K), W (N x K), and the scales of their blocks.
+
+    The whole sum is rounded once, or every sum with `step` more elements of K.
+    """
+    x, weight, x_scales, weight_scales = operands
+    size, wide, rows = step or blocks.depth.data, x.double(), weight.double()
+    per_column = weight_scales.double().repeat_interleave(blocks.columns.data, 0)
+    total = x.new_zeros(x.shape[0], weight.shape[0], dtype=torch.float64)
+    for start in range(0, x.shape[-1], size):
+        block = start // blocks.depth.data
+        product = wide[:, start : start + size] @ rows[:, start : start + size].T
+        scale = x_scales[:, block, None].double() * per_column[: weight.shape[0], block]
+        total += product * scale
+        total = total if step is None else total.to(x.dtype).double()
+    return total.to(x.dtype)
 
 
 def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isinf, isnan
+from math import isfinite, isinf, isnan
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
@@ -152,13 +152,15 @@ def _function(name: str, *, helper: bool = False) -> Writer:
 
 
 def _write_power(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
-    """A power with an exponent that is known, and not rounded to float32."""
+    """A power; an exponent that is known is not rounded to float32."""
     _require_f32(op)
     exponent = op.operands[1].owner
-    if not isinstance(exponent, arith.ConstantOp):
-        raise _unsupported(op, "an exponent that is not constant")
+    number = exact_number(exponent) if isinstance(exponent, arith.ConstantOp) else 0.0
+    if not number or not isfinite(number):
+        helpers.add("power_of")
+        return call("power_of", *(operand.text for operand in operands))
     helpers.add("power")
-    return call("power", operands[0].text, repr(exact_number(exponent)))
+    return call("power", operands[0].text, repr(number))
 
 
 def _negate(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:

@@ -15,7 +15,7 @@ from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, Segment
-from coda_ir.dialects.gemm.tiling import ColumnRange, check_split, column_ranges
+from coda_ir.dialects.gemm.tiling import ColumnRange, check_depths, column_ranges
 from coda_ir.remarks import format_location
 
 
@@ -33,7 +33,7 @@ class GemmEmitter:
         self.schedule = schedule
         self.name = module_names.fresh(gemm_kernel_name(op))
         self.names = LocalNames()
-        self.helpers = {"grouped_tile"}
+        self.helpers: set[str] = {"grouped_tile"}
         self.launch = Launch.of(op)
         domain = None if op.is_transposed or op.gather is not None else op.x
         self.arguments = ArgumentList(op, self.names, pitches=pitches, domain=domain)
@@ -45,7 +45,7 @@ class GemmEmitter:
 
     def _ranges(self, segment: Segment) -> list[ColumnRange]:
         try:
-            check_split(self.op, self.schedule)
+            check_depths(self.op, self.schedule)
             return column_ranges(segment, self.schedule, self.op.order)
         except ValueError as error:
             raise CodaError(f"{format_location(self.op.location)}: gemm.fused: {error}") from error

@@ -124,7 +124,7 @@ class MainLoop(ABC):
             of_tile = [tile.weight(index, weights) for index in range(len(names))]
             before, bounds = self._bounds(term)
             operands = self.operands(term, tile, of_tile)
-            extents = (*self.extents(term, tile), *self._accumulation())
+            extents = (*self.extents(term, tile), *self._accumulation(), *self._scales(tile))
             arguments = (_tuple(names), *operands, *bounds, *extents)
             target = ", ".join(names) if len(names) > 1 else _tuple(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
@@ -132,6 +132,26 @@ class MainLoop(ABC):
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
+
+    def _scales(self, tile: ColumnTile) -> list[str]:
+        """The arguments that say where the scales of blocks of each row and column are."""
+        op, blocks = self.op, self.op.blocks
+        if blocks is None or op.x_scales is None:
+            return []
+        self.helpers.add("scaled_dot")
+        count = shape_of(op.x_scales)[-1]
+        columns = zip(range(len(tile.accumulators)), tile.weight_columns(), strict=True)
+        places = [
+            f"{self.arguments.operand(tile.weight(index, tile.segment.scales), 'w_scales')} + "
+            f"({column} // {blocks.columns.data})[None, :] * {count}"
+            for index, column in columns
+        ]
+        x_scales = self.arguments.operand(op.x_scales, "x_scales")
+        return [
+            f"a_scales={x_scales} + row[:, None] * {count}",
+            f"b_scales={_tuple(places)}",
+            f"SCALED={blocks.depth.data}",
+        ]
 
     def _accumulation(self) -> list[str]:
         """The argument that lets products of float8 have few bits in their sum."""

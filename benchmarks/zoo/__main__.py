@@ -29,7 +29,7 @@ from coda_ir.frontends.torch import export
 from coda_ir.progress import Progress
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
-from zoo.ends import Ends, measure_ends, print_ends
+from zoo.ends import Ends, measure_ends, print_ends, read_ends
 from zoo.explained import is_explained, is_not_captured
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
@@ -121,10 +121,10 @@ def _run_gradients(
 def _run_ends(
     chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
 ) -> list[tuple[str, bool, str]]:
-    task = Task(
-        partial(measure_ends, layers=options.layers or 1), lambda e, t: Ends(e.name, note=t)
-    )
-    results = list(run_all(chosen, task, jobs=options.jobs, timeout=options.timeout))
+    settings = {"layers": options.layers or 1}
+    task = Task(partial(measure_ends, **settings), lambda e, t: Ends(e.name, note=t))
+    records = Records(options.json, _facts(chosen, settings), read_ends)
+    results = _run(chosen, task, records, options)
     print_ends(console, results)
     return [(result.name, result.ok, result.note) for result in results]
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -186,6 +187,13 @@ def _tags(location: Attribute) -> Iterator[str]:
     for leaf in getattr(location, "locations", [location]):
         if isinstance(leaf, NameLoc) and leaf.desc.data.startswith("#"):
             yield leaf.desc.data
+
+
+def read_ends(row: dict[str, Any]) -> Ends:
+    """A result from a row of the file that a run has written."""
+    known = {key: value for key, value in row.items() if key != "ok"}
+    known["counts"] = {end: Counter[str](numbers) for end, numbers in row["counts"].items()}
+    return Ends(**known)
 
 
 def print_ends(console: Console, results: Sequence[Ends]) -> None:

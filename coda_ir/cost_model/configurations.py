@@ -113,8 +113,16 @@ class Configuration:
             bm * bn <= device.largest_tile
             and self.shared_memory(device) <= device.shared_memory
             and self.accumulators <= _most_accumulators(cuts, self.schedule)
-            and self.epilogue_elements <= _most_epilogue_elements(cuts)
+            and self.epilogue_elements <= self._most_elements(cuts)
         )
+
+    def _most_elements(self, cuts: ColumnCuts) -> int:
+        """Those of an epilogue: all of them where groups fill the tile of a thread that has more
+        registers, because its products were added in pieces.
+        """
+        if self.schedule.is_warp_specialized and promotes_sums(cuts.op):
+            return self.accumulators
+        return _most_epilogue_elements(cuts)
 
 
 def configurations(
@@ -212,6 +220,8 @@ def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
     if op.order is not None:
         return (op.order["depth"],)
     k = total_depth(op)
+    if op.blocks is not None:
+        k = op.blocks.depth.data if k == DYNAMIC_INDEX else min(k, op.blocks.depth.data)
     padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
     if is_float8(element_type_of(op.x)):
         # Tensor cores multiply 32 of them at once.
@@ -239,16 +249,17 @@ def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     op = cuts.op
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
-    if _holds_products(cuts) and not schedule.is_warp_specialized:
-        return 64
+    if _holds_products(cuts):
+        return 128 if schedule.is_warp_specialized else 64
     return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
 
 
 def _holds_products(cuts: ColumnCuts) -> bool:
-    """Return whether all products of a step are in registers beside their sums, but for the main
-    loop that multiplies a tile in pieces.
+    """Return whether all products of a step, or all of a tile that is reduced over groups, are in
+    registers beside their sums, but for the main loop that multiplies a tile in pieces.
     """
-    return promotes_sums(cuts.op) and not all(segment.pairing for segment in cuts.segments)
+    is_light = all(part.pairing and not group_sizes(part) for part in cuts.segments)
+    return promotes_sums(cuts.op) and not is_light
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:

@@ -46,6 +46,7 @@ _CLASSES: dict[str, type] = {
     "matmul": coda.MatmulOp,
     "grouped_linear": coda.GroupedLinearOp,
     "grouped_matmul": coda.GroupedMatmulOp,
+    "scaled_linear": coda.ScaledLinearOp,
     "rms_norm": coda.RMSNormOp,
     "layer_norm": coda.LayerNormOp,
     "softmax": coda.SoftmaxOp,

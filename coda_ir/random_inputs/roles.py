@@ -123,6 +123,8 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 1)
         case coda.MatmulOp() if index == 1:
             return _weight(op.weight, 0)
+        case coda.ScaledLinearOp() if index == 1:
+            return _weight(op.weight, 1)
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)
         case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:

@@ -82,12 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add = _adder(commands)
     add("path", _print_path, "print the folder of the cache")
-    listing = add("list", _list, "list the programs, the last used first")
-    listing.add_argument("--json", action="store_true", help="as JSON, one program a line")
-    tuned = add("tuned", _list_tuned, "list the results of tuning, the last used first")
-    tuned.add_argument("--json", action="store_true", help="as JSON, one result a line")
-    add("stats", _stats, "say how much there is")
-    pruning = add("prune", _prune, "remove what was not used for long; by default beyond the limit")
+    listing = add("list", _list, "list the programs, the most recently used first")
+    listing.add_argument("--json", action="store_true", help="as JSON, one program per line")
+    tuned = add("tuned", _list_tuned, "list the results of tuning, the most recently used first")
+    tuned.add_argument("--json", action="store_true", help="as JSON, one result per line")
+    add("stats", _stats, "print the number of entries and their size")
+    pruning = add("prune", _prune, "remove the least recently used programs beyond the limit")
     _add_pruning_arguments(pruning)
     return parser
 
@@ -111,10 +111,10 @@ def _add_pruning_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-age",
         type=_age,
         metavar="AGE",
-        help="keep what was used within AGE: 12h, 30d",
+        help="keep only what was used within AGE, such as 12h or 30d",
     )
     parser.add_argument(
-        "--outdated", action="store_true", help="remove programs that other versions made"
+        "--outdated", action="store_true", help="remove programs that other versions have made"
     )
     parser.add_argument("--all", action="store_true", help="remove everything")
 

@@ -1,4 +1,4 @@
-"""`coda-export`: take a PyTorch model and write it as a program of the IR with its weights."""
+"""`coda-export`: export a PyTorch model as a program of the IR, with its weights."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from coda_ir.exported import ExportedModel
 
 DESCRIPTION = """\
-Take a PyTorch model and write it as a program of the IR with its weights.
-FACTORY names a function (or an object) in a module that can be imported from here. It gives the
+Export a PyTorch model as a program of the IR, with its weights.
+FACTORY names a function (or an object) in a module that can be imported from here. It returns the
 model with example arguments: (model, args), (model, args, kwargs), or
-(model, args, kwargs, dynamic_shapes); or an object with attributes of these names, of which all
-but model may be missing."""
+(model, args, kwargs, dynamic_shapes); or an object with attributes of these names, of which only
+model is required."""
 
 EPILOG = """\
 examples:
@@ -47,7 +47,7 @@ examples:
                                                         a readable program
   coda-export zoo:bert -o bert.mlir --args-from inputs.safetensors --dynamic input_ids.0=batch
                                                         example inputs from a file
-  coda-export zoo:llama -o llama.mlir --html llama.html a page to explore in a browser, too
+  coda-export zoo:llama -o llama.mlir --html llama.html also a page to explore in a browser
   coda-export zoo:llama -o llama.mlir --html llama.html --arch sm_100
                                                         with times and machine code of a B200
   coda-opt llama.mlir -p coda-to-gemm --remarks=missed  what was not fused
@@ -60,7 +60,7 @@ exit codes:
   3    a defect of the tool
   130  interrupted
 
-In Python the same is coda_ir.export(model, args, kwargs, dynamic_shapes=...).save("model.mlir").
+In Python: coda_ir.export(model, args, kwargs, dynamic_shapes=...).save("model.mlir").
 See docs/pytorch.md."""
 
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="INPUT.AXIS=NAME",
-        help="a dimension that differs between calls, and its name",
+        help="a dimension that may differ between calls, and its name; may be repeated",
     )
     parser.add_argument("--name", metavar="NAME", help="name of the function")
     parser.add_argument("-q", "--quiet", action="store_true", help="report nothing")
@@ -128,13 +128,13 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         "--html",
         action=FileAction,
         metavar="FILE",
-        help="a page to write, too, that shows the kernels of the model and what was not fused",
+        help="also write a page that shows the kernels of the model and what was not fused",
     )
     parser.add_argument(
         "--arch",
         **ARCH,
-        help="architecture that the page of --html is for, such as sm_90: predicted times "
-        "(default: sm_90), and with this option machine code; no GPU is needed",
+        help="GPU for the page of --html, such as sm_100: times are predicted for it (default: "
+        "sm_90), and with this option the page has its machine code; no GPU is needed",
     )
     parser.add_argument(
         "--dim",

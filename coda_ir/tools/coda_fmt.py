@@ -38,11 +38,11 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         action=FileAction,
         metavar="FILE",
-        help="a .coda file; - is the input",
+        help="a .coda file, or - for stdin",
     )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("-i", "--in-place", action="store_true", help="rewrite the files")
-    mode.add_argument("--check", action="store_true", help="name the files that are not formatted")
+    mode.add_argument("--check", action="store_true", help="list the files that are not formatted")
     add_print_completion(parser)
     return parser
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,14 +78,17 @@ class TunePass(SchedulePass):
     def _set_measured(self, op: FusedOp, answer: Answer, rows: int | None) -> None:
         assert answer.decision is not None, "there is a decision"
         found = answer.decision.chosen
-        for gemm in _in_form(op, found.form):
-            gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute()
+        ops = _in_form(op, found.form)
+        for gemm in ops:
+            if isinstance(gemm, MapOp):
+                continue
+            gemm.attributes[TUNED_ATTRIBUTE] = answer.attribute(len(ops))
             if isinstance(gemm, FusedOp):
                 self.set_choice(gemm, described(gemm, schedule_of(found), self.device, rows))
 
 
-def _in_form(op: FusedOp, form: Form) -> list[FusedOp | LibraryOp]:
-    """Bring `op` into a form; the GEMMs that it becomes."""
+def _in_form(op: FusedOp, form: Form) -> Sequence[FusedOp | LibraryOp | MapOp]:
+    """Bring `op` into a form; the kernels that it becomes, in order."""
     if form == "fused":
         return [op]
-    return [each for each in unfuse(op, BY[form]).ops if not isinstance(each, MapOp)]
+    return unfuse(op, BY[form]).ops

@@ -58,8 +58,8 @@ class Answer:
         ]
         return [head, *others, *skipped, *self.notes]
 
-    def attribute(self) -> TunedAttr:
-        """Return what the IR keeps of a decision."""
+    def attribute(self, kernels: int = 1) -> TunedAttr:
+        """Return what the IR keeps of a decision on a GEMM that became so many kernels."""
         assert self.decision is not None, "there is a decision"
         found = self.decision
         predicted, measured, model = (
@@ -67,7 +67,7 @@ class Answer:
             for us in (found.predicted_us, found.measured_us, found.model_us)
         )
         times, is_partial = (predicted, measured, model), not found.is_complete
-        return TunedAttr.get(self.device, found.rows, times, is_partial=is_partial)
+        return TunedAttr.get(self.device, found.rows, times, kernels=kernels, is_partial=is_partial)
 
 
 def tune(

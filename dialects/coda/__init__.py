@@ -61,15 +61,14 @@ from coda_ir.dialects.coda.elementwise_op import (
     RealFunction,
     UnaryOp,
 )
+from coda_ir.dialects.coda.extension import EXTENSION_OPS, BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import (
     GRADIENT_OPS,
     ActivationGradOp,
-    BroadcastOp,
     CrossEntropyGradOp,
     EmbeddingGradOp,
     GroupedWeightGradientOp,
     MaximumGradOp,
-    PadOp,
     SumToOp,
     WeightGradientOp,
 )
@@ -102,6 +101,7 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
+from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
 from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanGradOp, SelectiveScanOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.ssd import MAX_HEAD_COLUMNS, SSDGradOp, SSDLike, SSDOp
@@ -117,6 +117,7 @@ Coda = Dialect(
         MatmulOp,
         GroupedLinearOp,
         GroupedMatmulOp,
+        ScaledLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -139,9 +140,10 @@ Coda = Dialect(
         ConcatOp,
         *LIBRARY_CALL_OPS,
         BarrierOp,
+        *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
-    [],
+    [BlocksAttr],
 )
 
 __all__ = [
@@ -150,6 +152,7 @@ __all__ = [
     "ELEMENTWISE_OPS",
     "FUNCTIONS_OF_TWO",
     "GRADIENT_OPS",
+    "LEAST_DEPTH",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
     "MAX_HEAD_COLUMNS",
@@ -166,6 +169,7 @@ __all__ = [
     "AttentionOp",
     "BarrierOp",
     "BinaryOp",
+    "BlocksAttr",
     "BroadcastOp",
     "CastOp",
     "Coda",
@@ -223,6 +227,7 @@ __all__ = [
     "SSDGradOp",
     "SSDLike",
     "SSDOp",
+    "ScaledLinearOp",
     "ScatterOp",
     "SelectiveScanGradOp",
     "SelectiveScanOp",

@@ -12,7 +12,8 @@ from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
-from coda_ir.dialects.coda.gradients import BroadcastOp, PadOp, SumToOp
+from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
+from coda_ir.dialects.coda.gradients import SumToOp
 from coda_ir.dialects.coda.positions import positions_in
 from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -328,7 +329,7 @@ class FoldPad(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: PadOp, rewriter: PatternRewriter) -> None:
-        if op.x.type == op.result.type:
+        if op.added == (0, 0):
             rewriter.replace(op, (), (op.x,))
 
 

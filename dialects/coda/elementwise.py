@@ -115,6 +115,13 @@ class Atan2Op(FunctionOfTwo):
     name = "coda.atan2"
 
 
+@elementwise("pow.Tensor_Tensor", math.PowFOp, aliases=("pow.Scalar",), jumps=True)
+class PowerOp(FunctionOfTwo):
+    """a to the power b, 1 where b is 0: NaN where a is below 0 and b is not whole."""
+
+    name = "coda.power"
+
+
 @elementwise("neg.default", arith.NegfOp, elements=Elements.NUMBERS)
 class NegOp(UnaryOp):
     """Negation."""

@@ -34,13 +34,12 @@ from coda_ir.dialects.coda.block import (
     verify_padding,
 )
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
+from coda_ir.dialects.coda.extension import verify_like
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
-    broadcast_shapes,
     computes_in_float32,
     dims_agree,
     element_type_of,
-    expect_dim,
     expect_element_type,
     expect_integers,
     expect_rank_at_least,
@@ -49,7 +48,6 @@ from coda_ir.dialects.coda.shapes import (
     is_float,
     optional_operand,
     shape_of,
-    shapes_agree,
 )
 
 
@@ -193,112 +191,6 @@ class SumToOp(CodaOp):
     def summed_dims(self) -> tuple[int, ...]:
         """The dimensions of x that are summed."""
         return summed_dims(shape_of(self.x), shape_of(self.result))
-
-
-@irdl_op_definition
-class BroadcastOp(CodaOp):
-    """x repeated along the dimensions that it lacks, or has as 1: the adjoint of a sum.
-
-    A second operand lends its shape where x is repeated along a dynamic extent.
-
-    `%dx = coda.broadcast %dy : (tensor<?x1xf32>) -> tensor<?x8xf32>`
-    """
-
-    name = "coda.broadcast"
-    x = operand_def(TensorType)
-    like = opt_operand_def(TensorType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        shape: Sequence[int],
-        like: SSAValue | Operation | None = None,
-    ):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, optional_operand(like)],
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
-
-    def verify_(self) -> None:
-        before, after = shape_of(self.x), shape_of(self.result)
-        merged = broadcast_shapes(before, after)
-        if merged is None or len(before) > len(after) or not shapes_agree(merged, after):
-            raise VerifyException(
-                f"result has shape {format_shape(after)}, expected one that "
-                f"{format_shape(before)}, the shape of operand x, broadcasts to"
-            )
-        expect_element_type("result", self.result, element_type_of(self.x))
-        padded = (1,) * (len(after) - len(before)) + tuple(before)
-        unknown = [
-            axis
-            for axis, extent in enumerate(after)
-            if extent == DYNAMIC_INDEX and padded[axis] != DYNAMIC_INDEX
-        ]
-        _verify_like(self.like, self.result, unknown)
-
-
-@irdl_op_definition
-class PadOp(CodaOp):
-    """x from `start` on in dimension `dim`, zeros elsewhere: the adjoint of `coda.slice`.
-
-    A second operand lends its extent where that of the result is dynamic.
-
-    `%dx = coda.pad %dy {dim = 1 : i64, start = 0 : i64} : (tensor<?x8xf32>) -> tensor<?x16xf32>`
-    """
-
-    name = "coda.pad"
-    x = operand_def(TensorType)
-    like = opt_operand_def(TensorType)
-    dim = prop_def(IntegerAttr)
-    start = prop_def(IntegerAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        dim: int,
-        start: int,
-        extent: int,
-        like: SSAValue | Operation | None = None,
-    ):
-        x = SSAValue.get(x)
-        shape = list(shape_of(x))
-        shape[dim] = extent
-        super().__init__(
-            operands=[x, optional_operand(like)],
-            properties={"dim": IntegerAttr(dim, 64), "start": IntegerAttr(start, 64)},
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
-
-    @property
-    def range(self) -> tuple[int, int, int]:
-        """Dimension, and where x starts and stops in the result."""
-        dim, start = self.dim.value.data, self.start.value.data
-        return dim, start, start + shape_of(self.x)[dim]
-
-    def verify_(self) -> None:
-        shape = list(shape_of(self.x))
-        dim = self.dim.value.data
-        expect_dim(dim, len(shape))
-        if shape[dim] == DYNAMIC_INDEX:
-            raise VerifyException(
-                f"dimension {dim} of operand x is dynamic, expected a static extent"
-            )
-        _, start, stop = self.range
-        if len(shape_of(self.result)) == len(shape):
-            extent = shape[dim] = shape_of(self.result)[dim]
-            if start < 0 or (extent != DYNAMIC_INDEX and stop > extent):
-                raise VerifyException(
-                    f"range {start} to {stop} is outside of the {format_shape((extent,))} "
-                    f"elements of dimension {dim} of the result"
-                )
-        expect_shape("result", self.result, shape)
-        expect_element_type("result", self.result, element_type_of(self.x))
-        _verify_like(self.like, self.result, [dim] if shape[dim] == DYNAMIC_INDEX else [])
 
 
 @irdl_op_definition
@@ -493,7 +385,7 @@ class EmbeddingGradOp(CodaOp):
         expect_element_type("result", self.result, element_type_of(self.dy))
         _expect_floats(self.dy)
         is_dynamic = shape_of(self.result)[0] == DYNAMIC_INDEX
-        _verify_like(self.like, self.result, [0] if is_dynamic else [])
+        verify_like(self.like, self.result, [0] if is_dynamic else [])
         verify_padding(self.padding, shape_of(self.result)[0])
 
 
@@ -510,23 +402,10 @@ def _broadcast_type(name: str, operands: Sequence[SSAValue]) -> AnyTensor:
     return TensorType(element_type_of(operands[0]), broadcast_operands(name, operands))
 
 
-def _verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:
-    """Check what lends its shape; `unknown` are the dimensions of `result` that only it knows."""
-    if like is not None:
-        expect_shape("operand like", like, shape_of(result))
-    elif unknown:
-        raise VerifyException(
-            f"dimension {unknown[0]} of the result is dynamic and no operand has it, expected an "
-            "operand like with the shape of the result"
-        )
-
-
 GRADIENT_OPS: tuple[type[CodaOp], ...] = (
     WeightGradientOp,
     GroupedWeightGradientOp,
     SumToOp,
-    BroadcastOp,
-    PadOp,
     ActivationGradOp,
     MaximumGradOp,
     CrossEntropyGradOp,

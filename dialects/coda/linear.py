@@ -36,7 +36,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 
 
-def _verify_linear(
+def verify_linear(
     x: SSAValue, weight: SSAValue, bias: SSAValue | None, result: SSAValue, *, k: int
 ) -> None:
     """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
@@ -107,7 +107,7 @@ class LinearOp(CodaOp):
         )
 
     def verify_(self) -> None:
-        _verify_linear(self.x, self.weight, self.bias, self.result, k=1)
+        verify_linear(self.x, self.weight, self.bias, self.result, k=1)
 
 
 @irdl_op_definition
@@ -136,7 +136,7 @@ class MatmulOp(CodaOp):
         super().__init__(operands=[x, weight], result_types=[TensorType(element_type, shape)])
 
     def verify_(self) -> None:
-        _verify_linear(self.x, self.weight, None, self.result, k=0)
+        verify_linear(self.x, self.weight, None, self.result, k=0)
 
 
 class GroupedLinearMap(CodaOp, ABC):

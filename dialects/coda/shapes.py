@@ -113,7 +113,7 @@ def is_narrow_integer(type: Attribute) -> bool:
 def float_type(type: Attribute) -> AnyFloat:
     """`type`, known to be one of the supported floating-point types."""
     assert stores_floats(type), f"expected a float type, got {type}"
-    return type
+    return cast(AnyFloat, type)
 
 
 def dims_agree(a: int, b: int) -> bool:
@@ -123,6 +123,11 @@ def dims_agree(a: int, b: int) -> bool:
 
 def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
     return len(a) == len(b) and all(map(dims_agree, a, b))
+
+
+def ceiling(extent: int, divisor: int) -> int:
+    """The blocks of `divisor` elements that cover an extent, which may be `DYNAMIC_INDEX`."""
+    return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
 def merge_dims(a: int, b: int) -> int:

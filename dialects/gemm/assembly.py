@@ -33,6 +33,7 @@ class ParsedSegments:
     """What was read of the segments of one operation."""
 
     weights: list[SSAValue] = field(default_factory=list[SSAValue])
+    scales: list[SSAValue] = field(default_factory=list[SSAValue])
     ports: list[SSAValue] = field(default_factory=list[SSAValue])
     result_types: list[Attribute] = field(default_factory=list[Attribute])
     attrs: list[SegmentAttr] = field(default_factory=list[SegmentAttr])
@@ -49,7 +50,7 @@ def print_new_line(printer: Printer) -> None:
         begin_line()
 
 
-def print_typed_values(printer: Printer, values: list[SSAValue]) -> None:
+def print_typed_values(printer: Printer, values: Sequence[SSAValue]) -> None:
     def print_one(value: SSAValue) -> None:
         printer.print_ssa_value(value)
         printer.print_string(" : ")
@@ -91,7 +92,7 @@ def parse_sum(parser: Parser) -> list[SSAValue]:
 def print_operand(printer: Printer, keyword: str, value: SSAValue | None) -> None:
     """` keyword(%value : type)`, or nothing."""
     if value is not None:
-        printer.print_string(f" {keyword}")
+        printer.print_string(f" {keyword}" if keyword else "")
         print_typed_values(printer, [value])
 
 
@@ -132,6 +133,9 @@ def print_segment(printer: Printer, segment: Segment) -> None:
             print_typed_values(printer, weights)
         if segment.layout != Layout.NK:
             printer.print_string(f" {segment.layout.value}")
+    if segment.scales:
+        printer.print_string(" scales")
+        print_typed_values(printer, segment.scales)
     if segment.pairing is not None:
         printer.print_string(" pair")
         segment.pairing.print_parameters(printer)
@@ -187,6 +191,8 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
         terms = parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
             layout = Layout.KN
+        if parser.parse_optional_keyword("scales"):
+            into.scales.extend(parse_typed_values(parser))
     if parser.parse_optional_keyword("pair"):
         pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
     ports = parse_ports(parser)

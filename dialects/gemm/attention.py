@@ -8,12 +8,12 @@ accumulator of `gemm.fused`, that of such a sum takes an epilogue.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -52,10 +52,9 @@ from coda_ir.dialects.gemm.attrs import (
     PairingAttr,
     SegmentAttr,
 )
-from coda_ir.dialects.gemm.ops import read_segments
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import DomainSegment, Segment
+from coda_ir.dialects.gemm.segment import DomainSegment, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
@@ -161,7 +160,10 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @classmethod
     def made(
-        cls, tensors: Sequence[SSAValue], properties: dict[str, object], segment: Segment
+        cls,
+        tensors: Sequence[SSAValue],
+        properties: Mapping[str, Attribute | None],
+        segment: Segment,
     ) -> Self:
         """The operator with `properties` on `tensors`: those of the property of the same name."""
         return cls._built(
@@ -177,8 +179,8 @@ class AttentionSumOp(AttentionLike, ABC):
         cls,
         tensors: Sequence[SSAValue],
         ports: Sequence[SSAValue],
-        properties: dict[str, object],
-        types: Sequence[object],
+        properties: Mapping[str, Attribute | None],
+        types: Sequence[Attribute],
         body: Region,
     ) -> Self:
         d_out, stored, lse, q, k, v = tensors
@@ -190,7 +192,7 @@ class AttentionSumOp(AttentionLike, ABC):
         )
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[object]:
+    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
         """The types of the results before those of the epilogue."""
         return []
 
@@ -236,7 +238,7 @@ class AttentionSumOp(AttentionLike, ABC):
         if len(tensors) != 6:
             parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
         start = parser.pos
-        properties: dict[str, object] = dict(parser.parse_optional_attr_dict())
+        properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):
             message = f"unknown property {name}, expected {', '.join(OPTIONS)}"
             parser.raise_error(message, start, start + 1)
@@ -278,7 +280,7 @@ class AttentionDqOp(AttentionSumOp):
         return self.q
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[object]:
+    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
         return [lse.type]
 
     def verify_(self) -> None:

@@ -87,9 +87,14 @@ def numerics_mode(op: Operation) -> NumericsMode:
 
 def promotes_sums(op: "FusedOp") -> bool:
     """Return whether what each step of K sums up is added in float32: products of float8, of which
-    Hopper's tensor cores keep few bits.
+    Hopper's tensor cores keep few bits, and those with scales of blocks.
     """
-    return is_float8(element_type_of(op.x)) and numerics_mode(op) != NumericsMode.FAST
+    is_fast = numerics_mode(op) == NumericsMode.FAST and op.blocks is None
+    return is_float8(element_type_of(op.x)) and not is_fast
+
+
+PROMOTED_COLUMNS = 128
+"""Columns of a tile whose products are in registers together, before they are added."""
 
 
 @irdl_attr_definition

@@ -26,6 +26,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
@@ -45,53 +46,14 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
-    PairingAttr,
     PortKindAttr,
     SegmentAttr,
 )
 from coda_ir.dialects.gemm.gemm_inputs import GemmInputs
 from coda_ir.dialects.gemm.numerics import OrderAttr, verify_order
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import HasSegments, Port, Result, Segment
+from coda_ir.dialects.gemm.segment import HasSegments, Port, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
-
-
-def read_segments(
-    attrs: Sequence[SegmentAttr],
-    weights: Sequence[SSAValue],
-    ports: Sequence[SSAValue],
-    outputs: Sequence[SSAValue],
-    bodies: Sequence[Region],
-    inputs: int = 1,
-) -> list[Segment]:
-    """The segments described by `attrs`, which share out the flat operands and results."""
-    segments: list[Segment] = []
-    w = p = r = 0
-    for attr, body in zip(attrs, bodies, strict=True):
-        own = outputs[r : r + len(attr.results)]
-        count = attr.weights.data
-        terms = [list(weights[w + i * count : w + (i + 1) * count]) for i in range(inputs)]
-        segments.append(
-            Segment(
-                weights=terms[0],
-                ports=[
-                    Port(kind.data, value)
-                    for kind, value in zip(attr.ports, ports[p:], strict=False)
-                ],
-                results=[
-                    Result(port, value.type)  # pyright: ignore[reportArgumentType]
-                    for port, value in zip(attr.results, own, strict=True)
-                ],
-                body=body,
-                layout=attr.layout.data,
-                pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
-                outputs=own,
-                more_weights=terms[1:],
-            )
-        )
-        w, p, r = w + inputs * count, p + len(attr.ports), r + len(attr.results)
-    return segments
-
 
 _OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
 """The keywords of the operands that say which rows are read, multiplied and stored."""
@@ -134,6 +96,13 @@ class FusedOp(GemmInputs, HasSegments):
         %y = gemm.fused %x : tensor<?x8xbf16> gather(%ids : tensor<?xi64>)
             columns(%w : tensor<16x8xbf16>) -> (tile : tensor<?x16xbf16>) {...}
 
+    With `blocks`, x and the weights are float8 with a scale for each block, as in
+    `coda.scaled_linear`: the product of each block of K is scaled when it is added.
+
+        %y = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+            columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+            -> (tile : tensor<?x512xbf16>) {...}
+
     Source: CODA, arXiv 2605.19269.
     """
 
@@ -144,12 +113,15 @@ class FusedOp(GemmInputs, HasSegments):
     gather = opt_operand_def(TensorType)
     gather_weights = opt_operand_def(TensorType)
     scatter = opt_operand_def(TensorType)
+    x_scales = opt_operand_def(TensorType)
+    weight_scales = var_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
     transposed = opt_prop_def(UnitAttr)
     schedule = opt_prop_def(ScheduleAttr)
     order = opt_prop_def(OrderAttr)
+    blocks = opt_prop_def(BlocksAttr)
     bodies = var_region_def()
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -166,14 +138,17 @@ class FusedOp(GemmInputs, HasSegments):
         gather: SSAValue | None = None,
         gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
+        x_scales: SSAValue | None = None,
+        blocks: BlocksAttr | None = None,
     ):
         is_single = isinstance(inputs, SSAValue | Operation)
-        of_rows = (groups, gather, gather_weights, scatter)
+        optional = (groups, gather, gather_weights, scatter, x_scales)
         super().__init__(
             operands=[
                 [inputs] if is_single else inputs,
                 [w for segment in segments for weights in segment.terms for w in weights],
-                *([] if value is None else [value] for value in of_rows),
+                *([] if value is None else [value] for value in optional),
+                [scales for segment in segments for scales in segment.scales],
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
@@ -181,6 +156,7 @@ class FusedOp(GemmInputs, HasSegments):
                 "transposed": UnitAttr() if transposed else None,
                 "schedule": schedule,
                 "order": order,
+                "blocks": blocks,
             },
             regions=[[segment.body for segment in segments]],
             result_types=[[result.type for segment in segments for result in segment.results]],
@@ -189,13 +165,15 @@ class FusedOp(GemmInputs, HasSegments):
     @property
     def row_shape(self) -> tuple[int, ...]:
         """The dimensions of the accumulator's rows, which flatten to M."""
-        is_gathered = self.gather is not None and not self.is_transposed
-        return shape_of(self.gather) if is_gathered else super().row_shape
+        if self.gather is None or self.is_transposed:
+            return super().row_shape
+        return shape_of(self.gather)
 
     def depth(self, index: int) -> int:
         """K of an input, or `DYNAMIC_INDEX`."""
-        is_gathered = self.gather is not None and self.is_transposed
-        return shape_of(self.gather)[0] if is_gathered else super().depth(index)
+        if self.gather is None or not self.is_transposed:
+            return super().depth(index)
+        return shape_of(self.gather)[0]
 
     def with_segments(
         self,
@@ -217,6 +195,8 @@ class FusedOp(GemmInputs, HasSegments):
             gather=gather or self.gather,
             gather_weights=gather_weights or self.gather_weights,
             scatter=scatter or self.scatter,
+            x_scales=self.x_scales,
+            blocks=self.blocks,
         )
 
     def segments(self) -> list[Segment]:
@@ -228,6 +208,7 @@ class FusedOp(GemmInputs, HasSegments):
             self.outputs,
             self.bodies,
             len(self.inputs),
+            self.weight_scales,
         )
 
     @property
@@ -244,6 +225,10 @@ class FusedOp(GemmInputs, HasSegments):
         print_sum(printer, self.inputs)
         for keyword, value in self._of_rows:
             print_operand(printer, keyword, value)
+        if self.blocks is not None:
+            printer.print_string(" blocks")
+            self.blocks.print_parameters(printer)
+            print_operand(printer, "", self.x_scales)
         with printer.indented():
             if self.schedule is not None:
                 print_new_line(printer)
@@ -263,6 +248,11 @@ class FusedOp(GemmInputs, HasSegments):
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
         of_rows = [parse_operand(parser, keyword) for keyword in _OF_ROWS]
+        blocks, x_scales = None, list[SSAValue]()
+        if parser.parse_optional_keyword("blocks"):
+            blocks = BlocksAttr.new(BlocksAttr.parse_parameters(parser))
+            with parser.in_parens():
+                x_scales = [parse_typed_value(parser)]
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
@@ -271,12 +261,13 @@ class FusedOp(GemmInputs, HasSegments):
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
-            operands=[inputs, parsed.weights, *of_rows, parsed.ports],
+            operands=[inputs, parsed.weights, *of_rows, x_scales, parsed.scales, parsed.ports],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
                 "transposed": UnitAttr() if transposed else None,
                 "schedule": schedule,
                 "order": order,
+                "blocks": blocks,
             },
             regions=[parsed.bodies],
             result_types=[parsed.result_types],

@@ -12,7 +12,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.gradients import BroadcastOp
+from coda_ir.dialects.coda.extension import BroadcastOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import shape_of
 

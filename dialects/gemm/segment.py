@@ -24,6 +24,7 @@ from coda_ir.dialects.gemm.attrs import (
     PortKind,
     ResultKind,
     ResultPortAttr,
+    SegmentAttr,
 )
 
 DimT = TypeVar("DimT")
@@ -69,6 +70,8 @@ class Segment:
     """The results of the operation this segment was read from."""
     more_weights: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
     """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
+    scales: Sequence[SSAValue] = field(default=())
+    """The scales of blocks of each weight; empty where the GEMM has none."""
 
     @property
     def block(self) -> Block:
@@ -186,6 +189,46 @@ class Segment:
     def _set_yielded(self, values: Sequence[SSAValue]) -> None:
         assert self.block.last_op is not None
         self.block.last_op.operands = values
+
+
+def read_segments(
+    attrs: Sequence[SegmentAttr],
+    weights: Sequence[SSAValue],
+    ports: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    bodies: Sequence[Region],
+    inputs: int = 1,
+    scales: Sequence[SSAValue] = (),
+) -> list[Segment]:
+    """The segments described by `attrs`, which share out the flat operands and results."""
+    segments: list[Segment] = []
+    w = p = r = s = 0
+    for attr, body in zip(attrs, bodies, strict=True):
+        own = outputs[r : r + len(attr.results)]
+        count = attr.weights.data
+        terms = [list(weights[w + i * count : w + (i + 1) * count]) for i in range(inputs)]
+        segments.append(
+            Segment(
+                weights=terms[0],
+                ports=[
+                    Port(kind.data, value)
+                    for kind, value in zip(attr.ports, ports[p:], strict=False)
+                ],
+                results=[
+                    Result(port, value.type)  # pyright: ignore[reportArgumentType]
+                    for port, value in zip(attr.results, own, strict=True)
+                ],
+                body=body,
+                layout=attr.layout.data,
+                pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,
+                outputs=own,
+                more_weights=terms[1:],
+                scales=scales[s : s + count],
+            )
+        )
+        w, p, r = w + inputs * count, p + len(attr.ports), r + len(attr.results)
+        s += count
+    return segments
 
 
 @dataclass

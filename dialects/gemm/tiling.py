@@ -153,7 +153,7 @@ class ColumnCuts:
 
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
         """Each segment with its ranges. Raises ValueError as `column_ranges` does."""
-        check_split(self.op, schedule)
+        check_depths(self.op, schedule)
         key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
         if self.op.order is not None:
             # Only a stated order has a say in how many programs share the K of a tile.
@@ -228,12 +228,17 @@ def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
             raise ValueError(f"a box has {columns.lanes} columns, expected a divisor of {width}")
 
 
-def check_split(op: FusedOp, schedule: ScheduleAttr) -> None:
-    """Raises ValueError where programs share a K that is not the same for all tiles."""
+def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
+    """Raises ValueError where programs share a K that is not the same for all tiles, or a step has
+    several blocks of K with scales.
+    """
     if op.has_ragged_depth and schedule.split_k.data > 1:
         raise ValueError(
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
         )
+    bk, blocks = schedule.block_k.data, op.blocks
+    if blocks is not None and (bk > blocks.depth.data or blocks.depth.data % bk):
+        raise ValueError(f"BK is {bk}, expected a divisor of {blocks.depth.data}, K of a block")
 
 
 def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:

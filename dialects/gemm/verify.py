@@ -53,6 +53,7 @@ from coda_ir.dialects.gemm.verify_rows import (
     verify_row_groups,
     verify_scatter,
 )
+from coda_ir.dialects.gemm.verify_scales import verify_scales
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -66,6 +67,7 @@ def verify_fused(op: FusedOp) -> None:
     verify_row_groups(op)
     verify_gathers(op)
     verify_scatter(op)
+    verify_scales(op)
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")
@@ -210,7 +212,9 @@ def _verify_weights(
     depth = rows_of_input(op, x) if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
         raise VerifyException("layout of the weights is nk, expected kn as x is transposed")
-    groups = () if op.groups is None or op.is_transposed else shape_of(op.groups)
+    groups: tuple[int, ...] = ()
+    if op.groups is not None and not op.is_transposed:
+        groups = shape_of(op.groups)
     term, name = (f"term {number}: ", f"input {number}") if number else ("", "operand x")
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
@@ -218,7 +222,7 @@ def _verify_weights(
         if len(shape) != rank:
             raise VerifyException(f"{what} has rank {len(shape)}, expected {rank}")
         if not all(map(dims_agree, shape, groups)):
-            raise VerifyException(f"{what} is for {shape[0]} groups, expected {groups[0]}")
+            raise VerifyException(f"{what} is for {shape[0]} groups, expected {_extents(groups)}")
         shape = shape[len(groups) :]
         own, columns = (shape[:-1], shape[-1]) if is_kn else (shape[1:], shape[0])
         own = own if op.gather_weights is None else shape_of(op.gather_weights)

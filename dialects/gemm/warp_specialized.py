@@ -24,7 +24,7 @@ from coda_ir.dialects.gemm.attrs import (
     Layout,
     ResultKind,
 )
-from coda_ir.dialects.gemm.numerics import promotes_sums
+from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS, promotes_sums
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
@@ -102,7 +102,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
-    obstacle = _operand_obstacle(cuts, schedule)
+    obstacle = _operand_obstacle(cuts, schedule) or _blocks_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
     obstacle = tma_obstacle(cuts, schedule)
@@ -139,6 +139,27 @@ def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return (
             f"a tile of {schedule.block_n.data} columns for promoted sums, expected 64, 128 or 256"
         )
+    return None
+
+
+def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """Why the products of a step, in pieces of columns, do not have one scale for each row."""
+    blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
+    if blocks is None:
+        return None
+    if blocks.depth.data != bk:
+        return f"its scales are for {blocks.depth.data} of K, expected {bk}, those of a step"
+    piece = min(bn, PROMOTED_COLUMNS)
+    if blocks.columns.data % piece:
+        return f"its scales are for {blocks.columns.data} columns, expected {piece} or more"
+    for segment, ranges in cuts.under(schedule):
+        group = segment.group_size
+        if segment.pairing is not None and group is None:
+            return "columns of two blocks are paired with their neighbours"
+        if any(columns.lanes * columns.parts < piece for columns in ranges):
+            return f"its pairs have columns of two blocks among {piece}"
+        if len(segment.weights) == 1 and group is not None and group // 2 % blocks.columns.data:
+            return f"halves of {group // 2} columns begin within a block"
     return None
 
 

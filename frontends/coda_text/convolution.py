@@ -10,6 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import transposed
+from coda_ir.frontends.coda_text.shape_operators import padded
 from coda_ir.frontends.coda_text.values import (
     Dim,
     TensorValue,
@@ -129,13 +130,9 @@ def _called(
 ) -> TensorValue:
     """By PyTorch, whose channels come before positions, with as much before as behind."""
     assert isinstance(groups, int), "columns are constant"
-    batch, positions, channels = x.dims
     before, after = around
     if before != after:
-        padded = simplified(SymbolicSize.constant(before + after) + positions)
-        arguments = f"{{0}}, [0, 0, {before}, {after}], 0.0"
-        dims = (batch, padded, channels)
-        x = call.emit_call("aten.constant_pad_nd.default", x, arguments, dims, view=False)
+        x = padded(call, x, 1, around, 0)
         before = 0
     if len(w.dims) == 2:
         w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
@@ -149,7 +146,7 @@ def _called(
         dilation=[dilation],
         groups=groups,
     )
-    dims = (batch, w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
+    dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
     op.attributes["coda.dims"] = dims_attribute(dims)
     return transposed(call, call.emit(op, dims), [0, 2, 1])
 

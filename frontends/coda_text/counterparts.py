@@ -217,6 +217,7 @@ OTHERS = frozenset(
         *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
         *("native_group_norm", "scatter_add", "scatter_add_", "select_scatter", "short"),
         "slice_scatter",
+        "upsample_bilinear",
         *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "randperm"),
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.dialects.builtin import TensorType as IRTensorType
@@ -45,6 +45,7 @@ from coda_ir.frontends.coda_text.evaluator import Evaluator
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.reporter import Reporter
+from coda_ir.frontends.coda_text.scaled_linear import OF_ACCUMULATOR, Scaling, scaled_factors
 from coda_ir.frontends.coda_text.syntax import Binary, Call, Expression, Span
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -67,6 +68,7 @@ PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
 GEMMS = {
     "linear": signature("linear(x, w)")._replace(text="linear(x, w); a bias is a row port"),
     "matmul": signature("matmul(x, w)"),
+    "scaled_linear": signature(OF_ACCUMULATOR),
 }
 
 
@@ -104,6 +106,8 @@ class Gemm:
     layout: Layout
     pairing: PairingAttr | None
     columns: Dim
+    scaling: Scaling | None = None
+    """The scales of blocks, where the operands have them."""
 
     @property
     def paired(self) -> int:
@@ -174,7 +178,7 @@ class _EpilogueCall:
         if segment is None:
             return POISON
         self._check_groups(segment, columns)
-        op = MapOp(segment) if gemm is None else FusedOp(gemm.x.ssa, [segment])
+        op = MapOp(segment) if gemm is None else _fused(gemm, segment)
         try:
             op.verify_()
         except VerifyException as error:
@@ -274,7 +278,7 @@ class _EpilogueCall:
                 argument=name,
             )
         pairing = PairingAttr.adjacent_columns() if adjacent else PairingAttr.halves(group)
-        return Gemm(gemm.x, gemm.weights, gemm.layout, pairing, gemm.columns)
+        return replace(gemm, pairing=pairing)
 
     def _pair(self, a: Gemm, b: Gemm, second: str) -> Gemm:
         """Two GEMMs of the same x side by side."""
@@ -291,7 +295,24 @@ class _EpilogueCall:
                 argument=second,
             )
         columns = product_of((2, a.columns))
-        return Gemm(a.x, a.weights + b.weights, a.layout, PairingAttr.halves(), columns)
+        scaling = self._scaling(a, b, second)
+        return Gemm(a.x, a.weights + b.weights, a.layout, PairingAttr.halves(), columns, scaling)
+
+    def _scaling(self, a: Gemm, b: Gemm, second: str) -> Scaling | None:
+        """The scales of both, which are alike but for those of the weights."""
+        if a.scaling is None or b.scaling is None:
+            is_same = a.scaling is b.scaling
+        else:
+            is_same = (a.scaling.x.ssa, a.scaling.blocks) == (b.scaling.x.ssa, b.scaling.blocks)
+        if not is_same:
+            raise Mistake(
+                f"{self.definition.name}: x has other scales in one GEMM than in the other",
+                "both accumulators must come from the same x, with the same scales",
+                argument=second,
+            )
+        if a.scaling is None or b.scaling is None:
+            return None
+        return replace(a.scaling, weights=a.scaling.weights + b.scaling.weights)
 
     def _operator(self, name: str, expression: Expression) -> Gemm | None:
         """`linear(x, w)` or `x @ w`; None after an error. Raises Mistake for anything else."""
@@ -316,20 +337,24 @@ class _EpilogueCall:
             return None
         given = {key: [value] for key, value in values.items()}
         call = Invocation(operator, given, self.insert)
+        scaling = None
         try:
-            x, w = call.factors()
+            if operator == "scaled_linear":
+                x, w, scaling = scaled_factors(call)
+            else:
+                x, w = call.factors()
         except Mistake as mistake:
             raise Mistake(mistake.message, mistake.remedy, argument=name) from mistake
-        k, n = reversed(w.dims) if operator == "linear" else w.dims
+        is_nk = operator != "matmul"
+        k, n = reversed(w.dims) if is_nk else w.dims
         if k != x.dims[-1]:
             raise Mistake(
                 f"{operator}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in "
                 f"x and {format_dim(k)} in w",
-                "w is N x K" if operator == "linear" else "w is K x N",
+                "w is N x K" if is_nk else "w is K x N",
                 argument=name,
             )
-        layout = Layout.NK if operator == "linear" else Layout.KN
-        return Gemm(x, (w,), layout, None, n)
+        return Gemm(x, (w,), Layout.NK if is_nk else Layout.KN, None, n, scaling)
 
     # The operator.
 
@@ -373,7 +398,15 @@ class _EpilogueCall:
             body=Region(body.block),
             layout=gemm.layout if gemm else Layout.NK,
             pairing=gemm.pairing if gemm else None,
+            scales=[s.ssa for s in gemm.scaling.weights] if gemm and gemm.scaling else [],
         )
+
+
+def _fused(gemm: Gemm, segment: Segment) -> FusedOp:
+    scaling = gemm.scaling
+    if scaling is None:
+        return FusedOp(gemm.x.ssa, [segment])
+    return FusedOp(gemm.x.ssa, [segment], x_scales=scaling.x.ssa, blocks=scaling.blocks)
 
 
 def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str) -> TensorType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
@@ -14,6 +14,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.remedies import choice_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
+    FLOAT_TYPES,
     INDEX_TYPES,
     SIZE_LIMITS,
     Dim,
@@ -276,6 +277,15 @@ class Invocation:
                 argument=name,
             )
         return value.name
+
+    def float_type(self, name: str) -> Attribute | None:
+        """A floating-point element type; None where it is not given."""
+        found = self.element_type(name)
+        if found is not None and found not in FLOAT_TYPES:
+            raise Mistake(
+                f"{self.name}: {name} is {found}, expected bf16, f16, f32 or f64", argument=name
+            )
+        return None if found is None else ELEMENT_TYPES[found]
 
     def sizes(self, name: str) -> tuple[Dim, ...]:
         value = self.value(name)

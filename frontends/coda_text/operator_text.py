@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -183,6 +183,11 @@ class OperatorWriter:
         name = op.name.rpartition(".")[2]
         return _call(name, *map(self._tensor, op.operands), **_widened(op))
 
+    def scaled(self, op: coda.ScaledLinearOp) -> Text:
+        blocks = {"depth": op.blocks.depth.data, "columns": op.blocks.columns.data}
+        stated = {name: str(size) for name, size in blocks.items() if size != 128}
+        return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
         name, properties = op.name.rpartition(".")[2], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -249,6 +254,16 @@ class OperatorWriter:
             del given["start"]
         return _call("slice", self._tensor(op.x), **given)
 
+    def pad(self, op: coda.PadOp) -> Text:
+        if op.added is None:
+            raise Inexpressible("a pad to an extent that another tensor lends")
+        (before, after), dim = op.added, op.dim.value.data
+        given = {"dim": str(dim)} if dim != len(self._shapes.dims(op.x)) - 1 else {}
+        if op.number:
+            given["value"] = number_text(op.number)
+        counts = [before] if after == 0 else [before, after]
+        return _call("pad", self._tensor(op.x), *map(str, counts), **given)
+
     def torch_call(self, op: CallOp) -> Text:
         if len(op.outputs) != 1:
             raise Inexpressible(f"a call with {len(op.outputs)} results")
@@ -297,6 +312,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.MatmulOp: OperatorWriter.matmul,
     coda.GroupedLinearOp: OperatorWriter.grouped,
     coda.GroupedMatmulOp: OperatorWriter.grouped,
+    coda.ScaledLinearOp: OperatorWriter.scaled,
     coda.RMSNormOp: OperatorWriter.norm,
     coda.LayerNormOp: OperatorWriter.norm,
     coda.SoftmaxOp: OperatorWriter.softmax,
@@ -312,6 +328,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,
     coda.SliceOp: OperatorWriter.slice,
+    coda.PadOp: OperatorWriter.pad,
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
     coda.ShiftOp: OperatorWriter.with_properties,
@@ -359,8 +376,7 @@ def _property_text(name: str, value: Attribute) -> str:
         case StringAttr():
             return f'"{value.data}"'
         case ArrayAttr():
-            items = cast(ArrayAttr[Attribute], value)
-            return f"[{', '.join(_property_text(name, item) for item in items)}]"
+            return f"[{', '.join(_property_text(name, item) for item in value)}]"
         case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
             return "true"
         case _:

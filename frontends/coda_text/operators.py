@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
@@ -30,6 +30,8 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.scaled_linear import SIGNATURE as SCALED_LINEAR
+from coda_ir.frontends.coda_text.scaled_linear import scaled_linear
 from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
 from coda_ir.frontends.coda_text.scan import selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
@@ -39,7 +41,6 @@ from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
 from coda_ir.frontends.coda_text.torch_calls import torch_call
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
-    FLOAT_TYPES,
     Dim,
     Dims,
     TensorValue,
@@ -91,7 +92,7 @@ def linear(call: Invocation) -> TensorValue:
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
         _expect_bias(call, b, x)
-    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, result_element_type=_dtype(call))
+    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, result_element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], rows))
 
 
@@ -100,7 +101,7 @@ def matmul(call: Invocation) -> TensorValue:
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
     _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
-    op = coda.MatmulOp(x.ssa, w.ssa, result_element_type=_dtype(call))
+    op = coda.MatmulOp(x.ssa, w.ssa, result_element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], columns))
 
 
@@ -131,18 +132,8 @@ def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
         _expect_bias(call, b, x)
-    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, result_element_type=_dtype(call))
+    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, result_element_type=call.float_type("dtype"))
     return call.emit(op, (x.dims[0], columns))
-
-
-def _dtype(call: Invocation) -> Attribute | None:
-    """The floating-point element type of the result, where it is given."""
-    name = call.element_type("dtype")
-    if name is not None and name not in FLOAT_TYPES:
-        raise Mistake(
-            f"{call.name}: dtype is {name}, expected bf16, f16, f32 or f64", argument="dtype"
-        )
-    return None if name is None else ELEMENT_TYPES[name]
 
 
 def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
@@ -201,7 +192,7 @@ def reduction(kind: str) -> Rule:
 
     def rule(call: Invocation) -> TensorValue:
         x = call.float_tensor("x", least_rank=1)
-        return call.emit(coda.ReduceOp(x.ssa, kind, _dtype(call)), (*x.dims[:-1], 1))
+        return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
 
     return rule
 
@@ -361,6 +352,7 @@ _RULES: dict[str, Rule] = {
     "matmul(x, w, *, dtype: type?)": matmul,
     "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
     "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
+    SCALED_LINEAR: scaled_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,

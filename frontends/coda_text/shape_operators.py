@@ -18,6 +18,7 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     describe,
+    dims_attribute,
     divided,
     extent,
     format_dim,
@@ -182,12 +183,20 @@ def pad(call: Invocation) -> TensorValue:
         raise Mistake(f"pad: value is {value}, but x is {x.type}", argument="value")
     if before == after == 0:
         return x
-    counts = [0, 0] * (len(x.dims) - 1 - dim) + [before, after]
+    return padded(call, x, dim, (before, after), float(value) if x.type.is_float else value)
+
+
+def padded(
+    call: Invocation, x: TensorValue, dim: int, around: tuple[int, int], value: float | int
+) -> TensorValue:
+    """x with numbers before and behind the elements of a dimension."""
+    before, after = around
+    op = coda.PadOp.around(x.ssa, dim, before, after, value)
     size = SymbolicSize.constant(before + after) + x.dims[dim]
     dims = (*x.dims[:dim], simplified(size), *x.dims[dim + 1 :])
-    number = float(value) if x.type.is_float else value
-    arguments = f"{{0}}, {counts}, {number}"
-    return call.emit_call("aten.constant_pad_nd.default", x, arguments, dims, view=False)
+    if op.after is not None:
+        op.attributes["coda.dims"] = dims_attribute(dims)
+    return call.emit(op, dims)
 
 
 def arange(call: Invocation) -> TensorValue:

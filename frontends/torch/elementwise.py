@@ -107,22 +107,38 @@ def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
 
 
 def clamp(graph: GraphImporter, node: Node) -> Value | None:
-    """`clamp`, `clamp_min` and `clamp_max` of a float, between numbers."""
+    """`clamp`, `clamp_min` and `clamp_max`, between numbers or tensors."""
     name = str(node.target)
     dtype = result_dtype(node)
     low, high = argument(node, 1, "min"), argument(node, 2, "max")
     if "clamp_max" in name:
         low, high = None, argument(node, 1, "max")
     x = graph.operand(arguments(node)[0], dtype)
-    if x is None or not dtype.is_floating_point:
+    limits = [bound if bound is None else graph.operand(bound, dtype) for bound in (low, high)]
+    if x is None or dtype.is_complex or limits.count(None) > [low, high].count(None):
         return None
-    for bound, operator in ((low, coda.MaximumOp), (high, coda.MinimumOp)):
-        if bound is not None:
-            limit = graph.operand(bound, dtype)
-            if limit is None:
-                return None
-            x = graph.insert(operator(x, limit)).result
+    for limit, operator in zip(limits, (coda.MaximumOp, coda.MinimumOp), strict=True):
+        if limit is not None:
+            x = _limited(graph, x, limit, operator)
     return x
+
+
+def _limited(
+    graph: GraphImporter,
+    x: SSAValue,
+    limit: SSAValue,
+    operator: type[coda.MaximumOp | coda.MinimumOp],
+) -> SSAValue:
+    """The larger or smaller of `x` and a limit, of which `x` has the gradient where they are equal.
+
+    That of two tensors is shared by both.
+    """
+    chosen = graph.insert(operator(x, limit)).result
+    if isinstance(limit.owner, coda.ConstantOp):
+        return chosen
+    relation = "ge" if operator is coda.MaximumOp else "le"
+    is_inside = graph.insert(coda.CompareOp(x, limit, relation)).result
+    return graph.insert(coda.WhereOp(is_inside, x, chosen)).result
 
 
 def hardtanh(graph: GraphImporter, node: Node) -> Value | None:

@@ -6,7 +6,7 @@ PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -300,6 +300,53 @@ def concat(graph: GraphImporter, node: Node) -> Value | None:
     return graph.insert(coda.ConcatOp(parts, argument(node, 1, "dim", 0) % rank)).result  # pyright: ignore
 
 
+def pad(graph: GraphImporter, node: Node) -> Value | None:
+    """A number around the elements of some dimensions; of which a negative count drops elements."""
+    given, counts = arguments(node)[:2]
+    is_constant = str(node.target).startswith("aten.constant_pad_nd")
+    mode = "constant" if is_constant else argument(node, 2, "mode", "constant")
+    x, padded = graph.tensor(given), dims_of(node.meta["val"])
+    number: Any = argument(node, 2 if is_constant else 3, "value") or 0
+    value = float(number) if is_float(element_type_of(x)) else int(number)
+    around = {dim: pair for dim, pair in _around(counts, len(padded)) if pair != (0, 0)}
+    is_known = mode == "constant" and all(_can_pad(x, value, *pair) for pair in around.items())
+    # What pads nothing goes when patterns have seen the reshapes around it.
+    if not is_known or not around:
+        return None
+    dims = list(dims_of(given.meta["val"]))
+    for dim, (before, after) in around.items():
+        if _is_shift(x, value, dim, (before, after)):
+            x = graph.insert(coda.ShiftOp(x, before)).result
+            continue
+        if min(before, after) < 0:
+            stop = shape_of(x)[dim] + min(0, after)
+            x = graph.insert(coda.SliceOp(x, dim, max(0, -before), stop)).result
+        op = coda.PadOp.around(x, dim, max(0, before), max(0, after), value)
+        dims[dim] = padded[dim]
+        if op.after is not None:
+            op.attributes["coda.dims"] = dims_attribute(tuple(dims))
+        x = graph.insert(op).result
+    return x
+
+
+def _around(counts: Sequence[Any], rank: int) -> Iterable[tuple[int, tuple[Any, Any]]]:
+    """The dimensions that PyTorch pads, the last one first, and the numbers of elements."""
+    return zip(reversed(range(rank)), zip(counts[::2], counts[1::2], strict=True), strict=False)
+
+
+def _can_pad(x: SSAValue, value: float, dim: int, around: tuple[Any, Any]) -> bool:
+    """Return whether the counts are numbers, and those of a slice where they drop elements."""
+    if not all(isinstance(count, int) for count in around):
+        return False
+    dropped = sum(-count for count in around if count < 0)
+    return not dropped or dropped <= shape_of(x)[dim] or _is_shift(x, value, dim, around)
+
+
+def _is_shift(x: SSAValue, value: float, dim: int, around: tuple[int, int]) -> bool:
+    """Return whether as many rows are dropped at one end as there are zeros at the other."""
+    return not value and sum(around) == 0 and dim == len(shape_of(x)) - 2
+
+
 def getitem(graph: GraphImporter, node: Node) -> Value | None:
     values, index = graph.value(arguments(node)[0]), arguments(node)[1]
     assert isinstance(values, Sequence) and isinstance(index, int)
@@ -334,8 +381,11 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.pow.Tensor_Scalar": power,
     "aten.reciprocal.default": reciprocal,
     "aten.clamp.default": clamp,
+    "aten.clamp.Tensor": clamp,
     "aten.clamp_min.default": clamp,
+    "aten.clamp_min.Tensor": clamp,
     "aten.clamp_max.default": clamp,
+    "aten.clamp_max.Tensor": clamp,
     "aten.hardtanh.default": hardtanh,
     "aten.leaky_relu.default": leaky_relu,
     "aten.hardswish.default": hardswish,
@@ -375,6 +425,8 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.t.default": transpose,
     "aten.slice.Tensor": slice_,
     "aten.select.int": select,
+    "aten.pad.default": pad,
+    "aten.constant_pad_nd.default": pad,
     "aten.split.Tensor": split,
     "aten.split_with_sizes.default": split,
     "aten.cat.default": concat,

@@ -8,16 +8,25 @@ from typing import Any
 
 from torch.fx import Node
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float, is_float8, shape_of
+from coda_ir.dialects.coda.shapes import (
+    ceiling,
+    element_type_of,
+    is_float,
+    is_float8,
+    shape_of,
+)
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.types import element_type
 
 TENSOR_OR_ROW = (0, 1)
 """The recipes of `_scaled_mm_v2` with one scale for the tensor, and one for each row."""
+
+BLOCKS = (4, 5)
+"""Its recipes for x in blocks of 1 x 128 and the weight in blocks of 128 x 128."""
 
 
 def scaled_mm(graph: GraphImporter, node: Node) -> Value | None:
@@ -31,9 +40,38 @@ def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
     """`_scaled_mm_v2` with one scale of each operand, of the tensor or of its rows."""
     scales, recipes, swizzles = (_pair(node, index) for index in (2, 3, 4))
     known = len(scales) == 2 and all(recipe in TENSOR_OR_ROW for recipe in recipes)
-    if not known or any(swizzles) or argument(node, 10, "contraction_dim"):
+    if any(swizzles) or argument(node, 10, "contraction_dim"):
+        return None
+    if len(scales) == 2 and tuple(recipes) == BLOCKS:
+        return _blocks(graph, node, scales)
+    if not known:
         return None
     return _product(graph, node, scales, argument(node, 8, "bias"))
+
+
+def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | None:
+    """x with a scale for each 1 x 128 elements, the weight with one for each 128 x 128.
+
+    Those of the weight are those of N x K transposed, and cuBLAS wants their rows in fours.
+    """
+    x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
+    of_x, of_weight = (graph.tensor(scale) for scale in scales)
+    (m, k), n = shape_of(x), shape_of(weight)[1]
+    type, depth = element_type(result_dtype(node)), ceiling(k, 128)
+    if DYNAMIC_INDEX in (k, n) or not is_float(type) or shape_of(of_x) != (m, depth):
+        return None
+    padded = shape_of(of_weight)
+    if len(padded) != 2 or padded[0] < depth or padded[1] != ceiling(n, 128):
+        return None
+    if not all(is_float8(element_type_of(value)) for value in (x, weight)):
+        return None
+    if any(element_type_of(value) != f32 for value in (of_x, of_weight)):
+        return None
+    if padded[0] > depth:
+        of_weight = graph.insert(coda.SliceOp(of_weight, 0, 0, depth)).result
+    rows = [graph.insert(coda.TransposeOp(v, (1, 0))).result for v in (weight, of_weight)]
+    value = graph.insert(coda.ScaledLinearOp(x, rows[0], of_x, rows[1])).result
+    return _with_bias(graph, value, argument(node, 8, "bias"), type)
 
 
 def _pair(node: Node, index: int) -> list[Any]:
@@ -54,6 +92,11 @@ def _product(graph: GraphImporter, node: Node, scales: Sequence[Any], bias: obje
     value = graph.insert(coda.MatmulOp(x, weight)).result
     for scale in (of_x, _as_vector(graph, of_weight)):
         value = graph.insert(coda.MulOp(value, scale)).result
+    return _with_bias(graph, value, bias, type)
+
+
+def _with_bias(graph: GraphImporter, value: SSAValue, bias: object, type: Attribute) -> Value:
+    """A product plus its bias, as the type of the result."""
     if bias is not None:
         wide = graph.insert(coda.CastOp(graph.tensor(bias), f32)).result
         value = graph.insert(coda.AddOp(value, wide)).result

@@ -26,16 +26,17 @@ class AbsorbModulationPass(FunctionPass):
         %m = coda.add %y, %t
 
     A norm of an argument is then one kernel with its modulation (adaLN), and one that follows a
-    GEMM can move past the next one with both: `defer-layer-norm`. Other readers of the norm read
-    it as it is. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no
-    shift.
+    GEMM can move past the next one with both: `defer-layer-norm`. Other uses read the norm without
+    them. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no shift.
     """
 
     name: ClassVar[str] = "absorb-modulation"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            found = _modulated(op) if isinstance(op, Modulation) else None
+            if not isinstance(op, Modulation):
+                continue
+            found = _modulated(op)
             if found is None:
                 continue
             refusal = check_rounding_may_move(

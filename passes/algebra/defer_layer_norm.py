@@ -37,7 +37,7 @@ from coda_ir.passes.support.norms import (
 NOT_KEPT = Refusal(
     "vectors may be computed from weights ahead of time",
     "the norm is not deferred: the column sums of its GEMMs would be kept between calls",
-    "allow pack-weights where weights change only in ways that PyTorch counts",
+    "allow pack-weights if weights change only in ways that PyTorch tracks",
 )
 
 

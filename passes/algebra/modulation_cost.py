@@ -48,7 +48,7 @@ def check_pays(
     assumed = ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items())
     return Refusal(
         "the products of scale and shift with the weights cost less than the norm saves",
-        f"the norm is not deferred: a kernel more would move {spent} bytes, to save {saved}"
+        f"the norm is not deferred: another kernel would move {spent} bytes to save {saved}"
         + (f", with {assumed}" if assumed else ""),
         "state the sizes that are known, or use modulated-norms=always",
     )

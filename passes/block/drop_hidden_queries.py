@@ -16,7 +16,7 @@ from coda_ir.symbolic_shapes import Dim, Dims
 ANY, LAST = "aten.any.dim", "{0}, -1, True"
 
 NEAR = Refusal(
-    "the number that hides keys stays the same with any score added to it",
+    "the number that hides keys absorbs any score that is added to it",
     "queries without keys are set to zero: their scores, added to the number, would change it",
 )
 OTHER = Refusal(
@@ -27,7 +27,7 @@ OTHER = Refusal(
 
 @dataclass(frozen=True)
 class DropHiddenQueriesPass(FunctionPass):
-    """Leaves queries as they are that `raise-attention` sets to zero where a number hides all keys.
+    """Removes the zeros that `raise-attention` puts in place of queries whose keys are all hidden.
 
         %any = torch.call "aten.any.dim"(%keep)
         %mask = coda.where %keep, 0, -1e38
@@ -47,7 +47,7 @@ class DropHiddenQueriesPass(FunctionPass):
                 if isinstance(found, Refusal):
                     rewriter.missed(op, found)
                 else:
-                    rewriter.passed(op, "reads queries that see no key as they are")
+                    rewriter.passed(op, "reads queries that see no key unchanged")
                     op.operands[0] = found
 
 

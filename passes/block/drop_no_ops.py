@@ -18,6 +18,7 @@ from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import bound_of
+from coda_ir.passes.support.slices import start_of
 from coda_ir.passes.support.stored_slices import SLICE_SCATTER, joined_slices
 from coda_ir.symbolic_shapes import dims_attribute
 
@@ -34,6 +35,7 @@ class DropNoOpsPass(FunctionPass):
         transpose of an outer product                    -> outer product of the reshaped factors
         slice of a slice of the same dimension           -> one slice
         slice inside of one part of a concat             -> slice of that part
+        slice of as many rows of a pad as it had         -> shift
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
         slices that are stored in all of a tensor        -> concat of what is stored
@@ -73,8 +75,10 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return None if joined is None else OpInserter(rewriter, op, op.location).insert(joined)
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
+        case CallOp() if op.callee.data == "aten.slice.Tensor":
+            return _shifted(op, rewriter)
         case coda.SliceOp():
-            return _simpler_slice(op, rewriter)
+            return _shifted(op, rewriter) or _simpler_slice(op, rewriter)
         case coda.ConcatOp():
             return _simpler_concat(op, rewriter)
         case coda.CrossEntropyOp():
@@ -172,6 +176,18 @@ def _turned(
     view = coda.ReshapeOp(x, [shape[axis] for axis in order])
     view.attributes["coda.dims"] = dims_attribute(tuple(dims[axis] for axis in order))
     return insert.insert(view, x.name_hint)
+
+
+def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return the rows that pads with zeros move, of which a slice takes as many as there were."""
+    pad, rank = defined_by(op.operands[0], coda.PadOp), len(shape_of(op.results[0]))
+    if pad is None or pad.added is None or pad.number or pad.dim.value.data != rank - 2:
+        return None
+    start = start_of(op, rank - 2)
+    if start is None or rewriter.shapes.dims(op.results[0]) != rewriter.shapes.dims(pad.x):
+        return None
+    insert, (before, _) = OpInserter(rewriter, op, op.location), pad.added
+    return pad.x if start == before else insert.insert(coda.ShiftOp(pad.x, before - start))
 
 
 def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | None:

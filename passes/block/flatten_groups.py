@@ -26,11 +26,11 @@ class FlattenGroupsPass(FunctionPass):
         %p = coda.mul %h, %s : (... x H x G), (... x H x 1)   %r = coda.reshape %b : (... x N)
         %y = coda.reshape %p : (... x N)                   -> %y = coda.mul %z, %r
 
-    The columns are those of a GEMM, such as all experts side by side that the gates of a router
+    The columns are those of a GEMM, such as those of all experts, which the gates of a router
     scale: its epilogue takes the code, and loads %s by a `group` port, without the broadcast. What
     broadcasts along the groups, such as a vector for the columns of each head, is a table. Legal
-    iff the tiles that the code reads are columns in groups. What leads to reductions of groups,
-    or follows from them, is left to `fuse-groups`.
+    iff the tiles that the code reads are columns in groups. What leads to reductions of groups, or
+    follows from them, is left to `fuse-groups`.
     """
 
     name: ClassVar[str] = "flatten-groups"

@@ -26,7 +26,7 @@ Product = coda.MatmulOp | coda.WeightGradientOp
 
 @dataclass(frozen=True)
 class PadRowsPass(FunctionPass):
-    """Products read rows that start where vector loads and TMA accept them: those of a copy.
+    """Copies operands of products so that rows start where vector loads and TMA accept them.
 
         %dx = coda.matmul %dy, %w             ->    %p = coda.pad %dy {dim = 1, ...}    // zeros
         %dw = coda.weight_gradient %dy, %x          %q = coda.pad %w {dim = 0, ...}

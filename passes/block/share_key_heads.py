@@ -16,19 +16,18 @@ from coda_ir.passes.support.norms import OpInserter
 
 MORE_QUERIES = Refusal(
     "the attention of one query for each head is a kernel of the program",
-    "the call is PyTorch's, whose kernels with a mask want keys for each head of queries",
+    "PyTorch computes the call, and its kernels with a mask need keys for each query head",
 )
 UNLIKE = Refusal(
-    "keys and values are repeated for the same queries", "other heads share keys than values"
+    "keys and values are repeated for the same query heads",
+    "keys and values are shared by different heads",
 )
-TOO_MANY = Refusal(
-    f"at most {MOST_QUERIES} heads of queries share a head of keys", "more of them do"
-)
+TOO_MANY = Refusal(f"at most {MOST_QUERIES} query heads share a key head", "more query heads do")
 
 
 @dataclass(frozen=True)
 class ShareKeyHeadsPass(FunctionPass):
-    """Keys and values that are repeated for the query heads that share them, as they are.
+    """Passes keys and values that query heads share to attention, without repeating them.
 
         %k4 = reshape(expand(reshape %k))                      (B x G x S x E) to (B x G·R x S x E)
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %mask)
@@ -36,7 +35,7 @@ class ShareKeyHeadsPass(FunctionPass):
         %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %mask)
             {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=..., enable_gqa=True"}
 
-    A step of decoding would copy its cache for that, R times its size, before it reads the copy.
+    Otherwise a decoding step would write a copy of its cache, R times as large, and then read it.
     Legal iff keys and values are repeated alike, and the call is one that backends have a kernel
     for that shares heads: one query for each head (`coda_ir.one_query_attention`).
     """

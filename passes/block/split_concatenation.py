@@ -29,7 +29,7 @@ place: far fewer than in training, and far more than one for each sample of a ba
 
 @dataclass(frozen=True)
 class SplitConcatenationPass(FunctionPass):
-    """The gradient of a packed projection is not copied to lie side by side.
+    """Avoids copying the parts of a packed projection's gradient side by side.
 
         %d = coda.concat %dq, %dk {dim = 1}           %wq, %wk = slices of the rows of %w
         %dx = coda.matmul %d, %w                ->    %dx = %dq·%wq + %dk·%wk
@@ -113,7 +113,7 @@ class _Users:
     def check(self, op: coda.ConcatOp) -> Refusal | None:
         if self.other is not None:
             return Refusal(
-                "all of it are products and sums of its parts",
+                "products and sums of its parts replace all of it",
                 f"{name_of(op.result)} is copied together: {self.other.name} needs it as it is",
             )
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:

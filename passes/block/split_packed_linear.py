@@ -20,9 +20,9 @@ class SplitPackedLinearPass(FunctionPass):
         %q = coda.slice %z {dim = 1, ...}   ->    %q = coda.linear %x, %wq
 
     Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
-    again. Legal iff the product is used by slices of its columns only; worth it iff a slice feeds
-    more than attention, which reads slices as they are, and than what makes it one row for each
-    sample of a batch (adaLN), which no epilogue takes.
+    again. Legal iff the product is used by slices of its columns only; worth it unless the slices
+    only feed attention, which reads slices as they are, or become one row for each sample of a
+    batch (adaLN), which no epilogue takes.
     """
 
     name: ClassVar[str] = "split-packed-linear"

@@ -34,7 +34,7 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
 
     Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position;
     tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
-    keys and values; and the function does not ask for the bits of PyTorch.
+    keys and values; and the function does not require the bits of eager PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -68,14 +68,14 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
     if numerics_mode(op).is_strict:
-        return Refusal("the function does not ask for the bits of PyTorch", instead)
+        return Refusal("the function does not require the bits of eager PyTorch", instead)
     return None
 
 
 def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties = {name: op.properties.get(name) for name in OPTIONS}
+    properties: dict[str, object] = {name: op.properties.get(name) for name in OPTIONS}
     inputs = (op.q, op.k, op.v)
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(

@@ -2,7 +2,7 @@
 an (almost) empty epilogue."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, get_args
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -40,8 +40,10 @@ class ConvertLinearToGemmPass(FunctionPass):
     The weights of a `coda.grouped_linear` stay those of groups (`gemm.fused %x groups(%ends)`), and
     its biases become a port of rows by group; the gradients of the weights are those of groups, too
     (`gemm.fused transposed %dz groups(%ends)`). Columns that are joined for gradients of weights
-    alone are read where they are. Legal iff float32, in which GEMMs accumulate, holds every value:
-    not in f64. A weight's gradient needs rows to sum over.
+    alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
+    operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`). Legal iff
+    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
+    rows to sum over.
     """
 
     name: ClassVar[str] = "convert-linear-to-gemm"
@@ -57,9 +59,18 @@ class ConvertLinearToGemmPass(FunctionPass):
 
 
 Gradient: TypeAlias = coda.WeightGradientOp | coda.GroupedWeightGradientOp
-LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | Gradient
-LINEAR_MAPS = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, *get_args(Gradient))
-_STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp)
+LinearMap: TypeAlias = (
+    coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.ScaledLinearOp | Gradient
+)
+LINEAR_MAPS = (
+    coda.LinearOp,
+    coda.MatmulOp,
+    coda.GroupedLinearMap,
+    coda.ScaledLinearOp,
+    coda.WeightGradientOp,
+    coda.GroupedWeightGradientOp,
+)
+_STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
 """Linear maps whose weights are N x K."""
 
 
@@ -94,9 +105,11 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
         body=Region(block),
         layout=Layout.NK if isinstance(op, _STORED_BY_COLUMN) else Layout.KN,
+        scales=[op.weight_scales] if isinstance(op, coda.ScaledLinearOp) else [],
     )
     builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
-    bias, value = None if is_gradient else bias_of(op), accumulator
+    is_scaled = isinstance(op, coda.ScaledLinearOp)
+    bias, value = None if is_gradient or is_scaled else bias_of(op), accumulator
     is_grouped = isinstance(op, coda.GroupedLinearMap | coda.GroupedWeightGradientOp)
     groups = op.offsets if is_grouped else None
     if bias is not None:
@@ -105,7 +118,14 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         value = builder.add(accumulator, argument)
     segment.set_yielded(0, [builder.result(value, element_type_of(op.result))])
     x = op.dy if is_gradient else op.x
-    fused = FusedOp(x, [segment], transposed=is_gradient, groups=groups)
+    fused = FusedOp(
+        x,
+        [segment],
+        transposed=is_gradient,
+        groups=groups,
+        x_scales=op.x_scales if is_scaled else None,
+        blocks=op.blocks if is_scaled else None,
+    )
     fused.location = op.location
     fused.outputs[0].name_hint = op.result.name_hint
     op.result.replace_all_uses_with(fused.outputs[0])

@@ -25,16 +25,16 @@ _STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.
 
 @dataclass(frozen=True)
 class FuseAttentionGradPass(FunctionPass):
-    """A pointwise kernel on gradients of attention joins the epilogue that has them on chip.
+    """Moves a pointwise kernel on gradients of attention into the epilogue that has them on chip.
 
         %m, %dq = gemm.attention_dq (...) { yield dq }
         %dz, %s = gemm.map pair<halves, 128> tile(%dq) half_table(%cos, %sin) tile(%z) { ... }
         ->  %m, %dz, %s = gemm.attention_dq (...) pair<halves, 128> half_table(%cos, %sin)
                 tile(%z) { ... }
 
-    So rotary embedding is undone, norms of heads are differentiated and sums of rows are taken
-    before anything is stored. Legal iff pairs of columns lie in one head, sums over groups too, and
-    nothing else that the kernel reads depends on the gradients.
+    In this way the rotary embedding is undone, norms of heads are differentiated, and rows are
+    summed before anything is stored. Legal iff pairs of columns lie in one head, sums over groups
+    too, and nothing else that the kernel reads depends on the gradients.
     """
 
     name: ClassVar[str] = "fuse-attention-grad"

@@ -21,15 +21,15 @@ quarter longer if its main loop computes addresses instead of using TMA.
 
 @dataclass(frozen=True)
 class FuseGatherPass(FunctionPass):
-    """Rows that only GEMMs read are not copied: the main loop loads them from where they are.
+    """Lets GEMMs load the rows that only they read in their main loops, instead of copying them.
 
         %r = coda.index %x, %ids {dim = 0}          %y = gemm.fused %x gather(%ids) ...
         %y = gemm.fused %r ...                ->
 
     The tokens of experts are such rows. A GEMM reads as many bytes as before; writing and reading
     the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
-    are (another one ends the program with an error, which a GEMM would not notice), and the GEMMs
-    have no other input and few columns: those of wide ones take longer without TMA than a copy.
+    are (any other id has to stop the program with an error, which a GEMM cannot do), and the GEMMs
+    have no other input and few columns: without TMA, wide ones would take longer than with a copy.
     GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
     """
 
@@ -74,7 +74,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
             "the ids are known to be numbers of rows, as those of a sort are",
-            f"copies rows for a GEMM, which would not notice an id in {name_of(op.ids)} that names "
+            f"copies rows for a GEMM, which would not detect an id in {name_of(op.ids)} that names "
             "none",
         )
     return None
@@ -83,7 +83,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
 def _can_gather(use: Use) -> bool:
     gemm = use.operation
     assert isinstance(gemm, FusedOp)
-    is_free = gemm.gather is None and gemm.gather_weights is None
+    is_free = (gemm.gather, gemm.gather_weights, gemm.blocks) == (None, None, None)
     is_summed = gemm.has_ragged_depth and len(gemm.weights) == 1
     return len(gemm.inputs) == 1 and is_free and (is_summed or not gemm.is_transposed)
 

@@ -258,7 +258,8 @@ class _Fusion:
             if not self.code.is_split and users:
                 self._add_tile(op.results[0], op.results[0])
                 continue
-            for user in users:
+            # A number of each group, as (... x H x 1), has that shape behind a view, too.
+            for user in users if self.code.is_tile(op.results[0]) else ():
                 if joins_columns(user):
                     self._add_tile(op.results[0], user.results[0])
                     found.append(user)

@@ -29,10 +29,10 @@ class FusePointwisePass(FunctionPass):
 
     Residuals, biases, activations, casts, norm weights and deferred row scales are all fused by
     this pass. An intermediate with other consumers is stored as well, and pointwise code that only
-    makes another operand comes along. Legal iff the operator has
-    the shape of the tile, every other operand fits a port, and none of them depends on the same
-    GEMM. What combines two GEMMs that can share one pair epilogue is left to `pair-glu`; where they
-    cannot, one of them is stored for the other, and a remark says why.
+    computes another operand moves along. Legal iff the operator has the shape of the tile, every
+    other operand fits a port, and none of them depends on the same GEMM. What combines two GEMMs
+    that can share one pair epilogue is left to `pair-glu`; where they cannot, one of them is stored
+    for the other, and a remark says why.
     """
 
     name: ClassVar[str] = "fuse-pointwise"

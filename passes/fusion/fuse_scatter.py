@@ -21,9 +21,9 @@ class FuseScatterPass(FunctionPass):
         %y = gemm.fused %x ...                ->
         %z = coda.index %y, %inverse {dim = 0}
 
-    The rows that experts compute return so to the order of the tokens: the permutation copies
-    nothing, and its inverse is not computed. Legal iff the numbers of the rows are the inverse of
-    a permutation, and the rows are the only result of a GEMM, without another use.
+    In this way the rows that experts compute return to the order of the tokens, without a copy and
+    without computing the inverse of the permutation. Legal iff the numbers of the rows are the
+    inverse of a permutation, and the rows are the only result of a GEMM, without another use.
     """
 
     name: ClassVar[str] = "fuse-scatter"
@@ -61,6 +61,7 @@ def _has_rows_alone(gemm: FusedOp) -> bool:
     return (
         is_matrix
         and gemm.scatter is None
+        and gemm.blocks is None
         and [port.kind.data in (ResultKind.TILE, ResultKind.HALF) for port in ports] == [True]
         and isinstance(ports[0].place, NoneAttr)
     )

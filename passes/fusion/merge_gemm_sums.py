@@ -91,6 +91,11 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
             f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
         )
     segments = gemm.segments()
+    if gemm.blocks is not None:
+        return Refusal(
+            "the products of a sum have no scales of blocks",
+            f"{name_of(value)} is stored and loaded again: its products are scaled one by one",
+        )
     if value.type != root.result.type or len(segments) > 1 or biases_of(segments[0]) is None:
         return Refusal(
             "the products are added as they are, or with a bias",

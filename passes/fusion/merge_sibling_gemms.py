@@ -77,7 +77,7 @@ _IS_FULL = Refusal(
 def _inputs(op: FusedOp) -> Hashable:
     """Equal for GEMMs that can be column ranges of one."""
     of_rows = (op.groups, op.gather, op.gather_weights, op.scatter)
-    return tuple(op.inputs), op.is_transposed, of_rows, op.order
+    return tuple(op.inputs), op.is_transposed, of_rows, op.order, op.x_scales, op.blocks
 
 
 def _share_weights(rewriter: FunctionRewriter) -> None:

@@ -20,14 +20,14 @@ from coda_ir.passes.support.ports import port_kind
 
 @dataclass(frozen=True)
 class OutlinePointwisePass(FunctionPass):
-    """What is left of pointwise code is gathered in `gemm.map` kernels.
+    """Gathers the remaining pointwise code in `gemm.map` kernels.
 
         %s = coda.silu %a                   %y = gemm.map tile(%a, %b) {
         %y = coda.mul %s, %b         ->       yield silu(a) · b
                                             }
 
-    An operator joins the kernel that computes one of its operands where that is legal. Others may
-    take a kernel into their epilogue yet: `report-unfused` says why those that remain are there.
+    An operator joins the kernel that computes one of its operands where that is legal. Later passes
+    may still move a kernel into an epilogue; `report-unfused` says why the others remain.
     """
 
     name: ClassVar[str] = "outline-pointwise"

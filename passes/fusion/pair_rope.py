@@ -25,10 +25,10 @@ class PairRopePass(FunctionPass):
                                                      yield a·cos − b·sin, b·cos + a·sin
                                                    }
 
-    The columns stay where they are: the pair port says which belong together (half-split: j and
-    j + head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that
-    pairs no other columns, and cos and sin do not depend on that GEMM. Other kernels may take a
-    rotation yet: `report-unfused` says why those that remain are there.
+    The columns stay where they are: the pair port says which belong together (half-split: j and j +
+    head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that pairs
+    no other columns, and cos and sin do not depend on that GEMM. Later passes may still fuse a
+    rotation; `report-unfused` says why the others remain.
     """
 
     name: ClassVar[str] = "pair-rope"

@@ -38,6 +38,7 @@ def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
         layout=segment.layout,
         pairing=pairing,
         more_weights=segment.more_weights,
+        scales=segment.scales,
     )
     paired.block.add_op(YieldOp())
     lanes: Lanes = {old.args[0]: _named(paired.block.args, old.args[0])}
@@ -115,6 +116,7 @@ def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp
         body=Region(block),
         layout=left.layout,
         pairing=PairingAttr.halves(),
+        scales=[*left.scales, *right.scales],
         more_weights=[a + b for a, b in zip(left.more_weights, right.more_weights, strict=True)],
     )
     block.add_op(YieldOp())

@@ -30,9 +30,9 @@ class RepeatColumnsPass(FunctionPass):
           yield acc · c                                 yield acc · c
         }                                             }
 
-    An element per row costs a kernel nothing, and a kernel of its own much: the scale of a loss,
-    or the divisor of a mean that attention or a loss gives. What follows from the partials of a
-    reduction is in its `gemm.finalize` already. Legal iff only such ports read the result, and
+    One element per row costs a kernel almost nothing, while a separate kernel costs a launch.
+    Examples are the scale of a loss, and the divisor of a mean. Code on the combined partials of a
+    reduction is already in its `gemm.finalize`. Legal iff only such ports read the result, and
     every operand is a constant or fits one.
     """
 

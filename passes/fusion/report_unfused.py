@@ -66,7 +66,7 @@ _REASONS: dict[type[Operation], Refusal] = {
     ),
     coda.EmbeddingGradOp: Refusal(
         "where a row is added is known before its id is read",
-        "adds up rows in a separate kernel, in the order that a sort of the ids gives",
+        "adds up rows in a separate kernel, in the order of the sorted ids",
     ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ShiftOp: Refusal("only pointwise kernels read the rows", "copies its operand"),
@@ -98,10 +98,11 @@ NOT_DETERMINISTIC = (
 class ReportUnfusedPass(FunctionPass):
     """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
-    Operators that another pass refused to fuse have been reported by that pass, with the kernel
-    that is left of them: that of a scale, or one that applies the statistics of a norm. What joined
-    a pointwise kernel shares its reason. Passes leave the remark to this one where a later pass may
-    yet fuse the operator. With `graph`, what is reported stays in a graph that calls programs.
+    Operators that another pass refused to fuse have been reported by that pass, together with the
+    kernel that remains of them, such as one that applies the statistics of a norm. Operators in one
+    pointwise kernel share its reason. A pass leaves the remark to this one if a later pass may
+    still fuse the operator. With `graph`, the reported operators stay in a graph that calls
+    programs.
     """
 
     name: ClassVar[str] = "report-unfused"
@@ -113,8 +114,9 @@ class ReportUnfusedPass(FunctionPass):
             refusal = in_groups.get(op) or _reason(op, rewriter)
             if refusal is not None:
                 rewriter.missed(op, replace(refusal, found=IN_GRAPH) if self.graph else refusal)
-            is_call = isinstance(op, AnyCall) and refusal is not ONE_QUERY
-            if is_call and determinism_of(op) == Determinism.MISSING:
+            if not isinstance(op, AnyCall) or refusal is ONE_QUERY:
+                continue
+            if determinism_of(op) == Determinism.MISSING:
                 rewriter.analysis(op, f"{op.callee.data} {NOT_DETERMINISTIC}")
 
 
@@ -223,7 +225,7 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
-        return Refusal("the epilogue has all it needs in its tile", f"a pointwise kernel {found}")
+        return Refusal("the tile has all that the epilogue needs", f"a pointwise kernel {found}")
     widest = max(group_sizes(segment), default=1)
     if widest > 1 and any(_is_gemm_tile(port.value) for port in segment.ports):
         return Refusal(

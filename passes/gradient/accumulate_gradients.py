@@ -34,7 +34,7 @@ EXISTING = ".grad"
 
 @dataclass(frozen=True)
 class AccumulateGradientsPass(ModulePass):
-    """Adds gradients that `function` computes to those that there are, in their memory.
+    """Adds the gradients that `function` computes to existing ones, in place.
 
         @f_backward(x, d_y) -> (d_w)                      arguments=w
           %d_w = coda.weight_gradient %d_y, %x
@@ -72,7 +72,7 @@ def _accumulate(rewriter: FunctionRewriter, argument: str) -> None:
     if not comes_from_gemm(gradient):
         rewriter.missed(op, _no_gemm(argument))
         return
-    rewriter.passed(op, f"adds the gradient of {argument} to the one that there is")
+    rewriter.passed(op, f"adds the gradient of {argument} to the existing one")
     existing = _add_argument(func, argument, gradient, index)
     total = coda.AddOp(existing, gradient)
     total.location = op.location
@@ -94,7 +94,7 @@ def comes_from_gemm(value: SSAValue) -> bool:
 def _no_gemm(argument: str) -> Refusal:
     return Refusal(
         "the gradient is computed by a GEMM and element by element from its result",
-        f"the gradient of {argument} has no epilogue of a GEMM to be added in",
+        f"no epilogue of a GEMM could add the gradient of {argument}",
     )
 
 

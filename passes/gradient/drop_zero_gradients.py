@@ -59,10 +59,10 @@ class DropZeroGradientsPass(ModulePass):
           %d_x = coda.sub %a, %d_t                                      %d_x = coda.neg %d_t
           %d_w = coda.weight_gradient %d_y, %s
 
-    What is zero then is no result any more, and arguments without uses are gone, but for those
-    that alone tell a size. A gradient that
-    an operator needs as a tensor of zeros stays an argument. Always legal: as in PyTorch, a
-    gradient that is not there counts as zero even where it would be multiplied by infinity.
+    Results that are then zero are removed, and so are unused arguments, except those that alone
+    determine a size. A gradient that an operator needs as a tensor of zeros stays an argument.
+    Always legal: as in PyTorch, a missing gradient counts as zero even where it would be multiplied
+    by infinity.
     """
 
     name: ClassVar[str] = "drop-zero-gradients"
@@ -129,6 +129,8 @@ class _Backward:
             return op.kind.data in ("sum", "mean") and op.x in self.zeros
         if isinstance(op, coda.LinearOp):
             return op.bias is None and (op.x in self.zeros or op.weight in self.zeros)
+        if isinstance(op, coda.PadOp) and op.number:
+            return False
         factors: Sequence[str] = FACTORS.get(type(op), ())
         return any(getattr(op, name) in self.zeros for name in factors)
 

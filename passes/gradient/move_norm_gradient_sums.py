@@ -78,14 +78,14 @@ class MoveNormGradientSumsPass(FunctionPass):
             return Refusal(
                 "vectors may be computed from weights ahead of time",
                 "the row sum of the norm's gradient stays: it needs products of weights",
-                "allow pack-weights where weights change only in ways that PyTorch counts",
+                "allow pack-weights if weights change only in ways that PyTorch tracks",
             )
         maps = find_map_gradients(found)
         if isinstance(maps, Refusal) or _make_available(found, maps, order):
             return maps
         return Refusal(
             "the results of the maps do not depend on the row sum",
-            "the row sum of the norm's gradient stays: what would replace it depends on it",
+            "the row sum of the norm's gradient stays: its replacement would depend on it",
         )
 
 

@@ -57,20 +57,18 @@ class SaveOrRecomputePass(ModulePass):
         @f_joint(x, w, d_y) -> (y, d_x, d_w)    ->    @f_forward(x, w) -> (y, saved...)
                                                       @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    Arguments and results of @f are there in any case. Of what else the backward needs, the pass
-    saves the values that together have the fewest bytes, so that everything else is computed
-    again from them by pointwise code, or gathered from them by GEMMs; of equal ones those that
-    leave the least to compute.
+    Arguments and results of @f are available in any case. Of the other values that the backward
+    needs, the pass saves those with the fewest bytes from which pointwise code can recompute, or
+    GEMMs can gather, everything else; among equal choices, those that leave the least to compute.
     GEMMs and attention run again only where `memory-budget` (bytes) demands it, those first that
-    free the most bytes per FLOP. Row statistics are always saved: they are small, and cost a pass
-    over the rows; not those of heads, of which a tile holds whole ones. Residual sums are saved
-    though what was added has fewer bytes (float32 sums of bfloat16 under autocast): the backward,
-    which goes from the last to the first, would have to compute all of them at its beginning, and
-    keep them. Only a budget lets it do so. What locations put in one
-    part with activation checkpointing is computed again, but for random numbers and what the rest
-    of the forward reads, which is saved. `save` and `recompute` name values that are treated so
-    whatever they cost.
-    `extents` ("B=8,T=2048") gives the sizes of symbols, which count as 256 otherwise.
+    free the most bytes per FLOP. Row statistics are always saved, because they are small and take a
+    pass over the rows to recompute. Those of heads are not, because a tile holds whole heads.
+    Residual sums are saved even if the addends have fewer bytes (float32 sums of bfloat16 under
+    autocast): the backward begins with the last sum, and would have to recompute and keep all of
+    them. Only a budget permits that. Parts under activation checkpointing are recomputed, except
+    random numbers and values that the rest of the forward reads, which are saved. `save` and
+    `recompute` name values for which this is decided regardless of cost. `extents` ("B=8,T=2048")
+    gives the sizes of symbols, which count as 256 otherwise.
 
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.

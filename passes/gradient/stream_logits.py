@@ -22,7 +22,7 @@ TILE_COLUMNS = 128
 
 @dataclass(frozen=True)
 class StreamLogitsPass(FunctionPass):
-    """The backward of a language-model head takes the vocabulary in parts, one after the other.
+    """Processes the vocabulary in parts, one after the other, in the backward of a head.
 
         %z  = coda.linear %h, %W                       for each part W' of the rows of W:
         %dz = coda.cross_entropy_grad %z, ..., %lse      %z  = coda.linear %h, %W'

@@ -19,7 +19,7 @@ from coda_ir.symbol_sizes import parse_sizes
 
 @dataclass(frozen=True)
 class AbsorbFinalizePass(FunctionPass):
-    """What a finalize computes per row, the GEMMs that read it compute for the rows of a tile.
+    """Moves what a finalize computes per row into the GEMMs that read it, for the rows of a tile.
 
         %x, %p = gemm.fused ... schedule<...>            %x, %p = gemm.fused ... schedule<...>
         %r = gemm.finalize row (add %p) {          ->    %z = gemm.fused %x ... partial_add(%p) {
@@ -29,10 +29,11 @@ class AbsorbFinalizePass(FunctionPass):
           ^bb0(%acc, %r): yield acc * r                  }
         }
 
-    One launch less, for partials that every tile reads. Legal after `schedule` and before
+    This saves a launch, but every tile reads the partials. Legal after `schedule` and before
     `plan-buffers`, iff every use of the finalize is a `col` port of a scheduled GEMM, and the
-    number of partials is known and small. Done where the cost model finds that reading them takes
-    less than the launch on `target`; `always` skips that. `sizes` is that of the pass `schedule`.
+    number of partials is known and small. Done if the cost model estimates that reading them takes
+    less time than a launch on `target`; `always` skips this check. `sizes` is the option of the
+    pass `schedule`.
     """
 
     name: ClassVar[str] = "absorb-finalize"
@@ -51,7 +52,7 @@ class AbsorbFinalizePass(FunctionPass):
                 rewriter.missed(op, refusal)
             elif not isinstance(users, Refusal):
                 names = "1 GEMM" if len(users) == 1 else f"{len(users)} GEMMs"
-                rewriter.passed(op, f"absorbed by {names}: one launch less")
+                rewriter.passed(op, f"absorbed by {names}: one launch fewer")
                 for user in users:
                     _absorb(op, user, rewriter)
                 rewriter.order.erase(op)

@@ -58,7 +58,7 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
     if any(isinstance(inner, CheckedIndexOp) for inner in op.body.block.ops):
         return Refusal(
             "the finalize checks no index",
-            "it ends the program where an index is wrong, which GEMMs do not",
+            "it stops the program if an index is wrong, which GEMMs cannot do",
         )
     if op.order is not None:
         return Refusal(

@@ -30,19 +30,19 @@ from coda_ir.storage import is_donated, overwritten, storage_root
 
 @dataclass(frozen=True)
 class AccumulateInPlacePass(FunctionPass):
-    """What is computed from a donated tensor, element by element, is stored in its memory.
+    """Stores what is computed from a donated tensor, element by element, in its memory.
 
         func.func @f(..., %grad {coda.donated})       func.func @f(..., %grad {coda.donated})
           %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
             -> (tile) { yield grad + acc }                -> (accumulate<0>) { yield grad + acc }
 
-    Gradients of several batches add up so without a second tensor. So does a sum in float32 that
-    one GEMM after the other adds its product to (see `stream-logits`): it stays in the memory of
-    the first. Legal iff the argument, or the sum so far, has no other use, and the result has its
-    type and its layout.
+    Gradients of several batches are added up in this way without a second tensor, and so is a sum
+    in float32 to which one GEMM after the other adds its product (see `stream-logits`): it stays in
+    the memory of the first. Legal iff the argument, or the sum so far, has no other use, and the
+    result has its type and its layout.
 
-    A call of PyTorch with a variant in place, such as the store of new keys in a cache, is that
-    variant iff its first operand is donated, and nothing reads that memory afterwards.
+    A call of PyTorch that has an in-place variant, such as storing new keys in a cache, becomes
+    that variant iff its first operand is donated, and nothing reads that memory afterwards.
     """
 
     name: ClassVar[str] = "accumulate-in-place"

@@ -17,7 +17,7 @@ from coda_ir.passes.support.legality import library_multiplies_groups
 
 @dataclass(frozen=True)
 class LeavePlainGemmsPass(FunctionPass):
-    """A GEMM that adds a bias at most becomes an operator of the block level again.
+    """Turns a GEMM with at most a bias back into an operator of the block level.
 
         %y = gemm.fused %x                          %y = coda.linear %x, %w, %b
           columns(%w) row(%b) -> (tile) {     ->

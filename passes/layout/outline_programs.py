@@ -74,10 +74,10 @@ class OutlineProgramsPass(ModulePass):
     functions, such as those of equal layers, become one. Constants, and views of arguments and of
     results, are computed where they are read.
 
-    Legal iff the sizes of what a function takes and gives follow from the arguments of the
-    program: the number of tiles of a kernel, or a size that depends on data, does not. A program
-    for which that is not so stays as it is, and so does one that calls functions already.
-    `lower-leftovers` says where it is worth it.
+    Legal iff the sizes of the arguments and results of a function follow from the arguments of the
+    program: the number of tiles of a kernel, or a size that depends on data, does not. Other
+    programs stay as they are, and so do those that already call functions. `lower-leftovers` says
+    where it is worth it.
     """
 
     name: ClassVar[str] = "outline-programs"
@@ -155,7 +155,7 @@ def _why_not_outlined(undeclared: SSAValue) -> Refusal:
     return Refusal(
         "sizes between kernels and other operators follow from the arguments",
         f"the size of %{undeclared.name_hint or '?'} does not follow from the arguments",
-        "nothing to do: the operators run as kernels and calls of their own",
+        "nothing to do: each operator runs as a kernel or a call of its own",
     )
 
 
@@ -166,7 +166,7 @@ class _Plan:
     level: int
     ops: list[Operation]
     inputs: list[SSAValue]
-    outputs: list[SSAValue]
+    outputs: Sequence[SSAValue]
 
 
 def _levels(block: Block) -> Levels:

@@ -15,13 +15,13 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 @dataclass(frozen=True)
 class OverlapLaunchesPass(FunctionPass):
-    """Kernels of the GEMM level are launched dependently: they wait for the kernels before inside.
+    """Launches kernels of the GEMM level early: they wait for the earlier kernels themselves.
 
         gemm.fused %x ...    ->    gemm.fused %x ... attributes {coda.dependent}
 
     The launch, and what a kernel does before it reads memory, run while the kernel before writes
     its last tiles (programmatic dependent launch). Always legal: a kernel waits before it reads or
-    writes memory, whatever ran before, and kernels that do not wait are launched as ever. Hopper
+    writes memory, whatever ran before, and kernels that do not wait are launched as usual. Hopper
     has the instructions; other targets are refused.
     """
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -48,8 +46,9 @@ class PlacePartsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, CallOp):
+            if isinstance(op, coda.PadOp):
                 _join_padding(op, rewriter)
+            elif isinstance(op, CallOp):
                 _state_repetition(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.ConcatOp) and _joins_columns(op):
@@ -136,20 +135,18 @@ def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
         rewriter.order.erase(op)
 
 
-def _join_padding(op: CallOp, rewriter: FunctionRewriter) -> None:
+def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
     """Make the columns that pad the tile of a kernel with a number parts of a concatenation."""
-    padding = _padding(op)
-    if padding is None or not _can_be_padded(op.inputs[0], *padding[:2]):
+    x, added, (*rows, columns) = op.x, op.added, rewriter.shapes.dims(op.x)
+    is_last = op.dim.value.data == len(rows) and isinstance(columns, int)
+    if not is_last or added is None or not _can_be_padded(x, *added):
         return
-    before, after, number = padding
-    x, (result,) = op.inputs[0], op.outputs
-    *rows, _ = rewriter.shapes.dims(x)
-    if not rewriter.shapes.are_declared(rows):
+    if not rewriter.shapes.are_declared(tuple(rows)):
         return
-    insert = OpInserter(rewriter, op, op.location)
-    first, last = (_filled(number, element_type_of(x), (*rows, n), insert) for n in (before, after))
+    insert, element = OpInserter(rewriter, op, op.location), element_type_of(x)
+    first, last = (_filled(op.number, element, (*rows, count), insert) for count in added)
     joined = coda.ConcatOp([*first, x, *last], len(rows))
-    result.replace_all_uses_with(insert.insert(joined, result.name_hint))
+    op.result.replace_all_uses_with(insert.insert(joined, op.result.name_hint))
     rewriter.order.erase(op)
 
 
@@ -166,16 +163,3 @@ def _filled(number: float, element: Attribute, dims: Dims, insert: OpInserter) -
     if not dims[-1]:
         return []
     return [insert.insert(op) for op in filler(number, element, dims)][1:]
-
-
-def _padding(op: CallOp) -> tuple[int, int, float] | None:
-    """The columns that a call adds before and behind those of its operand, and their number."""
-    if op.callee.data != "aten.constant_pad_nd.default" or len(op.inputs) != 1:
-        return None
-    try:
-        counts, *number = [ast.literal_eval(node) for node in op.template.call.args[1:]]
-    except ValueError:
-        return None
-    if len(counts) != 2 or min(counts) < 0 or DYNAMIC_INDEX in shape_of(op.inputs[0])[-1:]:
-        return None
-    return (*counts, float(number[0]) if number else 0.0)

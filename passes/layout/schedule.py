@@ -50,11 +50,10 @@ class SchedulePass(ModulePass):
 
     A tile has to fit into the registers and the shared memory of `target` (portable, sm_80, sm_90,
     h200, gfx942, interpreter). `tile`, `warps`, `stages`, `group_m` and `split_k` override the
-    choice.
-    `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark. `sizes`
-    says what symbols stand for, such as "B=1,T=1", so that the last wave of programs counts where
-    there are few rows; by default only extents that the types have are known. `explain` adds a
-    remark with the best configurations and their predicted times.
+    choice. `mainloop=tma` is taken where the operator allows it, else `pointer`, with a remark.
+    `sizes` gives the values of symbols, such as "B=1,T=1", so that the last wave of programs counts
+    if there are few rows; by default, only static extents are known. `explain` adds a remark with
+    the best configurations and their predicted times.
 
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
     and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,

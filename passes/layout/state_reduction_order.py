@@ -33,7 +33,7 @@ PARTIALS = 32
 
 @dataclass(frozen=True)
 class StateReductionOrderPass(FunctionPass):
-    """The order of every reduction becomes a property that schedules and backends have to keep.
+    """States the order of every reduction, as a property that schedules and backends have to keep.
 
         gemm.fused %x            ->    gemm.fused %x order<depth = 64, columns = 64, rows = 64>
           columns(%w) ...                columns(%w) ...

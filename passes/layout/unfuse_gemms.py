@@ -14,7 +14,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 @dataclass(frozen=True)
 class UnfuseGemmsPass(FunctionPass):
-    """Takes the epilogues of GEMMs apart: what fusion is measured against.
+    """Separates epilogues from their GEMMs, so that the gain of fusion can be measured.
 
         %y = gemm.fused %x                     %p = gemm.fused %x columns(%w) -> (tile: f32)
           columns(%w) row(%b) -> (tile) {  ->  %y = gemm.map tile(%p) row(%b) -> (tile) {

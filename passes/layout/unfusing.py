@@ -125,12 +125,12 @@ _WEIGHTS = Refusal(
 
 _NARROW = Refusal(
     "the operands have one type of more than 8 bits",
-    "the epilogue stays in the GEMM: the library has no such product of 8-bit operands",
+    "the epilogue stays in the GEMM: the library does not multiply these 8-bit operands",
 )
 
 _GROUPS = Refusal(
     "the library gives products in the type of their operands, of rows of whole 16 bytes",
-    "the epilogue stays in the GEMM: the library has no such product of groups of rows",
+    "the epilogue stays in the GEMM: the library does not multiply these groups of rows",
 )
 
 
@@ -189,7 +189,14 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
 def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
     """One GEMM with the same columns, and a kernel for each epilogue."""
     bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
-    gemm = FusedOp(op.inputs, bare, transposed=op.is_transposed, groups=op.groups)
+    gemm = FusedOp(
+        op.inputs,
+        bare,
+        transposed=op.is_transposed,
+        groups=op.groups,
+        x_scales=op.x_scales,
+        blocks=op.blocks,
+    )
     parts = Unfused([gemm])
     for segment, product in zip(segments, gemm.outputs, strict=True):
         if is_bare(segment):
@@ -248,6 +255,7 @@ def _product_of(op: FusedOp, segment: Segment) -> Segment:
         body=Region(block),
         layout=segment.layout,
         more_weights=segment.more_weights,
+        scales=segment.scales,
     )
 
 

@@ -83,12 +83,11 @@ class LowerLeftoversPass(ModulePass):
         %c = coda.concat %h, %z            ->      %c  = coda.concat %h, %z
         %s = coda.add %c, %row                     %s  = coda.add %c, %row
 
-    A compiler such as Inductor makes one kernel of connected leftovers, where kernels of this
-    compiler and calls of PyTorch are several. A graph is worth it iff that saves more time than
-    the calls of its programs take, by an estimate of kernels and bytes; `always` makes one wherever
-    it is legal. Legal iff the program
-    leaves rounding between operators to the compiler (`fp32-epilogue`), keeps its arguments, and
-    its sizes follow from the arguments; see `outline-programs`.
+    A compiler such as Inductor turns connected leftovers into one kernel, where this compiler and
+    PyTorch need several. A graph is worth it iff that saves more time than the calls of its
+    programs take, by an estimate of kernels and bytes; `always` makes one wherever it is legal.
+    Legal iff the program leaves rounding between operators to the compiler (`fp32-epilogue`), keeps
+    its arguments, and its sizes follow from the arguments; see `outline-programs`.
     """
 
     name: ClassVar[str] = "lower-leftovers"

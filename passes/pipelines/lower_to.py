@@ -35,21 +35,25 @@ class LowerToPass(ModulePass):
 
     From the block level by `coda-to-gemm`, from the GEMM level by `schedule`, with `target` and
     `mainloop` as its options, and `plan-buffers`. A level `block` only checks that the module is
-    on the block level, to which no pass leads back.
+    on the block level, to which no pass leads back. `first` is the level of the module; by default
+    a module with a GEMM is on the GEMM level, which is not true of a source program with epilogues
+    written by hand.
     """
 
     name: ClassVar[str] = "lower-to"
     level: str = "scheduled"
     target: str = "portable"
     mainloop: str = "pointer"
+    first: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         levels = get_args(Level)
-        if self.level not in levels:
-            raise CodaError(
-                f"lower-to: unknown level '{self.level}'", f"use one of {', '.join(levels)}"
-            )
-        found = level_of(op)
+        found = self.first or level_of(op)
+        for level in (self.level, found):
+            if level not in levels:
+                raise CodaError(
+                    f"lower-to: unknown level '{level}'", f"use one of {', '.join(levels)}"
+                )
         if self.level == "block" != found:
             raise CodaError(
                 "lower-to: the program is not on the block level any more",

@@ -28,7 +28,7 @@ CAUSAL = Mask(frozenset((Affine(0, (0, 0, 1, -1)),)))
 """Query i sees the keys up to i."""
 
 OTHER_ROWS = Refusal(
-    "queries and keys are of the same batch, and as many where the mask is causal",
+    "queries and keys have the same batch, and equal lengths where the mask is causal",
     "stays with PyTorch: the rows of its operands differ",
 )
 

@@ -9,8 +9,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.contraction import Contraction, Factor, Label, Labels, padding
+from coda_ir.passes.raising.contraction import Contraction, Factor, Label, Labels
 from coda_ir.passes.support.index_values import Affine, IndexValues, Mask
 from coda_ir.passes.support.matching import defined_by, number_of
 
@@ -84,9 +83,9 @@ class ChunkDecays:
             value, labels = reshape.x, labels[: len(shape_of(reshape.x))]
         pad = value.owner
         rank = len(shape_of(value))
-        if not isinstance(pad, CallOp) or (padding(pad) or {}).get(rank - 1) != (1, 0):
+        if not isinstance(pad, coda.PadOp) or pad.number or pad.added != (1, 0):
             return None
-        last = defined_by(pad.inputs[0], coda.ReshapeOp)
+        last = defined_by(pad.x, coda.ReshapeOp) if pad.dim.value.data == rank - 1 else None
         cut = last if last is None else defined_by(last.x, coda.SliceOp)
         if last is None or cut is None or not self._is_last(cut.result, cut.x):
             return None

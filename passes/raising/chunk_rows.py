@@ -11,7 +11,6 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.contraction import padding_behind
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.matching import only_use
@@ -75,15 +74,16 @@ def _has_rows(value: SSAValue, rows: SSAValue, length: int) -> bool:
     op = value.owner
     if value is rows or _is_free(value) or _is_padded(op, length):
         return True
-    is_code = isinstance(op, Operation) and is_pointwise(op)
-    return is_code and all(_has_rows(operand, rows, length) for operand in op.operands)
+    if not isinstance(op, Operation) or not is_pointwise(op):
+        return False
+    return all(_has_rows(operand, rows, length) for operand in op.operands)
 
 
 def _is_padded(op: object, length: int) -> bool:
-    if not isinstance(op, CallOp) or len(shape_of(op.outputs[0])) != 4:
+    if not isinstance(op, coda.PadOp) or len(shape_of(op.result)) != 4:
         return False
     padded = padding_behind(op)
-    return padded is not None and padded[0] == AXIS and shape_of(op.inputs[0])[AXIS] == length
+    return padded is not None and padded[0] == AXIS and shape_of(op.x)[AXIS] == length
 
 
 def _rebuilt(
@@ -94,9 +94,9 @@ def _rebuilt(
         return y
     if _is_free(value):
         return value
-    assert isinstance(op, Operation), "pointwise code, or a call"
-    if isinstance(op, CallOp):
-        return op.inputs[0]
+    assert isinstance(op, Operation), "pointwise code, or a pad"
+    if isinstance(op, coda.PadOp):
+        return op.x
     operands = [_rebuilt(operand, rows, y, length, insert) for operand in op.operands]
     shape = list(shape_of(value))
     shape[-3] = length

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,15 +13,11 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import unwidened
 
 Label: TypeAlias = str
 Labels: TypeAlias = tuple[tuple[Label, ...], ...]
 """For each dimension of a value, the labels whose indices make up its index; none of extent 1."""
-
-PAD = "aten.pad.default"
 
 SUMMED = "sum "
 
@@ -104,8 +99,8 @@ class Contraction:
                 return self._summed(op.x, value, labels)
             case coda.ReduceOp() as op if op.kind.data == "sum" and len(op.results) == 1:
                 return self._summed(op.operands[0], value, labels)
-            case CallOp() as op if padding_behind(op) is not None:
-                return op.inputs[0], labels
+            case coda.PadOp() as op if padding_behind(op) is not None:
+                return op.x, labels
             case _:
                 return None
 
@@ -157,27 +152,9 @@ def _own(side: SSAValue, labels: Labels) -> Labels:
     return tuple(() if n == 1 else group for n, group in zip(extents, own, strict=True))
 
 
-def padding_behind(op: CallOp) -> tuple[int, int] | None:
-    """The dimension that a call extends behind its last index by zeros, and by how many."""
-    added = {axis: pair for axis, pair in (padding(op) or {}).items() if pair != (0, 0)}
-    if len(added) != 1:
+def padding_behind(op: object) -> tuple[int, int] | None:
+    """The dimension that `op` extends behind its last index by zeros, and by how many."""
+    added = op.added if isinstance(op, coda.PadOp) and not op.number else None
+    if not isinstance(op, coda.PadOp) or added is None or added[0] or not added[1]:
         return None
-    ((axis, (before, behind)),) = added.items()
-    return (axis, behind) if before == 0 and behind > 0 else None
-
-
-def padding(op: CallOp) -> dict[int, tuple[int, int]] | None:
-    """The zeros that a call puts before and behind each dimension."""
-    if op.callee.data != PAD:
-        return None
-    _, pads, *others = op.template.call.args
-    mode = ["constant", 0.0][: len(others)]
-    known = [node.value for node in others if isinstance(node, ast.Constant)]
-    if not isinstance(pads, ast.List) or known != mode:
-        return None
-    numbers = [number for node in pads.elts if isinstance(number := literal(node), int)]
-    if len(numbers) != len(pads.elts):
-        return None
-    last = len(shape_of(op.outputs[0])) - 1
-    pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    return {last - place: pair for place, pair in enumerate(pairs)}
+    return op.dim.value.data, added[1]

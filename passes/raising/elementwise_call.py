@@ -92,7 +92,7 @@ class ElementwiseCall:
         if not is_float(element) and not _is_element(value, element):
             return None
         number = float(value) if is_float(element) else int(value)
-        return self._insert(coda.ConstantOp(number, element))
+        return self.insert(coda.ConstantOp(number, element))
 
     def _converted(self, value: SSAValue, element: Attribute) -> SSAValue | None:
         """A tensor as it is, or integers and truth values converted to a type that holds them."""
@@ -101,9 +101,10 @@ class ElementwiseCall:
             return value
         if is_float(own) or not (is_float(element) or _width(own) < _width(element)):
             return None
-        return self._insert(coda.CastOp(value, element))
+        return self.insert(coda.CastOp(value, element))
 
-    def _insert(self, op: Operation) -> SSAValue:
+    def insert(self, op: Operation) -> SSAValue:
+        """Have `op` in front of the operator that replaces the call; gives its result."""
         self.before.append(op)
         return op.results[0]
 
@@ -125,4 +126,4 @@ def _is_element(value: float, type: Attribute) -> bool:
 
 
 def _width(type: Attribute) -> int:
-    return type.width.data if isinstance(type, IntegerType) else 0
+    return type.bitwidth if isinstance(type, IntegerType) else 0

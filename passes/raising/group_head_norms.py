@@ -27,8 +27,8 @@ class GroupHeadNormsPass(FunctionPass):
         %y = coda.reshape %n
 
     Both normalize each run of D columns; the grouped norm can join the GEMM that computes %q. The
-    heads may also stand before the rows, transposed. Whole rows are no head, though those of a
-    batch of one sequence have the shape of one.
+    heads may also stand before the rows, transposed. Whole rows are not heads, even though the rows
+    of a batch of one sequence have that shape.
     """
 
     name: ClassVar[str] = "group-head-norms"

@@ -29,8 +29,8 @@ UNKNOWN_CALL = Refusal(
     "stays with PyTorch: it has dropout, or an argument that is not a number",
 )
 NOT_HEADS = Refusal(
-    "the operands are heads side by side in the columns of tensors",
-    "stays with PyTorch: its operands are no such heads",
+    "the operands are heads that lie side by side in the columns of tensors",
+    "stays with PyTorch: its operands are not heads of this form",
 )
 
 
@@ -201,8 +201,9 @@ def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserte
     """The columns of queries, zero where `truth` (B x T x heads x 1) is false."""
     shape, dims = shape_of(columns), insert.rewriter.shapes.dims(truth)
     if len(q.rows) == 1:
-        truth = insert.insert(coda.ReshapeOp(truth, shape_of(truth)[1:]))
-        truth.owner.attributes["coda.dims"] = dims_attribute(dims[1:])
+        rows = coda.ReshapeOp(truth, shape_of(truth)[1:])
+        rows.attributes["coda.dims"] = dims_attribute(dims[1:])
+        truth = insert.insert(rows)
     heads = insert.insert(coda.ReshapeOp(columns, (*shape[:-1], q.count, q.width)))
     zero = insert.insert(coda.ConstantOp(0.0, element_type_of(columns)))
     chosen = insert.insert(coda.WhereOp(truth, heads, zero))

@@ -27,7 +27,7 @@ CHANNELS_FIRST = Refusal(
 
 @dataclass(frozen=True)
 class RaiseConvolutionPass(FunctionPass):
-    """Patches of an image, and each position for itself, times a weight are a GEMM.
+    """Turns convolutions over separate patches of an image, or over single positions, into GEMMs.
 
         %c = torch.call "aten.conv2d"(%x, %w, %b)      %p = coda.transpose (coda.reshape %x)
         %f = coda.reshape %c                           %r = coda.reshape %p : B x N x (C Kh Kw)

@@ -9,11 +9,12 @@ from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import ROWS, is_transposed, replace_by_rows, rows_of
+from coda_ir.passes.support.slices import start_of
+from coda_ir.symbolic_shapes import Dim
 
 TOO_WIDE = Refusal(
     f"a window has at most {coda.MAX_TAPS} positions, one for each position of the result",
@@ -40,8 +41,9 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
 
     One pointwise kernel reads the rows where they are; pointwise code around, which has channels
     before positions too, moves to rows and joins it. Legal iff there are as many groups as
-    channels, the stride is 1, and the result has the positions of the input: the padding fills the
-    windows, or what reads the result takes that many. Worth it iff the channels are columns in
+    channels, the stride is 1, and the result has the positions of the input: the padding, and zeros
+    that the model puts around its positions, fill the windows, or what reads the result takes that
+    many. Worth it iff the channels are columns in
     front of it or behind it, and the window is narrow.
     """
 
@@ -67,61 +69,64 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     ((taps,), (padding,), (dilation,)) = found.kernel, found.padding, found.dilation
     if found.stride != (1,) or taps > coda.MAX_TAPS:
         return TOO_WIDE
-    kept = _kept(op.results[0], 2 * padding == dilation * (taps - 1), found.input, rewriter)
+    source = _Input.of(found.input)
+    before, after = (padding + zeros for zeros in source.zeros)
+    positions = rewriter.shapes.dims(source.x)[1 if source.is_rows else 2]
+    kept = _kept(op.results[0], before + after == dilation * (taps - 1), positions, rewriter)
     if kept is None:
         return OTHER_LENGTH
     insert = OpInserter(rewriter, op, op.location)
-    x = rows_of(found.input, insert)
+    x = source.x if source.is_rows else rows_of(source.x, insert)
     if x is None and not all(map(_are_transposes, kept)):
         return CHANNELS_FIRST
     rewriter.passed(op, f"raised to {taps} shifted rows")
-    x = x or insert.insert(coda.TransposeOp(found.input, ROWS))
+    x = x or insert.insert(coda.TransposeOp(source.x, ROWS))
     for value, start in kept.items():
         y = coda.shifted_convolution(
-            insert.insert, x, found.weight, found.bias, before=padding - start, dilation=dilation
+            insert.insert, x, found.weight, found.bias, before=before - start, dilation=dilation
         )
         y.name_hint = op.results[0].name_hint
         replace_by_rows(value, y, insert)
     return None
 
 
+@dataclass(frozen=True)
+class _Input:
+    """What a convolution reads, without zeros that the model puts around its positions."""
+
+    x: SSAValue
+    is_rows: bool = False
+    """Whether x has its channels as columns, and is transposed in front of the convolution."""
+    zeros: tuple[int, int] = (0, 0)
+    """The positions of zeros before and behind x."""
+
+    @staticmethod
+    def of(value: SSAValue) -> _Input:
+        turned = value.owner if isinstance(value.owner, coda.TransposeOp) else None
+        is_rows = turned is not None and turned.permutation == ROWS
+        pad = turned.x.owner if turned is not None and is_rows else value.owner
+        if not isinstance(pad, coda.PadOp) or pad.number or pad.added is None:
+            return _Input(value)
+        is_of_positions = pad.dim.value.data == (1 if is_rows else 2)
+        return _Input(pad.x, is_rows, pad.added) if is_of_positions else _Input(value)
+
+
 def _kept(
-    value: SSAValue, is_whole: bool, x: SSAValue, rewriter: FunctionRewriter
+    value: SSAValue, is_whole: bool, positions: Dim, rewriter: FunctionRewriter
 ) -> dict[SSAValue, int] | None:
-    """The parts of the result `value` that are read, which have the positions of x, with the first
-    of theirs; None where another part is read.
+    """The parts of the result `value` that are read, which have as many `positions` as the input,
+    with the first of theirs; None where another part is read.
     """
     if is_whole:
         return {value: 0}
     found: dict[SSAValue, int] = {}
     for use in value.uses:
         part = use.operation
-        start = _start(part)
-        if (
-            start is None
-            or rewriter.shapes.dims(part.results[0])[2:] != (rewriter.shapes.dims(x)[2:])
-        ):
+        start = start_of(part, 2)
+        if start is None or rewriter.shapes.dims(part.results[0])[2:] != (positions,):
             return None
         found[part.results[0]] = start
     return found
-
-
-def _start(op: Operation) -> int | None:
-    """The first of the neighbouring positions that `op` takes; None for another operator."""
-    match op:
-        case coda.SliceOp():
-            dim, start, _ = op.range
-            return start if dim == 2 else None
-        case CallOp() if op.callee.data == "aten.slice.Tensor":
-            symbols = dict.fromkeys(op.template.symbols, 0)
-            positional, named = op.template.evaluate(op.inputs, symbols, {})
-            given = {"dim": 0, "start": None, "step": 1}
-            names = ("self", "dim", "start", "end", "step")
-            given |= dict(zip(names, positional, strict=False)) | named
-            is_range = given["dim"] in (2, -1) and given["step"] == 1
-            return 0 if is_range and given["start"] in (None, 0) else None
-        case _:
-            return None
 
 
 def _are_transposes(value: SSAValue) -> bool:

@@ -20,7 +20,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.elementwise_call import ElementwiseCall
+from coda_ir.passes.raising.elementwise_call import Argument, ElementwiseCall
 from coda_ir.passes.raising.made_tensors import (
     ARANGE,
     FULL,
@@ -121,7 +121,7 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
 
 def _wraps_early(type: Attribute) -> bool:
     """Return whether regions compute with more bits than PyTorch does, so that overflows differ."""
-    return isinstance(type, IntegerType) and type.width.data in (8, 16)
+    return isinstance(type, IntegerType) and type.bitwidth in (8, 16)
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
@@ -140,9 +140,34 @@ def _compare(relation: str) -> Maker:
         if common is None or call.options or (common == i1 and relation not in ("eq", "ne")):
             return None
         operands = call.operands(common, count=2)
-        return None if operands is None else coda.CompareOp(*operands, relation)
+        if operands is None:
+            return None
+        lhs, rhs = operands
+        return coda.CompareOp(lhs, rhs, relation)
 
     return make
+
+
+def _logical(operator: type[coda.ElementwiseOp]) -> Maker:
+    """An operator on truth values; other elements are true where they are not 0."""
+    count = 1 if issubclass(operator, coda.UnaryOp) else 2
+
+    def make(call: ElementwiseCall) -> Operation | None:
+        operands = [_truth(call, value) for value in call.arguments]
+        known = [value for value in operands if value is not None]
+        return operator(*known) if len(known) == len(operands) == count else None  # pyright: ignore
+
+    return make
+
+
+def _truth(call: ElementwiseCall, value: Argument) -> SSAValue | None:
+    if not isinstance(value, SSAValue):
+        return None
+    if element_type_of(value) == i1:
+        return value
+    element = element_type_of(value)
+    zero = call.insert(coda.ConstantOp(0.0 if is_float(element) else 0, element))
+    return call.insert(coda.CompareOp(value, zero, "ne"))
 
 
 def _where(call: ElementwiseCall) -> Operation | None:
@@ -158,10 +183,11 @@ def _masked_fill(call: ElementwiseCall) -> Operation | None:
     return _chosen(call.with_arguments([number, x]), mask)
 
 
-def _chosen(call: ElementwiseCall, condition: object) -> Operation | None:
-    is_mask = isinstance(condition, SSAValue) and element_type_of(condition) == i1
+def _chosen(call: ElementwiseCall, condition: Argument) -> Operation | None:
+    if not isinstance(condition, SSAValue) or element_type_of(condition) != i1:
+        return None
     values = None if call.options else call.operands(call.element_type, count=2)
-    if not is_mask or values is None:
+    if values is None:
         return None
     return coda.WhereOp(condition, *values)
 
@@ -203,9 +229,7 @@ def _scaled(
         return None
     wide = f32 if computes_in_float32(narrow) else narrow
 
-    def insert(op: Operation) -> SSAValue:
-        call.before.append(op)
-        return op.results[0]
+    insert = call.insert
 
     def times(value: SSAValue, factor: float) -> Operation:
         return coda.MulOp(value, insert(coda.ConstantOp(float(factor), wide)))
@@ -231,8 +255,9 @@ def _pow(call: ElementwiseCall) -> Operation | None:
 def _cast(call: ElementwiseCall) -> Operation | None:
     """A conversion of truth values or integers; `coda.cast` of floats is there before."""
     (x,) = call.arguments
-    is_tensor = isinstance(x, SSAValue) and call.makes_tensor
-    return coda.CastOp(x, call.element_type) if is_tensor else None
+    if not isinstance(x, SSAValue) or not call.makes_tensor:
+        return None
+    return coda.CastOp(x, call.element_type)
 
 
 def _constant(call: ElementwiseCall) -> Operation | None:
@@ -266,13 +291,18 @@ _MAKERS: dict[str, Maker] = {
         for relation in coda.CompareOp.RELATIONS
         for overload in ("Tensor", "Scalar")
     },
+    **{
+        str(operator.ATEN): _logical(operator)
+        for operator in coda.ELEMENTWISE_OPS
+        if operator.ELEMENTS == coda.Elements.BOOLEANS
+    },
     "scalar_tensor.default": _constant,
     "softplus.default": _softplus,
     "elu.default": _elu,
     "pow.Tensor_Scalar": _pow,
     "_to_copy.default": _cast,
     **dict.fromkeys(_PRODUCTS, _outer_product),
-    **dict.fromkeys((coda.WhereOp.ATEN, *coda.WhereOp.ALIASES), _where),
+    **dict.fromkeys(("where.self", *coda.WhereOp.ALIASES), _where),
     **dict.fromkeys(("masked_fill.Scalar", "masked_fill.Tensor"), _masked_fill),
 }
 """By the overload of ATen."""

@@ -22,7 +22,7 @@ from coda_ir.passes.support.row_numbers import is_permutation
 
 @dataclass(frozen=True)
 class RaiseLibraryCallsPass(FunctionPass):
-    """Calls that an operator of the dialect `coda` runs as get its name, types and derivative.
+    """Turns calls of PyTorch into operators of the dialect `coda`, with types and a derivative.
 
         %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
             {arguments = "{0}, 2"}                   ->

@@ -34,7 +34,7 @@ WITHIN = Refusal(
 )
 BETWEEN = Refusal(
     "what chunks add to the states decays from chunk to chunk, and rows of c read it",
-    "the states are computed or read in another way",
+    "the states are computed or read differently",
 )
 TYPES = Refusal(
     "x, b and c have one element type of at most 32 bits, and dt and a that or f32, with at most "
@@ -46,7 +46,7 @@ ROWS = Refusal(
 )
 
 STATES = Refusal(
-    "operands are computed before the states at the end are read, and states to begin with are f32",
+    "operands are computed before the final states are read, and initial states are f32",
     "another order or element type",
 )
 
@@ -65,10 +65,9 @@ class RaiseSSDPass(FunctionPass):
         %y = coda.add %inner, %outer : B x chunks x rows x H x P
 
     The order of the products, transposes and reshapes do not matter, nor do zeros that pad the last
-    chunk. States to begin with, in place of the zeros before the first chunk, become an operand;
-    where those behind the last chunk are read, they become a result. Legal iff both are sums of
-    products of the same tensors, with the decays that the recurrence has, and the extents are
-    known.
+    chunk. Initial states, in place of the zeros before the first chunk, become an operand; final
+    states become a result if they are read. Legal iff both are sums of products of the same
+    tensors, with the decays that the recurrence has, and the extents are known.
     """
 
     name: ClassVar[str] = "raise-ssd"
@@ -76,8 +75,9 @@ class RaiseSSDPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known = IndexValues(rewriter.shapes)
         for op in rewriter.ops:
-            is_candidate = isinstance(op, coda.AddOp) and op.result.uses.get_length()
-            if is_candidate and _could_be(op.result):
+            if not isinstance(op, coda.AddOp) or not op.result.uses.get_length():
+                continue
+            if _could_be(op.result):
                 refusal = _Model(op, rewriter, known).raised()
                 if refusal is not None:
                     rewriter.missed(op, refusal)

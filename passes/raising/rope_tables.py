@@ -130,9 +130,7 @@ def joined_table(
 def _padded(insert: OpInserter, table: SSAValue, before: int, after: int, rest: float) -> SSAValue:
     if not before and not after:
         return table
-    arguments = f"{{0}}, [{before}, {after}], {rest}"
-    columns = before + shape_of(table)[-1] + after
-    return call_on_rows(insert, "aten.constant_pad_nd.default", table, arguments, columns)
+    return insert.insert(coda.PadOp.around(table, len(shape_of(table)) - 1, before, after, rest))
 
 
 def call_on_rows(

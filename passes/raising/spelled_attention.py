@@ -317,4 +317,5 @@ def _name(value: SSAValue) -> str:
 
 
 def _refused(found: str) -> Refusal:
-    return Refusal("the scores are products, scaled, capped and masked", f"stays as it is: {found}")
+    condition = "the scores are products, optionally scaled, capped and masked"
+    return Refusal(condition, f"stays as it is: {found}")

@@ -14,8 +14,8 @@ Correction: TypeAlias = Callable[[Segment, ScalarBuilder], Sequence[SSAValue]]
 
 def takes_scaled_rows(gemm: FusedOp) -> bool:
     """Return whether the rows of the accumulators are those of the input, times one matrix."""
-    of_rows = (gemm.groups, gemm.gather, gemm.scatter)
-    return len(gemm.inputs) == 1 and not gemm.is_transposed and of_rows == (None, None, None)
+    others = (gemm.groups, gemm.gather, gemm.scatter, gemm.blocks)
+    return len(gemm.inputs) == 1 and not gemm.is_transposed and set(others) == {None}
 
 
 def takes_row_vectors(segment: Segment) -> bool:

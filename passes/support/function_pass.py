@@ -37,6 +37,7 @@ class FunctionRewriter:
 
     @cached_property
     def shapes(self) -> SymbolicShapes:
+        """The shapes of the function as it is where a pass first asks for one; many never do."""
         return SymbolicShapes(self.func)
 
     @property
@@ -58,7 +59,7 @@ class FunctionRewriter:
                 op.location,
                 refusal.found,
                 condition=refusal.condition,
-                bytes=self.shapes.traffic(op) if is_executed(op) else None,
+                bytes=self.shapes.usual_traffic(op) if is_executed(op) else None,
                 suggestion=refusal.suggestion,
                 function=self.func.sym_name.data,
             )

@@ -54,7 +54,7 @@ def is_tilewise(value: SSAValue) -> bool:
     the tile of a GEMM, or pointwise code.
     """
     op = value.owner
-    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.ScaledLinearOp)
     if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
@@ -67,14 +67,14 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     """The row statistics of a norm come for free only where x is on chip, tile by tile."""
     if is_tilewise(x):
         return None
-    condition = "the input of the norm is computed by a GEMM (or pointwise) in the same function"
+    condition = "a GEMM or pointwise code in the same function computes the norm's input"
     found = f"the norm runs as a separate kernel: {name_of(x)}"
     if not isinstance(x.owner, Block):
         return Refusal(condition, f"{found} comes from {x.owner.name}, which no GEMM computes")
     return Refusal(
         condition,
         f"{found} is an argument of the function",
-        "put the producer of the input and the norm into one function",
+        "compute the norm's input in the same function",
     )
 
 
@@ -116,7 +116,7 @@ def check_cancellation(
     else:
         return None
     return Refusal(
-        "rounding the input costs more accuracy than a difference of sums",
+        "rounding the input costs more accuracy than a difference of sums does",
         f"the statistics run as a separate kernel: {found}",
         "use bf16, or RMSNorm",
     )
@@ -127,6 +127,7 @@ def check_gemm_types(
     | coda.MatmulOp
     | coda.WeightGradientOp
     | coda.GroupedLinearMap
+    | coda.ScaledLinearOp
     | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
@@ -242,6 +243,8 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
         list(first.inputs) == list(second.inputs)
         and first.is_transposed == second.is_transposed
         and first.groups is second.groups
+        and first.x_scales is second.x_scales
+        and first.blocks == second.blocks
     )
 
 

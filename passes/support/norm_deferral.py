@@ -79,7 +79,7 @@ def _check_parameters(norm: Norm, order: BlockOrder) -> Refusal | None:
     if order.slices_after(parameters, producer) is None:
         return Refusal(
             "the weight and the bias do not depend on the input of the norm",
-            "the norm is not deferred: one is computed from its input",
+            "the norm is not deferred: a parameter is computed from its input",
         )
     return None
 
@@ -137,6 +137,8 @@ def _other_role(gemm: FusedOp, index: int) -> str:
         return "a GEMM has other weights for other rows"
     if gemm.gather is not None or gemm.scatter is not None:
         return "a GEMM gathers or scatters rows"
+    if gemm.blocks is not None:
+        return "a GEMM multiplies them with scales of blocks"
     if len(gemm.inputs) > 1:
         return "a GEMM adds its product to another one"
     return "a GEMM joins several weights in one range of columns"

@@ -31,7 +31,7 @@ def test_a_function_has_a_picture_and_its_remarks():
     assert {
         "silu",
         "defer-rms-norm",
-        "put the producer of the input and the norm into one function",
+        "compute the norm's input in the same function",
     } <= set(found)
 
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 import pytest
 import torch
-from support.daily import daily
 from support.equivalence import assert_results_close
 from support.exact_sums import ExactSums
 from support.examples import DTYPES, EXAMPLES, Example, mean_errors
@@ -139,7 +138,6 @@ def floor_of(result: torch.Tensor) -> float:
     return eps if result.numel() == 1 else 0.0
 
 
-@daily(lambda dtype, rows: dtype == torch.bfloat16 or rows == 127)
 @examples
 @types
 @pytest.mark.parametrize("rows", ROWS)
@@ -152,7 +150,6 @@ def runs_of(name: str, rows: int) -> int:
     return {1: 3, 3: 2}.get(rows, 1) * (6 if name == "lm_head_cross_entropy" else 1)
 
 
-@daily(lambda rows: rows != 3)
 @examples
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.skipif(default_device().type != "cpu", reason="kernels sum in float32 on a GPU")
@@ -205,7 +202,6 @@ def activation(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     return inputs["x0"] if "x0" in inputs else inputs["x"]
 
 
-@daily(lambda value: value != -torch.inf)
 @examples
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_special_values_go_through_as_in_eager(name: str, value: float):
@@ -216,7 +212,6 @@ def test_special_values_go_through_as_in_eager(name: str, value: float):
     assert_special_values_as_eager(program, inputs)
 
 
-@daily(lambda magnitude: magnitude in (1e-30, 3e4, 1e37))
 @examples
 @pytest.mark.parametrize("magnitude", [1e-30, 1e-4, 3e4, 1e30, 1e37])
 def test_extreme_magnitudes_as_in_eager(name: str, magnitude: float):

@@ -12,7 +12,7 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: a stage is handed back while it is read",
         f"{W}gluon:_HELPERS[accumulate]",
-        Text("(step + STAGES - 1) % STAGES), pred=k > 0", "stage), pred=k > 0"),
+        Text("free_stage_before(empty, step, k > 0)", "free_stage_before(empty, step + 1, k > 0)"),
     ),
     KernelFault(
         "hopper: the last stage of a tile is not handed back",

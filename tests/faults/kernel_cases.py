@@ -9,6 +9,7 @@ import torch
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
 from support.attention_sums import backward_of_attention
+from support.block_programs import gated_blocks, scaled_blocks
 from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
 from support.goldens import EXAMPLES
@@ -144,6 +145,8 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
 SMALL = _schedule(16, 32, 16)
 HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
 PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
+SPLIT_ROWS = 'split_rows, "128x256x128", warps = 8, stages = 3, group_m = 2'
+FLOAT8 = _schedule(16, 32, 32)
 PARTS = _schedule(32, 128, 16, warps=1)
 
 SPLIT_CHAIN = f"""
@@ -487,6 +490,12 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
                 "halves, 128", "64xf32", ["half f32", "half bf16", "half f16"], HOPPER
             ),
             150,
+        ),
+        "blocks": KernelCase(scaled_blocks(FLOAT8, k=144, n=140, depth=64, columns=32), "", rows),
+        "blocks, two weights": KernelCase(gated_blocks(FLOAT8, "two weights", k=144), "", rows),
+        "hopper, blocks": SimulatedCase(scaled_blocks(SPLIT_ROWS, n=600), 150),
+        "hopper, blocks of two weights": SimulatedCase(
+            gated_blocks(SPLIT_ROWS, "two weights", n=384), 150
         ),
         "hopper, weights": SimulatedCase(
             gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200

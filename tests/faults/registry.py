@@ -12,6 +12,7 @@ from faults.legality_faults import LEGALITY_FAULTS
 from faults.one_query_faults import ONE_QUERY_FAULTS
 from faults.pass_cases import pass_checks
 from faults.pass_faults import PASS_FAULTS
+from faults.scale_faults import SCALE_FAULTS
 from faults.split_faults import SPLIT_FAULTS
 from faults.unfusing_faults import UNFUSING_FAULTS
 
@@ -23,6 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     *SPLIT_FAULTS,
     *UNFUSING_FAULTS,
     *HOPPER_FAULTS,
+    *SCALE_FAULTS,
     *ABSORPTION_FAULTS,
     *ATTENTION_FAULTS,
 )

@@ -6,7 +6,6 @@ The same mutations each time; `make fuzz` looks for others.
 from random import Random
 
 import pytest
-from support.daily import daily
 
 from fuzz.mutator import Mutator, tokenize
 from fuzz.oracle import bounded
@@ -22,7 +21,6 @@ MUTATIONS = {"coda": 5, "mlir": 2, "pipeline": 8, "expectations": 3}
 BATCHES = 4
 
 
-@daily(lambda batch: batch % 2 == 0)
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_texts_are_explained_or_round_trip(name: str, batch: int):

@@ -197,6 +197,19 @@ def _narrow_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"linear({x}, cast({w}, {b.element}) {scale}{bias})", columns
 
 
+def _scaled_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A product of float8 with scales of blocks, of which rows and columns may have a part."""
+    columns, depth = b.choices.pick(b.columns), b.choices.pick((32, 128))
+    rows, count = b.choices.pick((1, 2, 128)), -(-n // depth)
+    q = f"cast({x}, f8e4m3, saturate=true)" if b.choices.chance(50) else None
+    q = q or b.parameter(*b.rows, n, element=b.choices.pick(FLOAT8))
+    w = b.parameter(columns, n, element=b.choices.pick(FLOAT8), weight=True)
+    scales = b.parameter(*b.rows, count, element="f32")
+    of_weight = b.parameter(-(-columns // rows), count, element="f32", weight=True)
+    blocks = f"depth={depth}, columns={rows}"
+    return f"scaled_linear({q}, {w}, {scales}, {of_weight}, {blocks}, dtype={b.element})", columns
+
+
 # Rows and elements by number, and order.
 
 
@@ -440,6 +453,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (2, _narrowed),
     (2, _float8),
     (2, _narrow_product),
+    (2, _scaled_product),
     (2, _index),
     (1, _embedding),
     (2, _gather),

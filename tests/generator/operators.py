@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, Float8E5M2Type, f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -230,6 +230,28 @@ def grouped_linear(b: FunctionBuilder, x: SSAValue, k: int, n: int, ends: SSAVal
     if b.choices.chance(30):
         return b.add(coda.GroupedMatmulOp(x, b.matrix(k, n, x), ends, bias))
     return b.add(coda.GroupedLinearOp(x, b.matrix(n, k, x), ends, bias))
+
+
+def add_scaled_linear(b: FunctionBuilder) -> None:
+    """A product of float8 with scales of blocks, or two of them as gate and up projection."""
+    element, style = b.style.element, b.style
+    k, n = b.choices.pick(style.columns), b.choices.pick(style.columns)
+    blocks = coda.BlocksAttr.get(b.choices.pick((32, 128)), b.choices.pick((1, 2, 128)))
+    x = b.parameter((*style.rows, k), Float8E4M3FNType(), hint="q")
+    scales = b.parameter((*style.rows, -(-k // blocks.depth.data)), f32, hint="scales")
+    products = [scaled_linear(b, x, scales, n, blocks) for _ in range(b.choices.pick((1, 2)))]
+    if len(products) > 1:
+        products = [b.add(coda.MulOp(b.add(coda.SiluOp(products[0])), products[1]))]
+    b.tiles += [b.add(coda.CastOp(product, element)) for product in products]
+
+
+def scaled_linear(
+    b: FunctionBuilder, x: SSAValue, scales: SSAValue, n: int, blocks: coda.BlocksAttr
+) -> SSAValue:
+    weight = b.parameter((n, b.columns_of(x)), Float8E5M2Type(), hint="w", weight=True)
+    shape = (-(-n // blocks.columns.data), b.columns_of(scales))
+    of_weight = b.parameter(shape, f32, hint="w_scales", weight=True)
+    return b.add(coda.ScaledLinearOp(x, weight, scales, of_weight, blocks))
 
 
 def add_norm(b: FunctionBuilder) -> None:
@@ -514,4 +536,5 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_ssd),
     (1, add_tied_rows),
     (3, add_grouped_linear),
+    (2, add_scaled_linear),
 )

@@ -84,9 +84,9 @@ def test_a_missed_fusion_says_condition_bytes_and_suggestion(editor: Editor, tmp
     assert text_at(MLP, found.range) == "rms_norm"
     assert found.code == "defer-rms-norm"
     assert found.message.startswith("not fused: the norm runs as a separate kernel")
-    assert "failed condition: the input of the norm is computed by a GEMM" in found.message
+    assert "failed condition: a GEMM or pointwise code in the same function " in found.message
     assert "costs 1024*M bytes" in found.message
-    assert "\nhelp: put the producer of the input and the norm into one function" in found.message
+    assert "\nhelp: compute the norm's input in the same function" in found.message
 
 
 def test_settings(tmp_path: Path):

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import pytest
 import torch
 import torch.nn.functional as F
-from support.daily import daily
 from torch import Tensor
 
 import coda_ir
@@ -97,7 +96,6 @@ CASES = [
 ]
 
 
-@daily(lambda scale, kind: (scale, kind) in ((1, "any"), (8, "likely"), (80, "any")))
 @pytest.mark.parametrize("kind", ["likely", "any"])
 @pytest.mark.parametrize("scale", [1, 8, 24, 80])
 @pytest.mark.parametrize(("text", "option", "reduction"), CASES)

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import elementwise
 from coda_ir.dialects.torch import CallOp, Torch
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
@@ -127,7 +128,7 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     **{
         name: operator
         for name, operator in coda.FUNCTIONS_OF_TWO.items()
-        if operator.ELEMENTS != coda.Elements.BOOLEANS
+        if operator.ELEMENTS != coda.Elements.BOOLEANS and operator is not elementwise.PowerOp
     },
 }
 
@@ -157,6 +158,13 @@ def divided(v: Values) -> Ops:
     square, one = coda.MulOp(v.b, v.b), coda.ConstantOp(1.0, f32)
     total = coda.AddOp(square, one)
     return square, one, total, coda.DivOp(v.a, total)
+
+
+def raised(v: Values) -> Ops:
+    """1 + a² to the power b."""
+    square, one = coda.MulOp(v.a, v.a), coda.ConstantOp(1.0, f32)
+    total = coda.AddOp(square, one)
+    return square, one, total, elementwise.PowerOp(total, v.b)
 
 
 def chosen(v: Values) -> Ops:
@@ -200,6 +208,7 @@ CASES: dict[str, Case] = {
         for number, (a, b) in enumerate(SHAPES)
     },
     **{f"div {number}": Case({"a": a, "b": b}, divided) for number, (a, b) in enumerate(SHAPES)},
+    **{f"power {number}": Case({"a": a, "b": b}, raised) for number, (a, b) in enumerate(SHAPES)},
     "mul of one value": Case(X, lambda v: coda.MulOp(v.x, v.x)),
     "maximum of one value": Case(X, lambda v: coda.MaximumOp(v.x, v.x)),
     **{name: positive(coda.REAL_FUNCTIONS[name]) for name in POSITIVE},
@@ -434,6 +443,11 @@ CASES: dict[str, Case] = {
     "slice": Case({"x": ("B", "T", 8)}, lambda v: coda.SliceOp(v.x, 2, 3, 7)),
     "slice of an open extent": Case(HEADS, lambda v: coda.SliceOp(v.x, 1, 0, 1)),
     "pad": Case(HEADS, lambda v: coda.PadOp(v.x, 2, 3, 12)),
+    "pad of an open extent": Case(
+        {"x": ("B", "T", 8)},
+        lambda v: coda.PadOp.around(v.x, 1, 2, 1, value=1.5),
+        sizes=({**SIZES, "B": 7, "?": 7}, {**ONES, "B": 4, "?": 4}),
+    ),
     "concat": Case({"a": ("M", 8), "b": ("M", 3)}, lambda v: coda.ConcatOp([v.a, v.b], 1)),
     "concat of open extents": Case(
         {"a": ("B", "T", 4), "b": ("B", "S", 4)},

@@ -80,10 +80,10 @@ def test_norm_of_an_argument():
     function = Function(PARAMETERS, rms_norm("n", "x"))
     refusal = refused(function.ask(lambda: check_norm_input(function.op("n"), function["x"])))
     assert refusal.condition == (
-        "the input of the norm is computed by a GEMM (or pointwise) in the same function"
+        "a GEMM or pointwise code in the same function computes the norm's input"
     )
     assert refusal.found.endswith("%x is an argument of the function")
-    assert refusal.suggestion == "put the producer of the input and the norm into one function"
+    assert refusal.suggestion == "compute the norm's input in the same function"
 
 
 def test_norm_of_an_operator_without_tiles():

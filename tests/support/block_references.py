@@ -348,6 +348,22 @@ def float8_mlp(v: Values) -> Tensor:
     return scaled(q, v["w_down8"], v["w_hidden_scale"], v["w_down_scale"])
 
 
+def of_blocks(x: Tensor, scale: Tensor, rows: int) -> Tensor:
+    """The elements of x times the scales of their blocks of `rows` x 128."""
+    wide = scale.repeat_interleave(rows, -2).repeat_interleave(128, -1)
+    return x.to(scale.dtype) * wide[..., : x.shape[-2], : x.shape[-1]]
+
+
+def float8_block_mlp(v: Values) -> Tensor:
+    gate, up, down = (
+        of_blocks(v[f"w_{name}8"], v[f"w_{name}_scale"], 128) for name in ("gate", "up", "down")
+    )
+    x = of_blocks(v["x8"], v["x_scale"], 1)
+    hidden = in_heads(F.silu(F.linear(x, gate)) * F.linear(x, up), 128)
+    y = F.linear(in_float8(hidden).flatten(-2), down)
+    return y if y.dtype == torch.float64 else y.bfloat16()
+
+
 def float8_row_mlp(v: Values) -> Tensor:
     hidden = float8_hidden(v)
     if hidden.dtype != torch.float64:

@@ -1,6 +1,12 @@
-"""Which combinations of a test's parameters `make test` runs; `pytest --nightly` runs all."""
+"""Which combinations of a test's parameters `make test` runs; `pytest --nightly` runs all.
 
-from collections.abc import Callable
+Of a test with several independent lists of parameters, every element of every list runs in at least
+one combination: each-choice coverage, as Ammann and Offutt (Introduction to Software Testing) call
+it. The marker `daily` says instead which combinations run, where others matter.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -16,10 +22,56 @@ def daily(predicate: Callable[[Any], bool] | Callable[[Any, Any], bool]) -> pyte
     return pytest.mark.daily.with_args(predicate)
 
 
-def is_daily(item: pytest.Item) -> bool:
-    """Return whether the parameters of a test fit its predicate, if it has one."""
-    marker = item.get_closest_marker("daily")
-    if marker is None or not isinstance(item, pytest.Function):
-        return True
-    predicate: Callable[..., bool] = marker.args[0]
+def run_daily(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests that run every day."""
+    chosen: set[pytest.Item] = set()
+    combinations: dict[str, dict[pytest.Item, frozenset[Hashable]]] = defaultdict(dict)
+    for item in items:
+        marker = item.get_closest_marker("daily")
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            chosen.add(item)
+        elif marker is None:
+            combinations[item.nodeid.partition("[")[0]][item] = frozenset(_elements(item))
+        elif _fits(item, marker.args[0]):
+            chosen.add(item)
+    for cases in combinations.values():
+        chosen |= each_choice(cases)
+    return chosen
+
+
+def _fits(item: pytest.Function, predicate: Callable[..., bool]) -> bool:
     return predicate(*(item.callspec.params[name] for name in signature(predicate).parameters))
+
+
+def _elements(item: pytest.Function) -> Iterable[Hashable]:
+    """Return which element each list of parameters gives to a test."""
+    params, rest = item.callspec.params, set(item.callspec.params)
+    for mark in item.iter_markers("parametrize"):
+        stated: str | Sequence[str] = mark.args[0]
+        names = stated.replace(",", " ").split() if isinstance(stated, str) else stated
+        yield *names, *(id(params[name]) for name in names)
+        rest -= set(names)
+    # Those of fixtures.
+    for name in rest:
+        yield name, id(params[name])
+
+
+def each_choice(cases: Mapping[Any, frozenset[Hashable]]) -> set[Any]:
+    """Return some cases whose elements are the elements of all cases; the first ones that will do.
+
+    Each case is one that has the most elements which those before it lack, and of those with as
+    many, one whose elements those before it have the least often.
+    """
+    chosen: set[Any] = set()
+    uses = Counter[Hashable]()
+    missing = set[Hashable]().union(*cases.values())
+
+    def value(case: Any) -> tuple[int, int]:
+        return len(cases[case] & missing), -sum(uses[element] for element in cases[case])
+
+    while missing:
+        best = max(cases, key=value)
+        chosen.add(best)
+        uses.update(cases[best])
+        missing -= cases[best]
+    return chosen

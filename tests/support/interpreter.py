@@ -9,15 +9,18 @@ Most of the time of a small kernel goes into a few things, whose results are the
 * the shape of each value is checked, and made of constants of the language, as is its size;
 * sums of integers are computed again in 64 bits and compared with the limits of their type, for an
   assertion that is left out where Triton does not debug;
-* two shapes that are the same are compared element by element.
+* two shapes that are the same are compared element by element;
+* functions of the device are rewritten for each module that has a copy of them.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import replace
 from importlib import import_module
 from math import prod
+from types import CodeType
 from typing import Any
 
 
@@ -27,6 +30,7 @@ def speed_up() -> None:
         interpreter: Any = import_module("triton.runtime.interpreter")
         if interpreter.GridExecutor.__call__.__module__ == interpreter.__name__:
             _patch_once_per_launch(interpreter)
+            _rewrite_texts_once(interpreter)
             _remember_types(interpreter)
             core: Any = import_module("triton.language.core")
             _type_tuples_when_asked(core)
@@ -57,6 +61,43 @@ def _patch_once_per_launch(interpreter: Any) -> None:
 
     interpreter.GridExecutor.__call__ = launch_anew
     interpreter.InterpretedFunction.__call__ = call
+
+
+def _rewrite_texts_once(interpreter: Any) -> None:
+    """The code of a text is moved to the file and the line of each function that has it."""
+    rewriter: Any = interpreter.FunctionRewriter
+    codes: dict[str, CodeType] = {}
+    known: dict[str, Any] = interpreter.__dict__
+
+    def rewrite(self: Any) -> Any:
+        try:
+            lines, first_line = inspect.getsourcelines(self.fn)
+        except OSError:
+            return self.fn
+        self.filename = self.fn.__code__.co_filename
+        self.def_lineno = self._find_def(lines)
+        text = self._prepare_source(lines)
+        if text not in codes:
+            self.def_file_lineno = 1
+            codes[text] = compile(self._transform_ast(text), "", "exec")
+        code = _moved(codes[text], self.filename, first_line + self.def_lineno - 2)
+        names: dict[str, Any] = {**self.kwargs}
+        scope: dict[str, Any] = self.fn.__globals__
+        for name in known.keys() - scope.keys():
+            scope[name] = known[name]
+        exec(code, scope, names)
+        return names[self.fn.__name__]
+
+    rewriter.rewrite_ast = rewrite
+
+
+def _moved(code: CodeType, filename: str, lines: int) -> CodeType:
+    constants = tuple(
+        _moved(constant, filename, lines) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
+    line = code.co_firstlineno + lines
+    return code.replace(co_filename=filename, co_firstlineno=line, co_consts=constants)
 
 
 def _remember_types(interpreter: Any) -> None:

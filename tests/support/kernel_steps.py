@@ -110,6 +110,7 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.int8_row_linear": "fused finalize map",
     "quantize.float8_linear": "fused",
     "quantize.float8_mlp": "fused fused",
+    "quantize.float8_block_mlp": "fused fused",
     "quantize.float8_row_mlp": "fused finalize map fused",
 }
 """What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms

@@ -41,8 +41,10 @@ class Check(NamedTuple):
         return re.fullmatch(self.regex, line.strip()) is not None
 
 
-def refresh_golden(path: Path) -> list[str]:
-    """Rewrite the blocks of a golden. Return why blocks were left unchanged, a line for each."""
+def refreshed_golden(path: Path) -> tuple[str, list[str]]:
+    """The text of a golden with its blocks as printed now, and a line for each block that is left
+    unchanged, with the reason.
+    """
     lines, left = path.read_text().splitlines(), list[str]()
     for command in RUN.findall(re.sub(r"\\\n(?://|#) RUN:", "", path.read_text())):
         tool, _, check = command.rpartition("|")
@@ -50,8 +52,7 @@ def refresh_golden(path: Path) -> list[str]:
             prefix = re.search(r"--?check-prefix[ =](\S+)", check)
             printed = _output(tool, path).splitlines()
             lines = refreshed(lines, prefix[1] if prefix else "CHECK", printed, left)
-    path.write_text("\n".join(lines) + "\n")
-    return left
+    return "\n".join(lines) + "\n", left
 
 
 def _output(command: str, path: Path) -> str:

@@ -17,6 +17,7 @@ from support.block_references import (
     convolution,
     cross_attention,
     dit_block,
+    float8_block_mlp,
     float8_mlp,
     float8_row_mlp,
     gated_norm_output,
@@ -369,5 +370,16 @@ BLOCKS: dict[str, Block] = {
         lambda v: scaled(v["x8"], v["w8"], v["x_scale"], v["w_scale"]),
     ),
     "quantize.float8_mlp": Block("quantize", {**MLP8, "w_hidden_scale": "1"}, float8_mlp),
+    "quantize.float8_block_mlp": Block(
+        "quantize",
+        {
+            **{"x8": "B, T, 160", "x_scale": "B, T, 2"},
+            **{"w_gate8": "256, 160", "w_gate_scale": "2, 2"},
+            **{"w_up8": "256, 160", "w_up_scale": "2, 2"},
+            **{"w_down8": "64, 256", "w_down_scale": "1, 2"},
+        },
+        float8_block_mlp,
+        "blocks=2",
+    ),
     "quantize.float8_row_mlp": Block("quantize", MLP8, float8_row_mlp),
 }

@@ -399,5 +399,10 @@ def filled_tensor(op: ConstantOp, shape: str) -> str:
 def literal(op: ConstantOp) -> str:
     """The number of a constant in Python."""
     is_real = is_float(element_type_of(op.result))
-    text = repr(float(op.number) if is_real else int(op.number))
+    return written(float(op.number) if is_real else int(op.number))
+
+
+def written(number: float | int) -> str:
+    """A number in Python."""
+    text = repr(number)
     return f'float("{text}")' if text in ("inf", "-inf", "nan") else text

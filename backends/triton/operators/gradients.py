@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.embedding_grad_kernel import embedding_grad_kernel
-from coda_ir.backends.triton.host.program import HostProgram, filled_tensor
+from coda_ir.backends.triton.host.program import HostProgram, filled_tensor, written
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.operators.launching import Writer
@@ -102,9 +102,17 @@ def _broadcast(host: HostProgram, op: Operation) -> None:
 
 def _pad(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, PadOp)
-    dim, start, _ = op.range
-    extent = host.extents.of(host.dims(op.result)[dim])
-    call = f"pad({host.variable(op.x)}, {dim}, {start}, {extent})"
+    x, (dim, start, _) = host.variable(op.x), op.range
+    if op.after is None:
+        extent = host.extents.of(host.dims(op.result)[dim])
+    else:
+        extent = f"{x}.shape[{dim}] + {start + op.after.value.data}"
+    call = f"pad({x}, {dim}, {start}, {extent})"
+    if op.number:
+        after = f"{extent} - {start} - {x}.shape[{dim}]"
+        around = [0, 0] * (len(host.dims(op.x)) - 1 - dim) + [start]
+        counts = ", ".join(map(str, [*around, after]))
+        call = f"torch.nn.functional.pad({x}, ({counts}), value={written(op.number)})"
     host.assign(op.result, call, is_dense=True, hint="padded")
 
 

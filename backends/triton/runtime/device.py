@@ -1,4 +1,5 @@
 # pyright: basic, reportGeneralTypeIssues=false
+# pyright: reportArgumentType=false, reportOperatorIssue=false
 """Device functions that emitted kernels call.
 
 Portable `tl` only: no libdevice, no inline assembly. In Triton's CPU interpreter bf16 arithmetic
@@ -64,6 +65,16 @@ def dot(a, b, acc, IS_FAST: tl.constexpr = False):
         return tl.dot(a, b, acc)
     else:
         return tl.dot(a, b, acc, max_num_imprecise_acc=min(a.shape[1], 128))
+
+
+@triton.jit
+def scaled_dot(a, b, acc, a_scales, b_scales, block):
+    """acc + a @ b of a block of K, scaled for each row of a and each column of b.
+
+    The pointers are to the scales of the first block.
+    """
+    product = dot(a, b, tl.zeros(acc.shape, acc.dtype), True)
+    return acc + product * tl.load(a_scales + block) * tl.load(b_scales + block)
 
 
 @triton.jit

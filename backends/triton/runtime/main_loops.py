@@ -1,11 +1,11 @@
-# pyright: basic, reportGeneralTypeIssues=false
+# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
 """Device functions of the main loops of GEMMs: pointers and TMA, and sums over parts of K."""
 
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot
+from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot, scaled_dot
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
 
@@ -52,19 +52,27 @@ def multiply(
     IS_FAST: tl.constexpr = False,
     a_ids=None,
     b_ids=None,
+    a_scales=None,
+    b_scales=None,
+    SCALED: tl.constexpr = 0,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from pointers to rows of a, columns of b.
 
     There is a b for each acc: two for pairs of columns. A_STEP is the distance of two elements of a
     row, B_STEP of a column. Each step of BLOCK_K is rounded to the type of acc. Where K are rows,
-    `a_ids` and `b_ids` may say which.
+    `a_ids` and `b_ids` may say which. With SCALED, so many elements of K have a scale for each row
+    and each column, and the pointers are to the first ones.
     """
     for k in range(first, last, BLOCK_K):
         a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 1, IS_KNOWN, a_ids)
         sums = ()
         for i in tl.static_range(len(accs)):
             b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, IS_KNOWN, b_ids)
-            sums = sums + (dot(a, b, accs[i], IS_FAST),)
+            if SCALED:
+                total = scaled_dot(a, b, accs[i], a_scales, b_scales[i], k // SCALED)
+            else:
+                total = dot(a, b, accs[i], IS_FAST)
+            sums = sums + (total,)
         accs = sums
     return accs
 
@@ -101,18 +109,26 @@ def tma_multiply(
     BLOCK_K: tl.constexpr,
     IS_FAST: tl.constexpr = False,
     b_first=0,
+    a_scales=None,
+    b_scales=None,
+    SCALED: tl.constexpr = 0,
 ):
     """Each of accs + a @ b over K from `first` to `last`, from descriptors of a and b, or of views.
 
     K is the last dimension of a stored as M x K and of b stored as N x K. That of b begins at
-    `b_first`.
+    `b_first`. SCALED, a_scales and b_scales are those of `multiply`.
     """
     for k in range(first, last, BLOCK_K):
         a_tile = load_box(a, (a_row,), k, BLOCK_M, BLOCK_K, A_K_IS_LAST)
         sums = ()
         for i in tl.static_range(len(accs)):
             b_tile = load_box(bs[i], b_corners[i], b_first + k, BLOCK_N, BLOCK_K, B_K_IS_LAST)
-            sums = sums + (dot(a_tile, tl.trans(b_tile), accs[i], IS_FAST),)
+            b = tl.trans(b_tile)
+            if SCALED:
+                total = scaled_dot(a_tile, b, accs[i], a_scales, b_scales[i], k // SCALED)
+            else:
+                total = dot(a_tile, b, accs[i], IS_FAST)
+            sums = sums + (total,)
         accs = sums
     return accs
 

@@ -1,4 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportAttributeAccessIssue=false
+# pyright: reportCallIssue=false, reportIndexIssue=false
 """Device functions of warp-specialized kernels, in Gluon."""
 
 from triton.experimental import gluon
@@ -125,6 +127,30 @@ def accumulators(
 
 
 @gluon.jit
+def loaded_stage(full, step):
+    """The stage of a step, once its operands are there."""
+    STAGES: gl.constexpr = full.shape[0]
+    mbarrier.wait(full.index(step % STAGES), (step // STAGES) & 1)
+    return step % STAGES
+
+
+@gluon.jit
+def free_stage_before(empty, step, pred):
+    """Hand back the stage of the step before, if pred is true."""
+    STAGES: gl.constexpr = empty.shape[0]
+    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=pred)
+
+
+@gluon.jit
+def operand(stages, stage, IS_TURNED: gl.constexpr):
+    """The operand in a stage, whose dimensions change places where it IS_TURNED."""
+    if IS_TURNED:
+        return stages.index(stage).permute((1, 0))
+    else:
+        return stages.index(stage)
+
+
+@gluon.jit
 def accumulate(
     acc,
     a_stages,
@@ -141,19 +167,12 @@ def accumulate(
     A_AXIS and B_AXIS are the dimensions of a stage that hold rows of a and columns of b. A stage is
     handed back when the products after its own have begun; the last ones are still under way.
     """
-    STAGES: gl.constexpr = a_stages.shape[0]
     for k in range(0, STEPS):
-        stage = step % STAGES
-        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a = a_stages.index(stage)
-        if A_AXIS == 1:
-            a = a.permute((1, 0))
-        b = b_stages.index(stage)
-        if B_AXIS == 0:
-            b = b.permute((1, 0))
-        acc = warpgroup_mma(a, b, acc, is_async=True)
+        stage = loaded_stage(full, step)
+        a = operand(a_stages, stage, A_AXIS == 1)
+        acc = warpgroup_mma(a, operand(b_stages, stage, B_AXIS == 0), acc, is_async=True)
         acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        free_stage_before(empty, step, k > 0)
         step += 1
     return acc, step
 
@@ -161,9 +180,8 @@ def accumulate(
 @gluon.jit
 def finish(acc, empty, step, STEPS):
     """The accumulators, once their last products are there and its stage is handed back."""
-    STAGES: gl.constexpr = empty.shape[0]
     acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
+    free_stage_before(empty, step, STEPS > 0)
     return acc
 
 
@@ -180,21 +198,14 @@ def accumulate_in_pieces(
     B_AXIS: gl.constexpr,
 ):
     """`accumulate` for two accumulators side by side, with stages of b for each."""
-    STAGES: gl.constexpr = a_stages.shape[0]
     wide, narrow = acc
     for k in range(0, STEPS):
-        stage = step % STAGES
-        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
-        a = a_stages.index(stage)
-        if A_AXIS == 1:
-            a = a.permute((1, 0))
-        b, c = b_stages[0].index(stage), b_stages[1].index(stage)
-        if B_AXIS == 0:
-            b, c = b.permute((1, 0)), c.permute((1, 0))
-        wide = warpgroup_mma(a, b, wide, is_async=True)
-        narrow = warpgroup_mma(a, c, narrow, is_async=True)
+        stage = loaded_stage(full, step)
+        a = operand(a_stages, stage, A_AXIS == 1)
+        wide = warpgroup_mma(a, operand(b_stages[0], stage, B_AXIS == 0), wide, is_async=True)
+        narrow = warpgroup_mma(a, operand(b_stages[1], stage, B_AXIS == 0), narrow, is_async=True)
         wide, narrow = warpgroup_mma_wait(num_outstanding=2, deps=(wide, narrow))
-        mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=k > 0)
+        free_stage_before(empty, step, k > 0)
         step += 1
     return (wide, narrow), step
 
@@ -202,9 +213,8 @@ def accumulate_in_pieces(
 @gluon.jit
 def finish_in_pieces(acc, empty, step, STEPS):
     """`finish` for two accumulators."""
-    STAGES: gl.constexpr = empty.shape[0]
     wide, narrow = warpgroup_mma_wait(num_outstanding=0, deps=(acc[0], acc[1]))
-    mbarrier.arrive(empty.index((step + STAGES - 1) % STAGES), pred=STEPS > 0)
+    free_stage_before(empty, step, STEPS > 0)
     return (wide, narrow)
 
 
@@ -220,35 +230,59 @@ def accumulate_promoted(
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
     FIRST_ROW: gl.constexpr = 0,
+    a_scales=None,
+    b_scales=None,
+    first_row=0,
+    M=0,
+    BLOCKS: gl.constexpr = 0,
 ):
     """`accumulate` for float8, which adds the products of each stage to acc in float32.
 
     Rows from FIRST_ROW on are multiplied, as many as acc has, in pieces of at most 128 columns, one
-    after the other in the same registers. The sums are left in these pieces.
+    after the other in the same registers. The sums are left in these pieces. With BLOCKS of K, the
+    product of each stage is scaled for its rows, which are those of a_scales (M x BLOCKS) from
+    first_row on, and for the columns of each piece, whose scales b_scales points to.
     """
     gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
-    STAGES: gl.constexpr = a_stages.shape[0]
     COLUMNS: gl.constexpr = min(acc.shape[1], 128)
     PIECES: gl.constexpr = acc.shape[1] // COLUMNS
     zeros = accumulators(gl.num_warps(), acc.shape[0], COLUMNS, 32)
     # The first of them is the one that is added to next.
     sums = split_columns(acc, PIECES)
     LAYOUT: gl.constexpr = sums[0].type.layout
-    for _ in range(0, STEPS):
-        stage = step % STAGES
-        mbarrier.wait(full.index(stage), (step // STAGES) & 1)
+    if BLOCKS:
+        row = first_row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
+        a_scales += gl.minimum(row, M - 1).to(gl.int64) * BLOCKS
+    for k in range(0, STEPS):
+        stage = loaded_stage(full, step)
         a, product = a_stages.index(stage), zeros
         if a.shape[0] > acc.shape[0]:
             a = a.slice(FIRST_ROW, acc.shape[0])
         for piece in gl.static_range(PIECES):
             b = b_stages.index(stage).slice(COLUMNS * piece, COLUMNS).permute((1, 0))
             product = warpgroup_mma(a, b, product, use_acc=False, is_async=True)
+            if BLOCKS and piece == 0:
+                # Behind the first product, which takes as long as the loads. Those of a step ahead
+                # are moved between registers before it, which waits for them.
+                scales = block_scales(a_scales, b_scales, k)
             product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
             if piece == PIECES - 1:
                 mbarrier.arrive(empty.index(stage))
-            sums = sums[1:] + (sums[0] + gl.convert_layout(product, LAYOUT),)
+            added = gl.convert_layout(product, LAYOUT)
+            if BLOCKS:
+                added = added * (scales[0] * scales[1 + piece])[:, None]
+            sums = sums[1:] + (sums[0] + added,)
         step += 1
     return sums, step
+
+
+@gluon.jit
+def block_scales(a_scales, b_scales, block):
+    """The scales of a block of K: of each row, then of each piece of the columns."""
+    scales = (gl.load(a_scales + block),)
+    for piece in gl.static_range(len(b_scales)):
+        scales = scales + (gl.load(b_scales[piece] + block),)
+    return scales
 
 
 @gluon.jit

@@ -14,6 +14,7 @@ from coda_ir.backends.triton.host_values import joined, nth_operand
 from coda_ir.backends.triton.kernel import (
     EmittedKernel,
     KernelArgument,
+    call,
     definition,
     indented,
     with_final_names,
@@ -22,15 +23,20 @@ from coda_ir.backends.triton.kernel_text import signature
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
-from coda_ir.backends.triton.warp_specialized.loads import BoxDescriptors, Depths, LoadEmitter
+from coda_ir.backends.triton.warp_specialized.loads import (
+    BoxDescriptors,
+    Depths,
+    LoadEmitter,
+    first_of_pieces,
+)
 from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_type_of, is_float8
-from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, promotes_sums
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
+from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, promotes_sums
 from coda_ir.dialects.gemm.slots import Staging, stage_bytes
-from coda_ir.dialects.gemm.tiling import ColumnCuts
+from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
 
@@ -210,7 +216,8 @@ class _Emitter(GemmEmitter):
                 descriptors=self.descriptors,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
-            body = emitter.emit_with(self._products(), self._tile(start))
+            tile = self._tile(start)
+            body = emitter.emit_with(self._products(segment, columns, tile), tile)
             bodies.append(self._numbered(start, [accumulators, *body]))
             self.computing.append(emitter)
             if emitter.ahead is not None:
@@ -239,15 +246,16 @@ class _Emitter(GemmEmitter):
             *(f"{counter} = 0" for counter in self.protocol.counters),
         ]
 
-    def _products(self) -> list[str]:
+    def _products(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
         """The statements that leave the accumulators of a tile in `acc`."""
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
         a_stages, *b_stages = self.memory.boxes
         stages = (a_stages, _tuple(b_stages), "full", "empty")
         rows = (f"{self.schedule.group_rows} * GROUP",) if self.schedule.splits_rows else ()
-        arguments = ", ".join(("acc", *stages, "step", "steps", *axes, *rows))
+        arguments = ("acc", *stages, "step", "steps", *axes, *rows, *self._scales)
         products = [
-            f"acc, step = accumulate{self.how}({arguments})",
+            *self._weight_scales(segment, columns, tile),
+            *call(f"acc, step = accumulate{self.how}", arguments),
             f"acc = finish{self.how}(acc, empty, step, steps)",
         ]
         if not self.schedule.alternates:
@@ -255,13 +263,38 @@ class _Emitter(GemmEmitter):
         return [
             # A group multiplies when the other has begun its last products.
             f"mbarrier.wait({TURNS}.index(GROUP), (turn & 1) ^ (1 - GROUP))",
-            products[0],
+            *products[:-1],
             f"mbarrier.arrive({TURNS}.index(1 - GROUP))",
-            products[1],
+            products[-1],
             "# The steps between are those of the other group.",
             "step += steps",
             "turn += 1",
         ]
+
+    def _weight_scales(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
+        """The statement that says where the scales of blocks of each piece of columns are."""
+        op, blocks = self.op, self.op.blocks
+        if blocks is None or op.x_scales is None:
+            return []
+        places: list[str] = []
+        for weight, first in first_of_pieces(segment, columns, tile, self.schedule):
+            pointer = self.arguments.operand(segment.scales[weight], "w_scales")
+            last = segment.weight_columns(weight) - 1
+            block = f"tl.minimum({first}, {last}) // {blocks.columns.data}"
+            places.append(f"{pointer} + {block} * {shape_of(op.x_scales)[-1]}")
+        if len(places) == 1:
+            return [f"b_scales = ({places[0]},)"]
+        return call("b_scales = ", places)
+
+    @property
+    def _scales(self) -> list[str]:
+        """The arguments for scales of blocks."""
+        scales = self.op.x_scales
+        if scales is None:
+            return []
+        x_scales = self.arguments.operand(scales, "x_scales")
+        blocks = f"BLOCKS={shape_of(scales)[-1]}"
+        return [f"a_scales={x_scales}", "b_scales=b_scales", "first_row=first_row", "M=M", blocks]
 
     # Moving
 
@@ -305,9 +338,8 @@ class _Emitter(GemmEmitter):
 
     def _entry(self, bodies: Sequence[Sequence[str]], arguments: Sequence[KernelArgument]) -> str:
         load, compute, move = (self._used(body, arguments) for body in bodies)
-        groups = [[str(group)] for group in range(self.schedule.groups)]
-        if len(groups) == 1:
-            groups = [[]]
+        count = self.schedule.groups
+        groups: list[list[str]] = [[str(group)] for group in range(count)] if count > 1 else [[]]
         # The first group runs in the warps of the kernel itself.
         others = len(groups) - 1
         movers = groups if bodies[2] else []

@@ -13,6 +13,7 @@ from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
+from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 
@@ -62,6 +63,25 @@ def weight_rows(
         for half in range(2)
         for piece in range(0, count, step)
     ]
+
+
+def first_of_pieces(
+    segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
+) -> list[tuple[int, str]]:
+    """For each piece of the columns whose sums are promoted together, its weight and its first
+    column there.
+    """
+    count = schedule.block_n.data
+    found: list[tuple[int, str]] = []
+    for place in range(0, count, min(count, PROMOTED_COLUMNS)):
+        rows = next(
+            rows
+            for rows in weight_rows(segment, columns, tile, schedule)
+            if rows.place <= place < rows.place + rows.count
+        )
+        offset = f" + {place - rows.place}" if place > rows.place else ""
+        found.append((rows.weight, f"{rows.first}{offset}"))
+    return found
 
 
 def _pieces(whole: WeightRows, schedule: ScheduleAttr) -> list[WeightRows]:

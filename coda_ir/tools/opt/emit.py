@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +16,7 @@ from coda_ir.pipeline.spec_parser import closest
 from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session
+from coda_ir.tools.opt.source import syntax_of
 
 if TYPE_CHECKING:
     from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel
@@ -73,7 +75,8 @@ def prepare(session: Session) -> None:
         raise UsageError(f"argument --emit: not allowed with {other}", "choose one of them")
     _check_applies(options)
     if options.emit not in PICTURES:
-        step = _lowering(options)
+        is_source = not options.passes and syntax_of(options) == "coda"
+        step = replace(_lowering(options), first="block" if is_source else None)
         session.pipeline = Pipeline((*session.pipeline.steps, step), session.pipeline.anchor)
 
 

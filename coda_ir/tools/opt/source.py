@@ -87,7 +87,7 @@ def input_name(options: argparse.Namespace) -> str:
 
 def read_chunks(options: argparse.Namespace) -> list[Chunk]:
     """The pieces of the input. Raises UsageError for a file that no frontend reads, and OSError."""
-    name, syntax = input_name(options), _syntax(options)
+    name, syntax = input_name(options), syntax_of(options)
     if options.const and syntax != "coda":
         raise UsageError(f"argument --const: {name} is MLIR, which has no constants to override")
     data = _read(options)
@@ -97,7 +97,8 @@ def read_chunks(options: argparse.Namespace) -> list[Chunk]:
     return [Chunk(name, piece, syntax, index) for index, piece in enumerate(pieces)]
 
 
-def _syntax(options: argparse.Namespace) -> str:
+def syntax_of(options: argparse.Namespace) -> str:
+    """The kind of the input: `coda` or `mlir`. Raises UsageError for a file of another kind."""
     if options.frontend:
         return options.frontend
     if options.input_file in (None, STDIN):

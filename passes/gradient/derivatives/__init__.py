@@ -66,6 +66,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.DetachOp: "it stops gradients",
     **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
     coda.PositionsOp: "its result is an integer",
+    coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
     coda.OneHotOp: "its result is integers",
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,

@@ -73,6 +73,22 @@ def _atan2(op: elementwise.Atan2Op, adjoint: Adjoint) -> None:
         adjoint.give(op.rhs, adjoint.neg(adjoint.mul(share, op.lhs)))
 
 
+def _power(op: elementwise.PowerOp, adjoint: Adjoint) -> None:
+    """da = dy · b · a to the power b − 1, and db = dy · y · log a; 0 where y does not change."""
+    a, b, zero = op.lhs, op.rhs, adjoint.constant(0.0, op.lhs)
+    if adjoint.wants(a):
+        below = adjoint.insert(elementwise.PowerOp(a, adjoint.sub(b, adjoint.constant(1.0, b))))
+        share = adjoint.mul(adjoint.dy, adjoint.mul(b, below))
+        is_fixed = adjoint.insert(coda.CompareOp(b, zero, "eq"))
+        adjoint.give(a, adjoint.insert(coda.WhereOp(is_fixed, zero, share)))
+    if adjoint.wants(b):
+        share = adjoint.mul(adjoint.dy, adjoint.mul(op.result, adjoint.insert(coda.LogOp(a))))
+        is_zero = adjoint.insert(coda.CompareOp(a, zero, "eq"))
+        is_fixed = adjoint.insert(coda.CompareOp(b, zero, "ge"))
+        is_fixed = adjoint.insert(elementwise.LogicalAndOp(is_zero, is_fixed))
+        adjoint.give(b, adjoint.insert(coda.WhereOp(is_fixed, zero, share)))
+
+
 def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, coda.ConstantOp)
 
@@ -217,6 +233,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.MinimumOp: _minimum,
     elementwise.RemainderOp: _remainder,
     elementwise.Atan2Op: _atan2,
+    elementwise.PowerOp: _power,
     coda.NegOp: _neg,
     coda.AbsOp: _abs,
     coda.ExpOp: _exp,

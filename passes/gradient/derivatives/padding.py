@@ -17,8 +17,9 @@ def join_pads(parts: Sequence[SSAValue], insert: Insert) -> list[SSAValue]:
 
     pad(a) {start = 0} + pad(b) {start = 8}  ->  concat(a, b), where both together are whole.
     """
-    joined = [part for part in parts if not isinstance(part.owner, coda.PadOp)]
     pads = [part.owner for part in parts if isinstance(part.owner, coda.PadOp)]
+    pads = [pad for pad in pads if pad.after is None and not pad.number]
+    joined = [part for part in parts if part.owner not in pads]
     for run in _runs(pads):
         joined.append(_joined(run, insert))
     return joined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -31,7 +32,12 @@ def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
 
 
 def _pad(op: coda.PadOp, adjoint: Adjoint) -> None:
-    adjoint.give(op.x, adjoint.insert(coda.SliceOp(adjoint.dy, *op.range)))
+    dim, start, _ = op.range
+    if op.after is None:
+        adjoint.give(op.x, adjoint.insert(coda.SliceOp(adjoint.dy, *op.range)))
+    else:
+        extent = f"size({{1}}, {dim})"
+        adjoint.give(op.x, _narrowed(adjoint, [op.x], dim, str(start), extent))
 
 
 def _shift(op: coda.ShiftOp, adjoint: Adjoint) -> None:
@@ -71,10 +77,18 @@ def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
         if adjoint.wants(part):
             before = [f"size({{{number}}}, {dim})" for number in range(1, index + 1)]
             extent = f"size({{{index + 1}}}, {dim})"
-            arguments = f"{{0}}, {dim}, {' + '.join(before) or '0'}, {extent}"
-            inputs: list[SSAValue] = [adjoint.dy, *op.parts[: index + 1]]
-            narrow = CallOp("aten.narrow.default", inputs, arguments, [part.type], view=True)
-            adjoint.give(part, adjoint.insert(narrow))
+            shapes = op.parts[: index + 1]
+            start = " + ".join(before) or "0"
+            adjoint.give(part, _narrowed(adjoint, shapes, dim, start, extent))
+
+
+def _narrowed(
+    adjoint: Adjoint, shapes: Sequence[SSAValue], dim: int, start: str, extent: str
+) -> SSAValue:
+    """A part of dy of the type of the last of `shapes`, whose sizes tell where it is."""
+    arguments = f"{{0}}, {dim}, {start}, {extent}"
+    inputs, type = [adjoint.dy, *shapes], shapes[-1].type
+    return adjoint.insert(CallOp("aten.narrow.default", inputs, arguments, [type], view=True))
 
 
 SHAPE_RULES: dict[type, Rule] = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.browser import in_browser, needs_browser
 from support.compile_cache import use_cache
 from support.fake_measurer import FakeMeasurer
 
@@ -117,10 +118,31 @@ def test_measured_times_are_beside_predicted_ones(tmp_path: Path, monkeypatch: p
         explore_module(module, options=PageOptions(sizes=sizes, schedule=schedule))
         (stored,) = contents(page_of(module, sizes=sizes))["functions"]
     (nothing,) = contents(page_of(module, sizes=sizes))["functions"]
-    measured = {"us": 1234.0, "device": "Fake GPU", "rows": 8192}
+    measured = {"us": 1234.0, "device": "Fake GPU", "rows": 8192, "kernels": 1}
     gemms = [kernel["measured"] for kernel in stored["kernels"] if kernel["kind"] == "gemm.fused"]
     assert gemms == [measured] * 2
     assert not any(kernel["measured"] for kernel in nothing["kernels"])
+
+
+SUMMARY = "found.push(byId('summary').textContent);"
+
+
+@needs_browser
+def test_a_gemm_of_several_kernels_has_one_measured_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    use_cache(monkeypatch, tmp_path)
+    module, sizes = parse(EXAMPLES / "llama_mlp.coda"), {"B": 2, "T": 4096}
+    times = {"fused": 100.0, "unfused": 100.0, "library": 50.0}
+    with use_measurer(FakeMeasurer(lambda configured: times[configured.form])):
+        options = PageOptions(sizes=sizes, schedule=partial(TunePass, mode="measure"))
+        page = explore_module(module, options=options)
+    (function,) = contents(page)["functions"]
+    gate_and_up, down = filter(None, (kernel["measured"] for kernel in function["kernels"]))
+    assert gate_and_up["us"] == down["us"] == 50.0
+    assert (gate_and_up["kernels"], down["kernels"]) == (3, 2)
+    shown = in_browser(page, SUMMARY, tmp_path)
+    assert re.search(r"measured 100 µs for 5 of the kernels \(\S+ ms predicted\)", shown[0])
 
 
 def test_lines_belong_to_the_operator_of_the_comment_before():

@@ -1,8 +1,5 @@
 """GEMM kernels compile ahead of time, without spills, under the schedules that we choose."""
 
-import functools
-from collections.abc import Mapping
-
 import pytest
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
@@ -10,7 +7,6 @@ from support.kernel_harness import gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import KernelResources, compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
 from coda_ir.passes.layout.schedule import SchedulePass
@@ -37,42 +33,36 @@ GRADIENTS = {
 }
 
 
-def emit_scheduled(
-    schedule: SchedulePass, programs: Mapping[str, str] = PROGRAMS
-) -> list[EmittedKernel]:
-    names = NameAllocator()
-    kernels: list[EmittedKernel] = []
-    for text in programs.values():
-        module = parse_module(text)
-        schedule.apply(make_context(), module)
-        kernels += [emit_gemm(op, names) for op in gemms_of(module)]
-    return kernels
-
-
-@functools.cache
-def compiled(target: str, schedule: SchedulePass) -> list[KernelResources]:
-    return [kernel.resources for kernel in compile_kernels(emit_scheduled(schedule), target)]
+def compiled(schedule: SchedulePass, text: str, target: str) -> list[KernelResources]:
+    names, module = NameAllocator(), parse_module(text)
+    schedule.apply(make_context(), module)
+    kernels = [emit_gemm(op, names) for op in gemms_of(module)]
+    assert kernels
+    return [kernel.resources for kernel in compile_kernels(kernels, target)]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_portable_schedule(target: str) -> None:
-    kernels = compiled(target, SchedulePass(target="portable"))
-    assert len(kernels) == len(PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_portable_schedule(name: str, target: str) -> None:
+    kernels = compiled(SchedulePass(target="portable"), PROGRAMS[name], target)
     assert all(kernel.fits for kernel in kernels), kernels
     if target != "sm_80":
         assert not any(kernel.spills for kernel in kernels), kernels
 
 
 @pytest.mark.parametrize("mainloop", ["pointer", "tma"])
-def test_hopper_schedule(mainloop: str) -> None:
-    kernels = compiled("sm_90", SchedulePass(target="sm_90", mainloop=mainloop))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_hopper_schedule(name: str, mainloop: str) -> None:
+    schedule = SchedulePass(target="sm_90", mainloop=mainloop)
+    kernels = compiled(schedule, PROGRAMS[name], "sm_90")
     assert all(kernel.fits and not kernel.spills for kernel in kernels), kernels
 
 
 @pytest.mark.parametrize(
     ("target", "mainloop"), [("sm_90", "tma"), ("sm_90", "pointer"), ("gfx942", "pointer")]
 )
-def test_gradients(target: str, mainloop: str) -> None:
-    kernels = emit_scheduled(SchedulePass(target=target, mainloop=mainloop), GRADIENTS)
-    resources = [kernel.resources for kernel in compile_kernels(kernels, target)]
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name: str, target: str, mainloop: str) -> None:
+    schedule = SchedulePass(target=target, mainloop=mainloop)
+    resources = compiled(schedule, GRADIENTS[name], target)
     assert all(each.fits and not each.spills for each in resources), resources

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from support.daily import daily
 from support.one_query_programs import OneQuery, attend, one_query_inputs
 from support.programs import parse_mlir
 
@@ -144,7 +143,6 @@ def of_columns(
     return coda_ir.compile(text, device="cpu")
 
 
-@daily(lambda shared, keys: shared == 48 or keys == "900")
 @pytest.mark.parametrize("options", ["", "mask=seen", "causal=true, mask=seen, scale=0.5"])
 @pytest.mark.parametrize("shared", [16, 48, 96])
 @pytest.mark.parametrize("keys", ["S", "70", "900"])

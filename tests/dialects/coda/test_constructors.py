@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, bf16, f32, i32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, TensorType, bf16, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import broadcast_shapes, format_shape
 
-D = DYNAMIC_INDEX
+D, F8 = DYNAMIC_INDEX, Float8E4M3FNType()
 
 
 def tensor(*shape: int, element_type: Attribute = bf16) -> SSAValue:
@@ -36,6 +36,13 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "linear": (lambda: coda.LinearOp(X, W, tensor(16)), ((D, 16), bf16)),
     "wide linear": (lambda: coda.LinearOp(X, W, result_element_type=f32), ((D, 16), f32)),
     "matmul": (lambda: coda.MatmulOp(X, tensor(8, 16)), ((D, 16), bf16)),
+    "scaled_linear": (
+        lambda: coda.ScaledLinearOp(
+            *(tensor(D, 300, element_type=F8), tensor(200, 300, element_type=F8)),
+            *(tensor(D, 3, element_type=f32), tensor(2, 3, element_type=f32)),
+        ),
+        ((D, 200), f32),
+    ),
     "grouped_linear": (
         lambda: coda.GroupedLinearOp(X, tensor(4, 16, 8), ENDS, tensor(4, 16)),
         ((D, 16), bf16),

@@ -29,8 +29,8 @@ func.func @g_backward(%d_w: tensor<16x8xbf16> {coda.name = "d_y"}) -> (tensor<16
 // CHECK-LABEL: @g_backward(%d_w: tensor<16x8xbf16> {coda.name = "d_y"})
 // CHECK-NEXT:    func.return %d_w
 
-// REMARK: remark[passed] accumulate-gradients: coda.weight_gradient: adds the gradient of w to the one that there is
-// REMARK: remark[passed] accumulate-gradients: coda.cast: adds the gradient of v to the one that there is
+// REMARK: remark[passed] accumulate-gradients: coda.weight_gradient: adds the gradient of w to the existing one
+// REMARK: remark[passed] accumulate-gradients: coda.cast: adds the gradient of v to the existing one
 
 // FUSED-LABEL: @f_backward
 // FUSED-NEXT:    %sum_w, %sum_v = gemm.fused transposed %x : tensor<?x8xbf16>

@@ -12,10 +12,10 @@ func.func @f_backward(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]
   func.return %d_b, %d_t, %d_s, %d_y : tensor<16xf32>, tensor<8x16xf32>, tensor<4x16x8xf32>, tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] accumulate-gradients: coda.sum_to: the gradient of b has no epilogue of a GEMM to be added in; failed condition: the gradient is computed by a GEMM and element by element from its result; costs 64*M + 64 bytes
-// REMARK: remark[missed] accumulate-gradients: coda.transpose: the gradient of t has no epilogue
-// REMARK: remark[missed] accumulate-gradients: coda.mul: the gradient of s has no epilogue
-// REMARK: remark[missed] accumulate-gradients: func.return: the gradient of y has no epilogue
+// REMARK: remark[missed] accumulate-gradients: coda.sum_to: no epilogue of a GEMM could add the gradient of b; failed condition: the gradient is computed by a GEMM and element by element from its result; costs 64*M + 64 bytes
+// REMARK: remark[missed] accumulate-gradients: coda.transpose: no epilogue of a GEMM could add the gradient of t
+// REMARK: remark[missed] accumulate-gradients: coda.mul: no epilogue of a GEMM could add the gradient of s
+// REMARK: remark[missed] accumulate-gradients: func.return: no epilogue of a GEMM could add the gradient of y
 // CHECK-LABEL: @f_backward
 // CHECK-SAME:    %e: tensor<4x16x8xf32> {coda.name = "e"}) -> (
 // CHECK-NEXT:    %d_b = coda.sum_to %d_y

@@ -98,7 +98,7 @@ func.func @eager(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention; failed condition: the function does not ask for the bits of PyTorch; costs 10944 bytes
+// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention; failed condition: the function does not require the bits of eager PyTorch; costs 10944 bytes
 // CHECK:      func.func @eager(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>

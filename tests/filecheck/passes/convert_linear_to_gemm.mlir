@@ -127,3 +127,22 @@ func.func @weights(%dy: tensor<?x16xbf16>, %x: tensor<?x8xbf16>, %e: tensor<4xi3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dw : tensor<4x16x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Scales of blocks stay beside their operands, and what follows is in float32.
+
+func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<4x2xf32>) -> tensor<?x512xbf16> {
+  %y = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<?x2xf32>, tensor<4x2xf32>) -> tensor<?x512xbf16>
+  func.return %y : tensor<?x512xbf16>
+}
+
+// CHECK:      func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<4x2xf32>) -> tensor<?x512xbf16> {
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+// CHECK-NEXT:     columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x512xbf16>
+// CHECK-NEXT: }

@@ -9,8 +9,8 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
-// REMARK: help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: help: compute the norm's input in the same function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.layer_norm %x, %g {eps = 1.000000e-05 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -80,7 +80,7 @@ func.func @float32(%x: tensor<?x8xf32>, %g: tensor<8xf32>, %w: tensor<16x8xf32>)
   func.return %z : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a separate kernel: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 64*d0 + 32 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the statistics run as a separate kernel: %s is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 64*d0 + 32 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @float32(
 // CHECK-NEXT:   %s = coda.silu %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -132,7 +132,7 @@ func.func @small(%x: tensor<1x4x8xbf16>, %s: tensor<1x1x8xbf16>, %t: tensor<1x1x
   func.return %z : tensor<1x4x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a kernel more would move 512 bytes, to save 128; failed condition: the products of scale and shift with the weights cost less than the norm saves; costs 160 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: another kernel would move 512 bytes to save 128; failed condition: the products of scale and shift with the weights cost less than the norm saves; costs 160 bytes
 // REMARK: help: state the sizes that are known, or use modulated-norms=always
 // CHECK:      func.func @small(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<1x4x8xbf16>) -> tensor<1x4x8xbf16>
@@ -161,7 +161,7 @@ func.func @from_input(%x: tensor<?x1x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?
   func.return %z : tensor<?x1x16xbf16>
 }
 
-// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: one is computed from its input; failed condition: the weight and the bias do not depend on the input of the norm; costs 48*d0 bytes
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: a parameter is computed from its input; failed condition: the weight and the bias do not depend on the input of the norm; costs 48*d0 bytes
 // CHECK:      func.func @from_input(
 // CHECK-NEXT:   %y = coda.silu %x : (tensor<?x1x8xbf16>) -> tensor<?x1x8xbf16>
 // CHECK-NEXT:   %s = coda.tanh %y : (tensor<?x1x8xbf16>) -> tensor<?x1x8xbf16>

@@ -9,8 +9,8 @@ func.func @argument(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
-// REMARK: help: put the producer of the input and the norm into one function
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x is an argument of the function; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
+// REMARK: help: compute the norm's input in the same function
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -28,7 +28,7 @@ func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf
   func.return %z : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x comes from coda.embedding, which no GEMM computes; failed condition: the input of the norm is computed by a GEMM (or pointwise) in the same function; costs 32*d0 + 16 bytes
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel: %x comes from coda.embedding, which no GEMM computes; failed condition: a GEMM or pointwise code in the same function computes the norm's input; costs 32*d0 + 16 bytes
 // CHECK:      func.func @embedding(
 // CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>

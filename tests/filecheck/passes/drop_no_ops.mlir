@@ -150,19 +150,6 @@ func.func @masks(%s: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %x: tensor<?x
 
 // -----
 
-// Padding by nothing.
-
-func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
-  %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [0, 0, 0, 0], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
-  func.return %y : tensor<2x5xf32>
-}
-
-// CHECK:      func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
-// CHECK-NEXT:   func.return %x : tensor<2x5xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // Keys of multi-head latent attention: an empty tensor, to whose columns both parts are assigned.
 
 func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 32 : i64]}, %b: tensor<2x4x?x16xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 16 : i64]}) -> tensor<2x4x?x48xbf16> {
@@ -175,4 +162,36 @@ func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T
 // CHECK:      func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 32 : i64]}, %b: tensor<2x4x?x16xbf16> {coda.dims = [2 : i64, 4 : i64, "T", 16 : i64]}) -> tensor<2x4x?x48xbf16> {
 // CHECK-NEXT:   %k = coda.concat %a, %b {dim = 3 : i64} : (tensor<2x4x?x32xbf16>, tensor<2x4x?x16xbf16>) -> tensor<2x4x?x48xbf16>
 // CHECK-NEXT:   func.return %k : tensor<2x4x?x48xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// As many rows of what zeros pad as there were: they are later or earlier, or where they were.
+
+func.func @moved(%x: tensor<2x?x8xf32> {coda.dims = [2 : i64, "T", 8 : i64]}, %y: tensor<5x8xf32>) -> (tensor<2x?x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>) {
+  %p = coda.pad %x {dim = 1 : i64, start = 1 : i64, after = 0 : i64, coda.dims = [2 : i64, "T + 1", 8 : i64]} : (tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+  %a = torch.call "aten.slice.Tensor"(%p) {arguments = "{0}, 1, None, -1", view, coda.dims = [2 : i64, "T", 8 : i64]} : (tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+  %q = coda.pad %y {dim = 0 : i64, start = 2 : i64} : (tensor<5x8xf32>) -> tensor<11x8xf32>
+  %b = coda.slice %q {dim = 0 : i64, start = 5 : i64, stop = 10 : i64} : (tensor<11x8xf32>) -> tensor<5x8xf32>
+  %c = coda.slice %q {dim = 0 : i64, start = 2 : i64, stop = 7 : i64} : (tensor<11x8xf32>) -> tensor<5x8xf32>
+  func.return %a, %b, %c : tensor<2x?x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>
+}
+
+// CHECK:      func.func @moved(%x: tensor<2x?x8xf32> {coda.dims = [2 : i64, "T", 8 : i64]}, %y: tensor<5x8xf32>) -> (tensor<2x?x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>) {
+// CHECK-NEXT:   %a = coda.shift %x {by = 1 : i64} : (tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+// CHECK-NEXT:   %b = coda.shift %y {by = -3 : i64} : (tensor<5x8xf32>) -> tensor<5x8xf32>
+// CHECK-NEXT:   func.return %a, %b, %y : tensor<2x?x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Padding by nothing.
+
+func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [0, 0, 0, 0], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  func.return %y : tensor<2x5xf32>
+}
+
+// CHECK:      func.func @pad(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
+// CHECK-NEXT:   func.return %x : tensor<2x5xf32>
 // CHECK-NEXT: }

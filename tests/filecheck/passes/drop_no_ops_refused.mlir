@@ -147,20 +147,6 @@ func.func @masks(%s: tensor<?x4xf32>, %ids: tensor<?x2xi64>, %x: tensor<?x2xf32>
 
 // -----
 
-// Columns that move by one.
-
-func.func @moved(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
-  %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [1, -1], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
-  func.return %y : tensor<2x5xf32>
-}
-
-// CHECK:      func.func @moved(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
-// CHECK-NEXT:   %y = torch.call "aten.pad.default"(%x) {arguments = "{0}, [1, -1], 'constant', 0.0"} : (tensor<2x5xf32>) -> tensor<2x5xf32>
-// CHECK-NEXT:   func.return %y : tensor<2x5xf32>
-// CHECK-NEXT: }
-
-// -----
-
 // Columns that keep what was there, and columns that are stored twice.
 
 func.func @assigned(%x: tensor<4x48xf32>, %a: tensor<4x32xf32>, %b: tensor<4x8xf32>, %c: tensor<4x24xf32>) -> (tensor<4x48xf32>, tensor<4x48xf32>) {
@@ -173,3 +159,27 @@ func.func @assigned(%x: tensor<4x48xf32>, %a: tensor<4x32xf32>, %b: tensor<4x8xf
 // CHECK-LABEL: func.func @assigned(
 // CHECK-NOT:     coda.concat
 // CHECK:         func.return %more, %twice
+
+// -----
+
+// Other rows than zeros move in, fewer rows are taken, and columns are no rows.
+
+func.func @moved(%x: tensor<5x8xf32>) -> (tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>) {
+  %p = coda.pad %x {dim = 0 : i64, start = 1 : i64, value = 1.0 : f64} : (tensor<5x8xf32>) -> tensor<6x8xf32>
+  %a = coda.slice %p {dim = 0 : i64, start = 0 : i64, stop = 5 : i64} : (tensor<6x8xf32>) -> tensor<5x8xf32>
+  %q = coda.pad %x {dim = 0 : i64, start = 1 : i64} : (tensor<5x8xf32>) -> tensor<6x8xf32>
+  %b = coda.slice %q {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<6x8xf32>) -> tensor<4x8xf32>
+  %r = coda.pad %x {dim = 1 : i64, start = 1 : i64} : (tensor<5x8xf32>) -> tensor<5x9xf32>
+  %c = coda.slice %r {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<5x9xf32>) -> tensor<5x8xf32>
+  func.return %a, %b, %c : tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>
+}
+
+// CHECK:      func.func @moved(%x: tensor<5x8xf32>) -> (tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>) {
+// CHECK-NEXT:   %p = coda.pad %x {dim = 0 : i64, start = 1 : i64, value = 1.000000e+00 : f64} : (tensor<5x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %a = coda.slice %p {dim = 0 : i64, start = 0 : i64, stop = 5 : i64} : (tensor<6x8xf32>) -> tensor<5x8xf32>
+// CHECK-NEXT:   %q = coda.pad %x {dim = 0 : i64, start = 1 : i64} : (tensor<5x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %b = coda.slice %q {dim = 0 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<6x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %r = coda.pad %x {dim = 1 : i64, start = 1 : i64} : (tensor<5x8xf32>) -> tensor<5x9xf32>
+// CHECK-NEXT:   %c = coda.slice %r {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<5x9xf32>) -> tensor<5x8xf32>
+// CHECK-NEXT:   func.return %a, %b, %c : tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>
+// CHECK-NEXT: }

@@ -222,3 +222,42 @@ func.func @one(%dq: tensor<?x8xbf16>, %wq: tensor<8x16xbf16>, %x: tensor<?x16xbf
 // CHECK-NEXT:   %y = coda.add %a, %x : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Products of blocks are scaled one by one.
+
+func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %v: tensor<512x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<4x2xf32>) -> tensor<?x512xbf16> {
+  %a = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+    columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+      -> (tile : tensor<?x512xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+    columns(%v : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+      -> (tile : tensor<?x512xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.add %a, %b : (tensor<?x512xbf16>, tensor<?x512xbf16>) -> tensor<?x512xbf16>
+  func.return %y : tensor<?x512xbf16>
+}
+
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: its products are scaled one by one; failed condition: the products of a sum have no scales of blocks
+// CHECK:      func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %v: tensor<512x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<4x2xf32>) -> tensor<?x512xbf16> {
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+// CHECK-NEXT:     columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
+// CHECK-NEXT:     columns(%v : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = coda.add %a, %b : (tensor<?x512xbf16>, tensor<?x512xbf16>) -> tensor<?x512xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x512xbf16>
+// CHECK-NEXT: }

@@ -142,4 +142,4 @@ func.func @circle(%x: tensor<1x8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>
 // CHECK-NEXT:   func.return %y : tensor<1x16xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: what would replace it depends on it; failed condition: the results of the maps do not depend on the row sum; costs 36 bytes
+// REMARK: remark[missed] move-norm-gradient-sums: coda.reduce: the row sum of the norm's gradient stays: its replacement would depend on it; failed condition: the results of the maps do not depend on the row sum; costs 36 bytes

@@ -121,7 +121,7 @@ func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
       gemm.yield %acc : f32
     }
   %heads = coda.reshape %v : (tensor<?x?x32xbf16>) -> tensor<?x?x2x16xbf16>
-  %padded = torch.call "aten.constant_pad_nd.default"(%heads) {arguments = "{0}, [8, 8], -1.5"} : (tensor<?x?x2x16xbf16>) -> tensor<?x?x2x32xbf16>
+  %padded = coda.pad %heads {dim = 3 : i64, start = 8 : i64, value = -1.5 : f64} : (tensor<?x?x2x16xbf16>) -> tensor<?x?x2x32xbf16>
   func.return %padded : tensor<?x?x2x32xbf16>
 }
 

@@ -122,18 +122,19 @@ func.func @others(%x: tensor<4x8xf32>, %y: tensor<4x?xf32>) -> (tensor<8x8xf32>,
 
 // -----
 
-// Nothing computes what is padded; rows are padded; columns are cut off.
+// Nothing computes what is padded; rows are padded; the columns of a result would start
+// at 4 bytes.
 
-func.func @padding(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>) {
-  %p = torch.call "aten.constant_pad_nd.default"(%x) {arguments = "{0}, [0, 8], 0.0"} : (tensor<4x8xf32>) -> tensor<4x16xf32>
+func.func @padding(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x10xf32>) {
+  %p = coda.pad %x {dim = 1 : i64, start = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x16xf32>
   %a, %b = gemm.map tile(%x : tensor<4x8xf32>) -> (tile : tensor<4x8xf32>, tile : tensor<4x8xf32>) {
     ^bb0(%x_1: f32):
       %e = math.exp %x_1 : f32
       gemm.yield %e, %x_1 : f32, f32
     }
-  %q = torch.call "aten.constant_pad_nd.default"(%a) {arguments = "{0}, [0, 0, 1, 1], 0.0"} : (tensor<4x8xf32>) -> tensor<6x8xf32>
-  %r = torch.call "aten.constant_pad_nd.default"(%b) {arguments = "{0}, [0, -2], 0.0"} : (tensor<4x8xf32>) -> tensor<4x6xf32>
-  func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>
+  %q = coda.pad %a {dim = 0 : i64, start = 1 : i64} : (tensor<4x8xf32>) -> tensor<6x8xf32>
+  %r = coda.pad %b {dim = 1 : i64, start = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x10xf32>
+  func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x10xf32>
 }
 
 // CHECK:      func.func @padding(
@@ -144,9 +145,9 @@ func.func @padding(%x: tensor<4x8xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>, t
 // CHECK-NEXT:       %e = math.exp %x_1 : f32
 // CHECK-NEXT:       gemm.yield %e, %x_1 : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %q = torch.call "aten.constant_pad_nd.default"(%a) {arguments = "{0}, [0, 0, 1, 1], 0.0"} : (tensor<4x8xf32>) -> tensor<6x8xf32>
-// CHECK-NEXT:   %r = torch.call "aten.constant_pad_nd.default"(%b) {arguments = "{0}, [0, -2], 0.0"} : (tensor<4x8xf32>) -> tensor<4x6xf32>
-// CHECK-NEXT:   func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x6xf32>
+// CHECK-NEXT:   %q = coda.pad %a {dim = 0 : i64, start = 1 : i64} : (tensor<4x8xf32>) -> tensor<6x8xf32>
+// CHECK-NEXT:   %r = coda.pad %b {dim = 1 : i64, start = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x10xf32>
+// CHECK-NEXT:   func.return %p, %q, %r : tensor<4x16xf32>, tensor<6x8xf32>, tensor<4x10xf32>
 // CHECK-NEXT: }
 
 // -----

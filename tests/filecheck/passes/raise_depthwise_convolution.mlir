@@ -117,3 +117,39 @@ func.func @gated(%h: tensor<2x5x24xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x5x8x
 // CHECK-NEXT:   %y = coda.mul %g, %c : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x8xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x5x8xf32>
 // CHECK-NEXT: }
+
+// Zeros that the model puts in front of its positions, as rows or behind the channels.
+
+func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+  %p = coda.pad %x {dim = 1 : i64, start = 1 : i64, after = 0 : i64, coda.dims = ["B", "T + 1", 8 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  %t = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8x?xf32>
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8", coda.dims = ["B", 8 : i64, "T"]} : (tensor<?x8x?xf32>, tensor<8x1x2xf32>) -> tensor<?x8x?xf32>
+  %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x8x?xf32>) -> tensor<?x?x8xf32>
+  %s = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x8xf32>) -> tensor<?x8x?xf32>
+  %q = coda.pad %s {dim = 2 : i64, start = 1 : i64, after = 0 : i64, coda.dims = ["B", 8 : i64, "T + 1"]} : (tensor<?x8x?xf32>) -> tensor<?x8x?xf32>
+  %d = torch.call "aten.conv1d.default"(%q, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8", coda.dims = ["B", 8 : i64, "T"]} : (tensor<?x8x?xf32>, tensor<8x1x2xf32>) -> tensor<?x8x?xf32>
+  %z = coda.transpose %d {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x8x?xf32>) -> tensor<?x?x8xf32>
+  func.return %y, %z : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+}
+
+// CHECK:      func.func @padded(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<8x1x2xf32>) -> (tensor<?x?x8xf32>, tensor<?x?x8xf32>) {
+// CHECK-NEXT:   %x_1 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_1 = coda.reshape %0 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %1 = coda.mul %x_1, %w_1 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_2 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %2 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_2 = coda.reshape %2 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %3 = coda.mul %x_2, %w_2 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %c = coda.add %1, %3 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_3 = coda.shift %x {by = 1 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %4 = coda.slice %w {dim = 2 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_3 = coda.reshape %4 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %5 = coda.mul %x_3, %w_3 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %x_4 = coda.shift %x {by = 0 : i64} : (tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %6 = coda.slice %w {dim = 2 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<8x1x2xf32>) -> tensor<8x1x1xf32>
+// CHECK-NEXT:   %w_4 = coda.reshape %6 : (tensor<8x1x1xf32>) -> tensor<8xf32>
+// CHECK-NEXT:   %7 = coda.mul %x_4, %w_4 : (tensor<?x?x8xf32>, tensor<8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %d = coda.add %5, %7 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   func.return %c, %d : tensor<?x?x8xf32>, tensor<?x?x8xf32>
+// CHECK-NEXT: }

@@ -64,3 +64,25 @@ func.func @channels_first(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tenso
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-depthwise-convolution: torch.call: the input and what reads the result have their channels before their positions; failed condition: the channels are columns of what the input is computed from, or of all that reads the result; costs 1248 bytes
+
+// -----
+
+// Other numbers than zeros in front of the positions.
+
+func.func @filled(%x: tensor<2x9x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x9x8xf32> {
+  %p = coda.pad %x {dim = 1 : i64, start = 2 : i64, value = 1.0 : f64} : (tensor<2x9x8xf32>) -> tensor<2x11x8xf32>
+  %t = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x11x8xf32>) -> tensor<2x8x11xf32>
+  %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x11xf32>, tensor<8x1x3xf32>) -> tensor<2x8x9xf32>
+  %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
+  func.return %y : tensor<2x9x8xf32>
+}
+
+// CHECK:      func.func @filled(%x: tensor<2x9x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x9x8xf32> {
+// CHECK-NEXT:   %p = coda.pad %x {dim = 1 : i64, start = 2 : i64, value = 1.000000e+00 : f64} : (tensor<2x9x8xf32>) -> tensor<2x11x8xf32>
+// CHECK-NEXT:   %t = coda.transpose %p {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x11x8xf32>) -> tensor<2x8x11xf32>
+// CHECK-NEXT:   %c = torch.call "aten.conv1d.default"(%t, %w) {arguments = "{0}, {1}, None, [1], [0], [1], 8"} : (tensor<2x8x11xf32>, tensor<8x1x3xf32>) -> tensor<2x8x9xf32>
+// CHECK-NEXT:   %y = coda.transpose %c {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x8x9xf32>) -> tensor<2x9x8xf32>
+// CHECK-NEXT:   func.return %y : tensor<2x9x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another range of the padded positions is read; failed condition: as many positions of the result are read as the input has; costs 1376 bytes

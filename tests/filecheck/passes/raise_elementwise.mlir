@@ -147,3 +147,28 @@ func.func @scaled(%x: tensor<4x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>) 
 // CHECK-NEXT:   %e = coda.cast %9 : (tensor<4x8xf32>) -> tensor<4x8xbf16>
 // CHECK-NEXT:   func.return %s, %e : tensor<4x8xbf16>, tensor<4x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Logical operators are true of what is not 0, and a power of two tensors is one operator.
+
+func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>) -> (tensor<4x8xi1>, tensor<4x8xi1>, tensor<4x8xbf16>, tensor<4x8xbf16>) {
+  %a = torch.call "aten.logical_and.default"(%x, %m) {arguments = "{0}, {1}"} : (tensor<4x8xbf16>, tensor<4x8xi1>) -> tensor<4x8xi1>
+  %b = torch.call "aten.logical_not.default"(%n) {arguments = "{0}"} : (tensor<4x8xi64>) -> tensor<4x8xi1>
+  %c = torch.call "aten.pow.Tensor_Tensor"(%x, %x) {arguments = "{0}, {1}"} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %d = torch.call "aten.pow.Scalar"(%x) {arguments = "2, {0}"} : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  func.return %a, %b, %c, %d : tensor<4x8xi1>, tensor<4x8xi1>, tensor<4x8xbf16>, tensor<4x8xbf16>
+}
+
+// CHECK:      func.func @truths(%x: tensor<4x8xbf16>, %m: tensor<4x8xi1>, %n: tensor<4x8xi64>) -> (tensor<4x8xi1>, tensor<4x8xi1>, tensor<4x8xbf16>, tensor<4x8xbf16>) {
+// CHECK-NEXT:   %0 = coda.constant {value = 0.000000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %1 = coda.compare %x, %0 {relation = "ne"} : (tensor<4x8xbf16>, tensor<bf16>) -> tensor<4x8xi1>
+// CHECK-NEXT:   %a = coda.logical_and %1, %m : (tensor<4x8xi1>, tensor<4x8xi1>) -> tensor<4x8xi1>
+// CHECK-NEXT:   %2 = coda.constant {value = 0 : i64} : tensor<i64>
+// CHECK-NEXT:   %3 = coda.compare %n, %2 {relation = "ne"} : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xi1>
+// CHECK-NEXT:   %b = coda.logical_not %3 : (tensor<4x8xi1>) -> tensor<4x8xi1>
+// CHECK-NEXT:   %c = coda.power %x, %x : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+// CHECK-NEXT:   %4 = coda.constant {value = 2.000000e+00 : f64} : tensor<bf16>
+// CHECK-NEXT:   %d = coda.power %4, %x : (tensor<bf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+// CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<4x8xi1>, tensor<4x8xi1>, tensor<4x8xbf16>, tensor<4x8xbf16>
+// CHECK-NEXT: }

@@ -23,9 +23,25 @@ func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %b: tensor<?x8xbf
 // CHECK-NEXT:   func.return %c, %s, %m, %i, %p, %q : tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xi1>, tensor<?x8xf64>, tensor<?xf32>, tensor<?xi64>
 // CHECK-NEXT: }
 
+// Exponents with more digits, and bits of numbers.
+
+func.func @g(%x: tensor<4x8xf32>, %b: tensor<4x8xbf16>, %n: tensor<4x8xi64>) -> (tensor<4x8xf32>, tensor<4x8xi64>) {
+  %p = torch.call "aten.pow.Tensor_Tensor"(%b, %x) {arguments = "{0}, {1}"} : (tensor<4x8xbf16>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %a = torch.call "aten.bitwise_and.Tensor"(%n, %n) {arguments = "{0}, {1}"} : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
+  func.return %p, %a : tensor<4x8xf32>, tensor<4x8xi64>
+}
+
+// CHECK:      func.func @g(%x: tensor<4x8xf32>, %b: tensor<4x8xbf16>, %n: tensor<4x8xi64>) -> (tensor<4x8xf32>, tensor<4x8xi64>) {
+// CHECK-NEXT:   %p = torch.call "aten.pow.Tensor_Tensor"(%b, %x) {arguments = "{0}, {1}"} : (tensor<4x8xbf16>, tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT:   %a = torch.call "aten.bitwise_and.Tensor"(%n, %n) {arguments = "{0}, {1}"} : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
+// CHECK-NEXT:   func.return %p, %a : tensor<4x8xf32>, tensor<4x8xi64>
+// CHECK-NEXT: }
+
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 48*M + 8*d0 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.softplus.default runs through PyTorch: its arguments are {0}, 1, 10; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 32*M + 32*d1 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Scalar runs through PyTorch: its arguments are {0}, 0.5; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 64*M + 8*d2 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten._to_copy.default runs through PyTorch: it computes in f64; failed condition: kernels compute with its element types; costs 64*M + 64*d3 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.arange.start_step runs through PyTorch: its arguments are 0.5, M, dtype=torch.float32; failed condition: its numbers are whole, and as many as a dimension of an argument has; costs 4*M bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.arange.start_step runs through PyTorch: its arguments are 0, 2*M; failed condition: its numbers are whole, and as many as a dimension of an argument has; costs 16*M bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.pow.Tensor_Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 320 bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.bitwise_and.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 512 bytes

@@ -57,8 +57,8 @@ func.func @partial(%q: tensor<2x?x32xbf16> {coda.dims = [2 : i64, "T", 32 : i64]
 }
 
 // CHECK-LABEL: func.func @partial(
-// CHECK:         [[C:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 1.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
-// CHECK-NEXT:    [[S:%.*]] = torch.call "aten.constant_pad_nd.default"({{.*}}) {coda.dims = ["T", 4 : i64], arguments = "{0}, [0, 2], 0.0"} : (tensor<?x2xf32>) -> tensor<?x4xf32>
+// CHECK:         [[C:%.*]] = coda.pad {{.*}} {dim = 1 : i64, start = 0 : i64, value = 1.000000e+00 : f64} : (tensor<?x2xf32>) -> tensor<?x4xf32>
+// CHECK-NEXT:    [[S:%.*]] = coda.pad {{.*}} {dim = 1 : i64, start = 0 : i64} : (tensor<?x2xf32>) -> tensor<?x4xf32>
 // CHECK-NEXT:    [[R:%.*]] = coda.rope %q, [[C]], [[S]] {head_dim = 4 : i64, layout = "half_split", table_heads = 2 : i64}
 // CHECK-NEXT:    [[H:%.*]] = coda.reshape [[R]] : (tensor<2x?x32xbf16>) -> tensor<2x?x4x8xbf16>
 // CHECK-NEXT:    [[Y:%.*]] = coda.transpose [[H]] {perm = [0 : i64, 2 : i64, 1 : i64, 3 : i64]}

@@ -16,10 +16,10 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
   %unsqueeze_2 = coda.reshape %clamp_3 {coda.dims = [2 : i64, 7 : i64, 2 : i64, 1 : i64]} : (tensor<2x7x2xf32>) -> tensor<2x7x2x1xf32>
   %mul = coda.mul %x, %unsqueeze_2 : (tensor<2x7x2x2xf32>, tensor<2x7x2x1xf32>) -> tensor<2x7x2x2xf32>
   %mul_1 = coda.mul %a, %clamp_3 : (tensor<2xf32>, tensor<2x7x2xf32>) -> tensor<2x7x2xf32>
-  %pad = torch.call "aten.pad.default"(%mul) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
-  %pad_1 = torch.call "aten.pad.default"(%mul_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
+  %pad = coda.pad %mul {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
+  %pad_1 = coda.pad %mul_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
   %view_2 = coda.reshape %pad_1 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64]} : (tensor<2x8x2xf32>) -> tensor<2x2x4x2xf32>
-  %pad_2 = torch.call "aten.pad.default"(%view) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_2 = coda.pad %view {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %view_3 = coda.reshape %pad_2 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64, 3 : i64]} : (tensor<2x8x2x3xf32>) -> tensor<2x2x4x2x3xf32>
   %permute = coda.transpose %view_2 {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x2x4x2xf32>) -> tensor<2x2x2x4xf32>
   %cumsum = coda.cumsum %permute {dim = 3 : i64} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
@@ -39,7 +39,7 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
   %unsqueeze_13 = coda.reshape %full {coda.dims = [2 : i64, 1 : i64, 2 : i64, 2 : i64, 3 : i64]} : (tensor<2x2x2x3xf32>) -> tensor<2x1x2x2x3xf32>
   %cat = coda.concat %unsqueeze_13, %sum_3 {dim = 1 : i64} : (tensor<2x1x2x2x3xf32>, tensor<2x2x2x2x3xf32>) -> tensor<2x3x2x2x3xf32>
   %select = coda.reshape %slice {coda.dims = [2 : i64, 2 : i64, 2 : i64]} : (tensor<2x2x2x1xf32>) -> tensor<2x2x2xf32>
-  %pad_4 = torch.call "aten.pad.default"(%select) {coda.dims = [2 : i64, 2 : i64, 3 : i64], arguments = "{0}, [1, 0]"} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
+  %pad_4 = coda.pad %select {dim = 2 : i64, start = 1 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
   %unsqueeze_14 = coda.reshape %pad_4 {coda.dims = [2 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x2x3xf32>) -> tensor<2x2x3x1xf32>
   %6 = coda.constant {value = 1 : i64} : tensor<i1>
   %arange_1 = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<3xi64>
@@ -69,7 +69,7 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
   %unsqueeze_1 = coda.reshape %c {coda.dims = [2 : i64, 7 : i64, 1 : i64, 1 : i64, 3 : i64]} : (tensor<2x7x1x3xf32>) -> tensor<2x7x1x1x3xf32>
   %expand_1 = torch.call "aten.expand.default"(%unsqueeze_1) {coda.dims = [2 : i64, 7 : i64, 1 : i64, 2 : i64, 3 : i64], arguments = "{0}, [2, 7, 1, 2, 3]", view} : (tensor<2x7x1x1x3xf32>) -> tensor<2x7x1x2x3xf32>
   %view_1 = coda.reshape %expand_1 {coda.dims = [2 : i64, 7 : i64, 2 : i64, 3 : i64]} : (tensor<2x7x1x2x3xf32>) -> tensor<2x7x2x3xf32>
-  %pad_3 = torch.call "aten.pad.default"(%view_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_3 = coda.pad %view_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %unsqueeze_3 = coda.reshape %permute {coda.dims = [2 : i64, 2 : i64, 2 : i64, 4 : i64, 1 : i64]} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4x1xf32>
   %1 = coda.constant {value = 1 : i64} : tensor<i1>
   %arange = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<4xi64>
@@ -118,7 +118,7 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
 
 // CHECK-LABEL: func.func @c_is_computed_later(
 // CHECK-NOT: coda.ssd
-// REMARK: remark[missed] raise-ssd: coda.add: another order or element type; failed condition: operands are computed before the states at the end are read, and states to begin with are f32
+// REMARK: remark[missed] raise-ssd: coda.add: another order or element type; failed condition: operands are computed before the final states are read, and initial states are f32
 
 // -----
 
@@ -136,12 +136,12 @@ func.func @later_rows(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, %a: tenso
   %unsqueeze_2 = coda.reshape %clamp_3 {coda.dims = [2 : i64, 7 : i64, 2 : i64, 1 : i64]} : (tensor<2x7x2xf32>) -> tensor<2x7x2x1xf32>
   %mul = coda.mul %x, %unsqueeze_2 : (tensor<2x7x2x2xf32>, tensor<2x7x2x1xf32>) -> tensor<2x7x2x2xf32>
   %mul_1 = coda.mul %a, %clamp_3 : (tensor<2xf32>, tensor<2x7x2xf32>) -> tensor<2x7x2xf32>
-  %pad = torch.call "aten.pad.default"(%mul) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
-  %pad_1 = torch.call "aten.pad.default"(%mul_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
+  %pad = coda.pad %mul {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
+  %pad_1 = coda.pad %mul_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
   %view_2 = coda.reshape %pad_1 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64]} : (tensor<2x8x2xf32>) -> tensor<2x2x4x2xf32>
-  %pad_2 = torch.call "aten.pad.default"(%view) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_2 = coda.pad %view {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %view_3 = coda.reshape %pad_2 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64, 3 : i64]} : (tensor<2x8x2x3xf32>) -> tensor<2x2x4x2x3xf32>
-  %pad_3 = torch.call "aten.pad.default"(%view_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_3 = coda.pad %view_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %permute = coda.transpose %view_2 {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x2x4x2xf32>) -> tensor<2x2x2x4xf32>
   %cumsum = coda.cumsum %permute {dim = 3 : i64} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
   %unsqueeze_3 = coda.reshape %permute {coda.dims = [2 : i64, 2 : i64, 2 : i64, 4 : i64, 1 : i64]} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4x1xf32>
@@ -191,7 +191,7 @@ func.func @later_rows(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, %a: tenso
   %full_like = coda.broadcast %5 : (tensor<f32>) -> tensor<2x1x2x2x3xf32>
   %cat = coda.concat %full_like, %sum_3 {dim = 1 : i64} : (tensor<2x1x2x2x3xf32>, tensor<2x2x2x2x3xf32>) -> tensor<2x3x2x2x3xf32>
   %select = coda.reshape %slice {coda.dims = [2 : i64, 2 : i64, 2 : i64]} : (tensor<2x2x2x1xf32>) -> tensor<2x2x2xf32>
-  %pad_4 = torch.call "aten.pad.default"(%select) {coda.dims = [2 : i64, 2 : i64, 3 : i64], arguments = "{0}, [1, 0]"} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
+  %pad_4 = coda.pad %select {dim = 2 : i64, start = 1 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
   %unsqueeze_13 = coda.reshape %pad_4 {coda.dims = [2 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x2x3xf32>) -> tensor<2x2x3x1xf32>
   %6 = coda.constant {value = 1 : i64} : tensor<i1>
   %arange_1 = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<3xi64>
@@ -252,12 +252,12 @@ func.func @other_rows(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, %a: tenso
   %unsqueeze_2 = coda.reshape %clamp_3 {coda.dims = [2 : i64, 7 : i64, 2 : i64, 1 : i64]} : (tensor<2x7x2xf32>) -> tensor<2x7x2x1xf32>
   %mul = coda.mul %x, %unsqueeze_2 : (tensor<2x7x2x2xf32>, tensor<2x7x2x1xf32>) -> tensor<2x7x2x2xf32>
   %mul_1 = coda.mul %a, %clamp_3 : (tensor<2xf32>, tensor<2x7x2xf32>) -> tensor<2x7x2xf32>
-  %pad = torch.call "aten.pad.default"(%mul) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
-  %pad_1 = torch.call "aten.pad.default"(%mul_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
+  %pad = coda.pad %mul {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x2xf32>) -> tensor<2x8x2x2xf32>
+  %pad_1 = coda.pad %mul_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2xf32>) -> tensor<2x8x2xf32>
   %view_2 = coda.reshape %pad_1 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64]} : (tensor<2x8x2xf32>) -> tensor<2x2x4x2xf32>
-  %pad_2 = torch.call "aten.pad.default"(%view) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_2 = coda.pad %view {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %view_3 = coda.reshape %pad_2 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64, 3 : i64]} : (tensor<2x8x2x3xf32>) -> tensor<2x2x4x2x3xf32>
-  %pad_3 = torch.call "aten.pad.default"(%view_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
+  %pad_3 = coda.pad %view_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf32>) -> tensor<2x8x2x3xf32>
   %permute = coda.transpose %view_2 {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x2x4x2xf32>) -> tensor<2x2x2x4xf32>
   %cumsum = coda.cumsum %permute {dim = 3 : i64} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
   %unsqueeze_3 = coda.reshape %permute {coda.dims = [2 : i64, 2 : i64, 2 : i64, 4 : i64, 1 : i64]} : (tensor<2x2x2x4xf32>) -> tensor<2x2x2x4x1xf32>
@@ -307,7 +307,7 @@ func.func @other_rows(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, %a: tenso
   %full_like = coda.broadcast %5 : (tensor<f32>) -> tensor<2x1x2x2x3xf32>
   %cat = coda.concat %full_like, %sum_3 {dim = 1 : i64} : (tensor<2x1x2x2x3xf32>, tensor<2x2x2x2x3xf32>) -> tensor<2x3x2x2x3xf32>
   %select = coda.reshape %slice {coda.dims = [2 : i64, 2 : i64, 2 : i64]} : (tensor<2x2x2x1xf32>) -> tensor<2x2x2xf32>
-  %pad_4 = torch.call "aten.pad.default"(%select) {coda.dims = [2 : i64, 2 : i64, 3 : i64], arguments = "{0}, [1, 0]"} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
+  %pad_4 = coda.pad %select {dim = 2 : i64, start = 1 : i64} : (tensor<2x2x2xf32>) -> tensor<2x2x3xf32>
   %unsqueeze_13 = coda.reshape %pad_4 {coda.dims = [2 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x2x3xf32>) -> tensor<2x2x3x1xf32>
   %6 = coda.constant {value = 1 : i64} : tensor<i1>
   %arange_1 = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<3xi64>
@@ -368,12 +368,12 @@ func.func @float64(%x: tensor<2x7x2x2xf64>, %dt: tensor<2x7x2xf64>, %a: tensor<2
   %unsqueeze_2 = coda.reshape %clamp_3 {coda.dims = [2 : i64, 7 : i64, 2 : i64, 1 : i64]} : (tensor<2x7x2xf64>) -> tensor<2x7x2x1xf64>
   %mul = coda.mul %x, %unsqueeze_2 : (tensor<2x7x2x2xf64>, tensor<2x7x2x1xf64>) -> tensor<2x7x2x2xf64>
   %mul_1 = coda.mul %a, %clamp_3 : (tensor<2xf64>, tensor<2x7x2xf64>) -> tensor<2x7x2xf64>
-  %pad = torch.call "aten.pad.default"(%mul) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x2xf64>) -> tensor<2x8x2x2xf64>
-  %pad_1 = torch.call "aten.pad.default"(%mul_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64], arguments = "{0}, [0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2xf64>) -> tensor<2x8x2xf64>
+  %pad = coda.pad %mul {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x2xf64>) -> tensor<2x8x2x2xf64>
+  %pad_1 = coda.pad %mul_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2xf64>) -> tensor<2x8x2xf64>
   %view_2 = coda.reshape %pad_1 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64]} : (tensor<2x8x2xf64>) -> tensor<2x2x4x2xf64>
-  %pad_2 = torch.call "aten.pad.default"(%view) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf64>) -> tensor<2x8x2x3xf64>
+  %pad_2 = coda.pad %view {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf64>) -> tensor<2x8x2x3xf64>
   %view_3 = coda.reshape %pad_2 {coda.dims = [2 : i64, 2 : i64, 4 : i64, 2 : i64, 3 : i64]} : (tensor<2x8x2x3xf64>) -> tensor<2x2x4x2x3xf64>
-  %pad_3 = torch.call "aten.pad.default"(%view_1) {coda.dims = [2 : i64, 8 : i64, 2 : i64, 3 : i64], arguments = "{0}, [0, 0, 0, 0, 0, 1, 0, 0], 'constant', 0.0"} : (tensor<2x7x2x3xf64>) -> tensor<2x8x2x3xf64>
+  %pad_3 = coda.pad %view_1 {dim = 1 : i64, start = 0 : i64} : (tensor<2x7x2x3xf64>) -> tensor<2x8x2x3xf64>
   %permute = coda.transpose %view_2 {perm = [0 : i64, 3 : i64, 1 : i64, 2 : i64]} : (tensor<2x2x4x2xf64>) -> tensor<2x2x2x4xf64>
   %cumsum = coda.cumsum %permute {dim = 3 : i64} : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4xf64>
   %unsqueeze_3 = coda.reshape %permute {coda.dims = [2 : i64, 2 : i64, 2 : i64, 4 : i64, 1 : i64]} : (tensor<2x2x2x4xf64>) -> tensor<2x2x2x4x1xf64>
@@ -423,7 +423,7 @@ func.func @float64(%x: tensor<2x7x2x2xf64>, %dt: tensor<2x7x2xf64>, %a: tensor<2
   %full_like = coda.broadcast %5 : (tensor<f64>) -> tensor<2x1x2x2x3xf64>
   %cat = coda.concat %full_like, %sum_3 {dim = 1 : i64} : (tensor<2x1x2x2x3xf64>, tensor<2x2x2x2x3xf64>) -> tensor<2x3x2x2x3xf64>
   %select = coda.reshape %slice {coda.dims = [2 : i64, 2 : i64, 2 : i64]} : (tensor<2x2x2x1xf64>) -> tensor<2x2x2xf64>
-  %pad_4 = torch.call "aten.pad.default"(%select) {coda.dims = [2 : i64, 2 : i64, 3 : i64], arguments = "{0}, [1, 0]"} : (tensor<2x2x2xf64>) -> tensor<2x2x3xf64>
+  %pad_4 = coda.pad %select {dim = 2 : i64, start = 1 : i64} : (tensor<2x2x2xf64>) -> tensor<2x2x3xf64>
   %unsqueeze_13 = coda.reshape %pad_4 {coda.dims = [2 : i64, 2 : i64, 3 : i64, 1 : i64]} : (tensor<2x2x3xf64>) -> tensor<2x2x3x1xf64>
   %6 = coda.constant {value = 1 : i64} : tensor<i1>
   %arange_1 = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<3xi64>

@@ -16,7 +16,7 @@ func.func @two_queries(%q: tensor<1x4x2x16xbf16>, %k: tensor<1x2x32x16xbf16>, %v
 
 // CHECK-LABEL: func.func @two_queries(
 // CHECK:         "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %m)
-// MISSED: remark[missed] share-key-heads: torch.call: the call is PyTorch's, whose kernels with a mask want keys for each head of queries
+// MISSED: remark[missed] share-key-heads: torch.call: PyTorch computes the call, and its kernels with a mask need keys for each query head
 
 // -----
 
@@ -35,7 +35,7 @@ func.func @unlike(%q: tensor<1x4x1x16xbf16>, %k: tensor<1x2x32x16xbf16>, %v: ten
 
 // CHECK-LABEL: func.func @unlike(
 // CHECK:         "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %m)
-// MISSED: remark[missed] share-key-heads: torch.call: other heads share keys than values
+// MISSED: remark[missed] share-key-heads: torch.call: keys and values are shared by different heads
 
 // -----
 
@@ -54,4 +54,4 @@ func.func @too_many(%q: tensor<1x32x1x16xbf16>, %k: tensor<1x1x32x16xbf16>, %v: 
 
 // CHECK-LABEL: func.func @too_many(
 // CHECK:         "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %m)
-// MISSED: remark[missed] share-key-heads: torch.call: more of them do
+// MISSED: remark[missed] share-key-heads: torch.call: more query heads do

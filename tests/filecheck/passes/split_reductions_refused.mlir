@@ -84,7 +84,7 @@ func.func @layer_of_float32(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tenso
   func.return %rstd, %mean : tensor<?x1xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.norm_stats: the statistics run as a separate kernel: %z is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums; costs 72*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.norm_stats: the statistics run as a separate kernel: %z is float32, where abs(mean) of a row may be far above its std; failed condition: rounding the input costs more accuracy than a difference of sums does; costs 72*d0 bytes
 // REMARK: help: use bf16, or RMSNorm
 // CHECK:      func.func @layer_of_float32(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>

@@ -188,7 +188,7 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi3
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library has no such product of groups of rows; failed condition: the library gives products in the type of their operands, of rows of whole 16 bytes; costs 48*d0 + 1040 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these groups of rows; failed condition: the library gives products in the type of their operands, of rows of whole 16 bytes; costs 48*d0 + 1040 bytes
 // CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>)
@@ -215,7 +215,7 @@ func.func @float8(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) -> tensor
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library has no such product of 8-bit operands; failed condition: the operands have one type of more than 8 bits; costs 40*d0 + 128 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these 8-bit operands; failed condition: the operands have one type of more than 8 bits; costs 40*d0 + 128 bytes
 // CHECK:      func.func @float8(
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf8E4M3FN>)

@@ -10,7 +10,7 @@
 // TEXT: remarks_output.mlir:50:8: remark[missed] defer-rms-norm: coda.rms_norm: {{.+}}; costs 64*M bytes
 // TEXT-NEXT: %h = coda.rms_norm
 // TEXT-NEXT: ^
-// TEXT-NEXT: help: put the producer of the input and the norm into one function
+// TEXT-NEXT: help: compute the norm's input in the same function
 // TEXT-NEXT: remarks_output.mlir:52:8: remark[passed] fuse-pointwise: coda.silu: fused into the epilogue of gemm.fused
 
 // FILE: remark[missed] defer-rms-norm: coda.rms_norm:
@@ -24,7 +24,7 @@
 // YAML-NEXT: message: '{{.+}}'
 // YAML-NEXT: condition: {{.+}}
 // YAML-NEXT: bytes: 64*M
-// YAML-NEXT: suggestion: put the producer
+// YAML-NEXT: suggestion: compute the norm
 // YAML-NEXT: location:
 // YAML-NEXT:   file: {{.+}}remarks_output.mlir
 // YAML-NEXT:   line: 50

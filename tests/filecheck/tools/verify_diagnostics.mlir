@@ -7,7 +7,7 @@
 // expected-remark@+4 {{[missed] defer-rms-norm: coda.rms_norm: the norm runs as a separate kernel}}
 func.func @remarks(%x: tensor<?x16xbf16> {coda.dims = ["M", 16]}, %w: tensor<8x16xbf16>)
     -> tensor<?x8xbf16> {
-  // expected-note@below {{put the producer of the input and the norm into one function}}
+  // expected-note@below {{compute the norm's input in the same function}}
   %h = coda.rms_norm %x {eps = 1.0e-6 : f64} : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
   %a = coda.linear %h, %w : (tensor<?x16xbf16>, tensor<8x16xbf16>) -> tensor<?x8xbf16>
   // expected-remark-re@below {{[passed] {{[a-z-]+}}: coda.silu: fused into {{.+}} of gemm.fused}}

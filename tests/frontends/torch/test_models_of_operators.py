@@ -105,6 +105,7 @@ MODELS: Mapping[type, Function] = {
     coda.TransposeOp: lambda v: v.x.T,
     coda.SliceOp: lambda v: v.x[:, 2:8],
     coda.ConcatOp: lambda v: torch.cat([v.x, v.y], -1),
+    coda.PadOp: lambda v: F.pad(v.x, (1, 2)),
     coda.PositionsOp: lambda v: v.x + torch.arange(COLUMNS),
     coda.ShiftOp: moved,
     coda.IndexOp: lambda v: v.x[v.ids],
@@ -138,7 +139,6 @@ NOT_RAISED: Mapping[type, str] = {
     coda.OneHotOp: "PyTorch exports a comparison with positions",
     coda.SelectiveScanOp: "models spell it as a loop, which the golden of raise-selective-scan has",
     coda.SSDOp: "models spell it by chunks, as test_mamba2.py tests",
-    coda.PadOp: "PyTorch's call does the same: no kernel takes either",
 }
 
 

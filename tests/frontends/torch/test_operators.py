@@ -45,6 +45,21 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "clamp_max": lambda y, c: torch.clamp_max(y, 0.125),
     "relu6": lambda y, c: F.relu6(20 * y),
     "hardtanh": lambda y, c: F.hardtanh(4 * y, -1.5, 2.0),
+    "clamp between tensors": lambda y, c: y.clamp(y.mean(-1, keepdim=True), y[:, :1].abs()),
+    "clamp below by a tensor": lambda y, c: torch.clamp_min(y, 0.1 * y.amax(-1, keepdim=True)),
+    "clamp above by a tensor": lambda y, c: torch.clamp_max(y, y[:, :1]),
+    "power of tensors": lambda y, c: (0.1 + y.abs()) ** y[:, :1],
+    "power of a number": lambda y, c: 1.7**y,
+    "logical operators of floats": lambda y, c: (
+        torch.where(torch.logical_and(y.relu(), y > -1), y, 0)
+        + torch.where(torch.logical_not(torch.logical_or(y.relu(), y[:, :1].relu())), 2 * y, 0)
+    ),
+    "pad columns": lambda y, c: F.pad(y, (1, 2), value=-1.5),
+    "pad rows": lambda y, c: F.pad(y, (0, 0, 3, 1)),
+    "pad rows and columns": lambda y, c: F.pad(y, (2, 0, 1, 0)),
+    "pad and cut columns": lambda y, c: F.pad(y, (-1, 2), mode="constant", value=0.5),
+    "shift rows": lambda y, c: y - F.pad(y, (0, 0, 1, -1)),
+    "pad and slice rows": lambda y, c: y - F.pad(y, (0, 0, 1, 0))[:-1],
     "leaky_relu": lambda y, c: F.leaky_relu(y, 0.2),
     "hardswish": lambda y, c: F.hardswish(4 * y),
     "hardsigmoid": lambda y, c: F.hardsigmoid(4 * y),

@@ -145,3 +145,45 @@ def test_other_scales_are_left_to_pytorch():
     x, w, s = torch.randn(16, 32).to(E4M3), torch.randn(16, 32).to(E4M3), torch.tensor(0.5)
     exported = export(Blocks(), (x, w, s))
     assert [op for op in exported.module.walk() if isinstance(op, CallOp)]
+
+
+class ScaledBlocks(nn.Module):
+    """Blocks of 1 x 128 and of 128 x 128, whose scales are padded to fours as cuBLAS wants."""
+
+    def __init__(self, k: int):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.k = k
+        self.weight = nn.Buffer(torch.randn(256, k, generator=generator).to(E4M3))
+        self.scale = nn.Buffer(torch.rand(2, -(-k // 512) * 4, generator=generator) + 0.5)
+        self.bias = nn.Buffer(torch.randn(256, generator=generator).bfloat16())
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        operands = (x, self.weight.t(), [scale], [4], [0], [self.scale.t()], [5], [0])
+        return F.silu(ATEN._scaled_mm_v2.default(*operands, self.bias, torch.bfloat16))
+
+    def exact(self, x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        rows = self.scale.repeat_interleave(128, 0)
+        of_x, of_weight = (
+            tensor.double() * scales.double().repeat_interleave(128, 1)[:, : self.k]
+            for tensor, scales in ((x, scale), (self.weight, rows))
+        )
+        return F.silu(of_x @ of_weight.T + self.bias.double())
+
+
+@pytest.mark.parametrize("k", [512, 640])
+def test_scales_of_blocks(k: int):
+    model = ScaledBlocks(k)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(M, k, generator=generator).to(E4M3)
+    # The scales of a column lie next to each other.
+    scale = (torch.rand(k // 128, M, generator=generator) + 0.5).t()
+    exported = exported_model(model, (x, scale))
+    ops = list(exported.module.walk())
+    assert not [op for op in ops if isinstance(op, CallOp)]
+    assert [op for op in ops if isinstance(op, coda.ScaledLinearOp)]
+    func = find_entry(Lowering(exported.module).module("gemm"))
+    (gemm,) = [op for op in func.body.block.ops if op.name == "gemm.fused"]
+    assert "blocks" in gemm.properties
+    (result,) = run_function(func, exported.arguments(x, scale), "stated")
+    torch.testing.assert_close(result.double(), model.exact(x, scale), rtol=2**-7, atol=2**-6)

@@ -91,7 +91,7 @@ func.func @f(%x: tensor<?x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{dimension 0 of operand x is dynamic, expected a static extent}}
+  // expected-error@below {{dimension 0 of operand x is dynamic, expected a static extent, or the property after}}
   %r = coda.pad %x {dim = 0 : i64, start = 0 : i64} : (tensor<?x8xbf16>) -> tensor<16x8xbf16>
   func.return
 }
@@ -101,6 +101,38 @@ func.func @f(%x: tensor<?x8xbf16>) {
 func.func @f(%x: tensor<2x8xbf16>) {
   // expected-error@below {{dimension 0 of the result is dynamic and no operand has it, expected an operand like with the shape of the result}}
   %r = coda.pad %x {dim = 0 : i64, start = 0 : i64} : (tensor<2x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property after is -1, expected 0 or more}}
+  %r = coda.pad %x {dim = 0 : i64, start = 0 : i64, after = -1 : i64} : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{property after is given, but dimension 1 of operand x is static: expected the extent of the result alone}}
+  %r = coda.pad %x {dim = 1 : i64, start = 0 : i64, after = 1 : i64} : (tensor<?x8xbf16>) -> tensor<?x9xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xbf16>) {
+  // expected-error@below {{both operand like and property after, expected one of them}}
+  %r = coda.pad %x, %x {dim = 0 : i64, start = 0 : i64, after = 1 : i64} : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xi64>) {
+  // expected-error@below {{a floating-point constant has element type i64, expected a float type}}
+  %r = coda.pad %x {dim = 1 : i64, start = 0 : i64, value = 0.5 : f64} : (tensor<?x8xi64>) -> tensor<?x9xi64>
   func.return
 }
 

@@ -111,3 +111,51 @@ func.func @f(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) {
   %r = coda.linear %x, %w : (tensor<?x8xf8E4M3FN>, tensor<16x8xf8E4M3FN>) -> tensor<?x16xf8E4M3FN>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>) {
+  // expected-error@below {{blocks: depth is 96, expected a power of two of at least 32}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<96, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>) {
+  // expected-error@below {{blocks: columns is 0, expected a power of two of at least 1}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 0>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<2x3xf32>) {
+  // expected-error@below {{operand x_scales has shape ?x2, expected ?x3}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x2xf32>) {
+  // expected-error@below {{operand weight_scales has shape 2x2, expected 2x3}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x2xf32>) -> tensor<?x200xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E4M3FN>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xbf16>) {
+  // expected-error@below {{operand weight_scales has element type bf16, expected f32}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xbf16>) -> tensor<?x200xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x300xbf16>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>) {
+  // expected-error@below {{operand x has element type bf16, expected a float8 type, as it has scales of blocks}}
+  %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xbf16>
+  func.return
+}

@@ -14,6 +14,7 @@
 // CHECK-NEXT:   %remainder = coda.remainder %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %floor_divide = coda.floor_divide %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %atan2 = coda.atan2 %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %power = coda.power %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %neg = coda.neg %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %abs = coda.abs %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %exp = coda.exp %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
@@ -64,6 +65,7 @@ func.func @elementwise(%x: tensor<?x8xbf16>, %y: tensor<8xbf16>, %c: tensor<?x1x
   %remainder = coda.remainder %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %floor_divide = coda.floor_divide %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %atan2 = coda.atan2 %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %power = coda.power %x, %y : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
   %neg = coda.neg %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %abs = coda.abs %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>
   %exp = coda.exp %x : (tensor<?x8xbf16>) -> tensor<?x8xbf16>

@@ -14,6 +14,7 @@
 // CHECK-NEXT:   %part = coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x2x8xbf16>
 // CHECK-NEXT:   %padded = coda.pad %x {dim = 2 : i64, start = 3 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x12xbf16>
 // CHECK-NEXT:   %back = coda.pad %part, %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x2x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %around = coda.pad %x {dim = 1 : i64, start = 3 : i64, after = 1 : i64, value = -5.000000e-01 : f64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %dx = coda.activation_grad %x, %x {activation = "silu"} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
 // CHECK-NEXT:   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
@@ -37,6 +38,7 @@ func.func @gradients(%dy: tensor<?x?x16xbf16>, %x: tensor<?x?x8xbf16>, %c: tenso
   %part = coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 2 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x2x8xbf16>
   %padded = coda.pad %x {dim = 2 : i64, start = 3 : i64} : (tensor<?x?x8xbf16>) -> tensor<?x?x12xbf16>
   %back = coda.pad %part, %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x2x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %around = coda.pad %x {dim = 1 : i64, start = 3 : i64, after = 1 : i64, value = -0.5 : f64} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %dx = coda.activation_grad %x, %x {activation = "silu"} : (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %sign = coda.sign %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
   %da = coda.maximum_grad %x, %w, %x : (tensor<?x?x8xbf16>, tensor<8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>

@@ -37,3 +37,15 @@ func.func @narrow(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E5M2>, %b: tensor<
   %float8 = coda.linear %z, %w : (tensor<?x8xbf16>, tensor<16x8xf8E5M2>) -> tensor<?x16xbf16>
   func.return
 }
+
+// Scales of blocks along K, the last of which may be smaller.
+
+// CHECK:      func.func @blocks(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E5M2>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>, %sx64: tensor<?x5xf32>, %s64: tensor<200x5xf32>) {
+// CHECK-NEXT:   %y = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E5M2>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+// CHECK-NEXT:   %z = coda.scaled_linear %x, %w, %sx64, %s64 {blocks = #coda.blocks<64, 1>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E5M2>, tensor<?x5xf32>, tensor<200x5xf32>) -> tensor<?x200xbf16>
+// CHECK-NEXT:   func.return
+func.func @blocks(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E5M2>, %sx: tensor<?x3xf32>, %sw: tensor<2x3xf32>, %sx64: tensor<?x5xf32>, %s64: tensor<200x5xf32>) {
+  %y = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E5M2>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
+  %z = coda.scaled_linear %x, %w, %sx64, %s64 {blocks = #coda.blocks<64, 1>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E5M2>, tensor<?x5xf32>, tensor<200x5xf32>) -> tensor<?x200xbf16>
+  func.return
+}

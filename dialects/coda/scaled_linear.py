@@ -1,0 +1,140 @@
+"""Linear maps of quantized operands, whose scales vary along K."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntAttr, TensorType, f32
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.irdl import (
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.linear import verify_linear
+from coda_ir.dialects.coda.shapes import (
+    ceiling,
+    element_type_of,
+    expect_element_type,
+    expect_shape,
+    is_float8,
+    product_type,
+    shape_of,
+)
+
+LEAST_DEPTH = 32
+"""K of the smallest blocks: what tensor cores multiply of float8 at once."""
+
+
+@irdl_attr_definition
+class BlocksAttr(ParametrizedAttribute):
+    """Which elements of the operands of a linear map share a scale: `#coda.blocks<128, 128>`.
+
+    x (M x K) has one for `depth` neighbours of a row, and the weight (N x K) one for `columns` of
+    its rows by `depth` neighbours of each. The last block of a row or a column may be smaller.
+    """
+
+    name = "coda.blocks"
+    depth: IntAttr
+    columns: IntAttr
+
+    @staticmethod
+    def get(depth: int = 128, columns: int = 128) -> "BlocksAttr":
+        return BlocksAttr(IntAttr(depth), IntAttr(columns))
+
+    def verify(self) -> None:
+        for name, size, least in (
+            ("depth", self.depth.data, LEAST_DEPTH),
+            ("columns", self.columns.data, 1),
+        ):
+            if size < least or size & (size - 1):
+                raise VerifyException(
+                    f"blocks: {name} is {size}, expected a power of two of at least {least}"
+                )
+
+    def verify_scales(
+        self, x: SSAValue, weight: SSAValue, x_scales: SSAValue, weight_scales: SSAValue
+    ) -> None:
+        """Raise VerifyException unless the operands x (... x K) and weight (N x K) are float8, and
+        the scales are f32 with one element for each block.
+        """
+        for what, value in (("operand x", x), ("operand weight", weight)):
+            if not is_float8(element_type_of(value)):
+                raise VerifyException(
+                    f"{what} has element type {element_type_of(value)}, expected a float8 type, as "
+                    "it has scales of blocks"
+                )
+        *rows, k = shape_of(x)
+        n, depth = shape_of(weight)[0], ceiling(k, self.depth.data)
+        expect_element_type("operand x_scales", x_scales, f32)
+        expect_element_type("operand weight_scales", weight_scales, f32)
+        expect_shape("operand x_scales", x_scales, (*rows, depth))
+        expect_shape("operand weight_scales", weight_scales, (ceiling(n, self.columns.data), depth))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.depth.data}, {self.columns.data}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            depth = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            columns = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return IntAttr(depth), IntAttr(columns)
+
+
+@irdl_op_definition
+class ScaledLinearOp(CodaOp):
+    """x · Wᵀ of float8 operands with scales of blocks, as DeepSeek-V3 has it (arXiv 2412.19437).
+
+    Element (m, n) is the sum over the blocks b of K of sx[m, b] · sw[n / columns, b] · (x_b · w_b),
+    where x_b and w_b are the elements of row m of x and row n of W in block b. The product of each
+    block is scaled and added in float32.
+
+    `%y = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} :
+    (tensor<?x256xf8E4M3FN>, tensor<512x256xf8E4M3FN>, tensor<?x2xf32>, tensor<4x2xf32>) ->
+    tensor<?x512xf32>`
+    """
+
+    name = "coda.scaled_linear"
+    SCALES: ClassVar = (2, 3)
+    """The operands that are scales."""
+
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    x_scales = operand_def(TensorType)
+    weight_scales = operand_def(TensorType)
+    blocks = prop_def(BlocksAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        x_scales: SSAValue | Operation,
+        weight_scales: SSAValue | Operation,
+        blocks: BlocksAttr | None = None,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x, weight = SSAValue.get(x), SSAValue.get(weight)
+        element_type = result_element_type or product_type(element_type_of(x))
+        super().__init__(
+            operands=[x, weight, x_scales, weight_scales],
+            properties={"blocks": blocks or BlocksAttr.get()},
+            result_types=[TensorType(element_type, (*shape_of(x)[:-1], shape_of(weight)[0]))],
+        )
+
+    def verify_(self) -> None:
+        verify_linear(self.x, self.weight, None, self.result, k=1)
+        self.blocks.verify_scales(self.x, self.weight, self.x_scales, self.weight_scales)
