@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from xdsl.utils.exceptions import VerifyException
@@ -53,6 +53,24 @@ def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     return found if isinstance(found, str) else None
 
 
+# So that the GEMMs of the layer take what they took on an H100: 2.34 and 9.3 ms at D = 2048 and
+# 4096. Bare ones took what cuBLAS takes. At 4096 x 4096 x 4096, a step of 128 x 128 tiles took
+# 529, 410 and 387 ns with 3, 4 and 5 stages, and one of 128 x 192 tiles 698 and 540 ns with 3
+# and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45.
+_WARP_SPECIALIZED = MainLoop(
+    "warp_specialized",
+    "warp specialization",
+    efficiency=0.98,
+    step_ns=0,
+    stage_ns=1050,
+    piece_ns=340,
+    unaligned_ns=0.1,
+    loads_ahead=True,
+    fallback="tma",
+    runs_on=lambda device: device.has_tma,
+    obstacle=_staging_obstacle,
+)
+
 _MAIN_LOOPS = (
     # So that the forward of a Llama layer takes what it took on an H100 (benchmarks/README.md): at
     # D = 2048, 4096, 8192 by TMA 2.77, 10.3, 40.2 ms instead of 2.76, 10.1, 39.2, and through
@@ -72,23 +90,7 @@ _MAIN_LOOPS = (
         runs_on=lambda device: device.has_tma,
         obstacle=tma_obstacle,
     ),
-    # So that the GEMMs of the layer take what they took on an H100: 2.34 and 9.3 ms at D = 2048 and
-    # 4096. Bare ones took what cuBLAS takes. At 4096 x 4096 x 4096, a step of 128 x 128 tiles took
-    # 529, 410 and 387 ns with 3, 4 and 5 stages, and one of 128 x 192 tiles 698 and 540 ns with 3
-    # and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45.
-    MainLoop(
-        "warp_specialized",
-        "warp specialization",
-        efficiency=0.98,
-        step_ns=0,
-        stage_ns=1050,
-        piece_ns=340,
-        unaligned_ns=0.1,
-        loads_ahead=True,
-        fallback="tma",
-        runs_on=lambda device: device.has_tma,
-        obstacle=_staging_obstacle,
-    ),
+    _WARP_SPECIALIZED,
     # So that they took 10.2 ms at D = 4096: tiles of 128 x 128 load a third more.
     MainLoop(
         "ping_pong",
@@ -103,18 +105,7 @@ _MAIN_LOOPS = (
         obstacle=_staging_obstacle,
     ),
     # For promoted sums of float8: one group adds while the other one multiplies.
-    MainLoop(
-        "split_rows",
-        "warp specialization",
-        efficiency=0.98,
-        step_ns=0,
-        stage_ns=1050,
-        unaligned_ns=0.1,
-        loads_ahead=True,
-        fallback="warp_specialized",
-        runs_on=lambda device: device.has_tma,
-        obstacle=_staging_obstacle,
-    ),
+    replace(_WARP_SPECIALIZED, name="split_rows", piece_ns=0.0, fallback="warp_specialized"),
 )
 
 MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop in _MAIN_LOOPS})

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from numerics import MODES, Case, cases, error_in_ulps, main, measure, table
+from support.daily import daily, each_choice
 
 GRID = [case for case in cases(small=True) if case.group != "overflow"]
 EDGES = [case for case in cases(small=True) if case.group == "overflow"]
@@ -12,6 +13,13 @@ def name_of(case: Case) -> str:
     return f"{case.group}-{case.name}-{case.dtype}".replace("torch.", "")
 
 
+DAILY = each_choice(
+    {name_of(case): frozenset([(case.group, case.name), case.dtype]) for case in GRID}
+)
+"""Each operator at each place of the grid, and each type."""
+
+
+@daily(lambda case: name_of(case) in DAILY)
 @pytest.mark.parametrize("case", GRID, ids=name_of)
 def test_errors_are_bounded(case: Case):
     row = measure(case)
