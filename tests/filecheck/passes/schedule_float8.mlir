@@ -48,13 +48,13 @@ func.func @columns(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3F
 // -----
 
 // A step is a block of K, and each piece of the columns lies within a block: scaled where it is added.
-func.func @blocks(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3FN>, %sx: tensor<16384x32xf32>, %sw: tensor<32x32xf32>) -> tensor<16384x4096xbf16> {
-  %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN> blocks<128, 128>(%sx : tensor<16384x32xf32>)
-      columns(%w : tensor<4096x4096xf8E4M3FN>) scales(%sw : tensor<32x32xf32>) -> (tile : tensor<16384x4096xbf16>) {
+func.func @blocks(%x: tensor<16384x896xf8E4M3FN>, %w: tensor<768x896xf8E4M3FN>, %sx: tensor<16384x7xf32>, %sw: tensor<6x7xf32>) -> tensor<16384x768xbf16> {
+  %y = gemm.fused %x : tensor<16384x896xf8E4M3FN> blocks<128, 128>(%sx : tensor<16384x7xf32>)
+      columns(%w : tensor<768x896xf8E4M3FN>) scales(%sw : tensor<6x7xf32>) -> (tile : tensor<16384x768xbf16>) {
   ^epilogue(%acc : f32):
     gemm.yield %acc : f32
   }
-  func.return %y : tensor<16384x4096xbf16>
+  func.return %y : tensor<16384x768xbf16>
 }
 // CHECK-LABEL: func.func @blocks
 // CHECK:       schedule<split_rows, "128x256x128", warps = 8, stages = 3, group_m = 8>
@@ -63,13 +63,13 @@ func.func @blocks(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3FN
 // -----
 
 // A scale for each column would take as many registers as the columns of a thread.
-func.func @columns_of_blocks(%x: tensor<16384x4096xf8E4M3FN>, %w: tensor<4096x4096xf8E4M3FN>, %sx: tensor<16384x32xf32>, %sw: tensor<4096x32xf32>) -> tensor<16384x4096xbf16> {
-  %y = gemm.fused %x : tensor<16384x4096xf8E4M3FN> blocks<128, 1>(%sx : tensor<16384x32xf32>)
-      columns(%w : tensor<4096x4096xf8E4M3FN>) scales(%sw : tensor<4096x32xf32>) -> (tile : tensor<16384x4096xbf16>) {
+func.func @columns_of_blocks(%x: tensor<16384x896xf8E4M3FN>, %w: tensor<768x896xf8E4M3FN>, %sx: tensor<16384x7xf32>, %sw: tensor<768x7xf32>) -> tensor<16384x768xbf16> {
+  %y = gemm.fused %x : tensor<16384x896xf8E4M3FN> blocks<128, 1>(%sx : tensor<16384x7xf32>)
+      columns(%w : tensor<768x896xf8E4M3FN>) scales(%sw : tensor<768x7xf32>) -> (tile : tensor<16384x768xbf16>) {
   ^epilogue(%acc : f32):
     gemm.yield %acc : f32
   }
-  func.return %y : tensor<16384x4096xbf16>
+  func.return %y : tensor<16384x768xbf16>
 }
 // CHECK-LABEL: func.func @columns_of_blocks
 // CHECK:       schedule<tma,
