@@ -112,14 +112,14 @@ def large_program(statements: int) -> str:
     return f"fn f(x: bf16[M, 64], w: bf16[64, 64]) {{\n{body}\n}}\n"
 
 
-def test_ten_thousand_lines_take_seconds():
-    text = large_program(10_000)
+def test_thousands_of_lines_take_seconds():
+    text = large_program(4_000)
     start = time.process_time()
     module = parse_text(text)
-    # About 3 s on a laptop core; the margin is for busy CI machines, of which one took 19.
-    assert time.process_time() - start < 60
+    # About 1 s on a laptop core; the margin is for busy CI machines, of which one took 8.
+    assert time.process_time() - start < 24
     (func,) = module.body.block.ops
-    assert len(list(func.regions[0].block.ops)) == 3 * 9_999 + 1
+    assert len(list(func.regions[0].block.ops)) == 3 * 3_999 + 1
 
 
 def test_formatting_is_linear():
