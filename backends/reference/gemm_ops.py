@@ -343,12 +343,15 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
 
 
 def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """`shape` with the rows of a table in place of its own, but for those that it has as 1."""
-    rows = [
-        DYNAMIC_INDEX if stated == 1 else extent
-        for stated, extent in zip(shape_of(table), known, strict=True)
-    ][:-1]
-    return [*shape[: len(shape) - 1 - len(rows)], *rows, shape[-1]]
+    """`shape` with the rows of a table in place of its own, but for those that it has as 1, and
+    with its columns where the number of both is open.
+    """
+    *stated, columns = shape_of(table)
+    pairs = zip(stated, known[:-1], strict=True)
+    rows = [DYNAMIC_INDEX if extent == 1 else told for extent, told in pairs]
+    is_open = columns == shape[-1] == DYNAMIC_INDEX
+    last = known[-1] if is_open else shape[-1]
+    return [*shape[: len(shape) - 1 - len(rows)], *rows, last]
 
 
 def epilogue(

@@ -11,6 +11,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import ElementwiseCall
+from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionRewriter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.shape_rules import broadcast_dims
@@ -107,7 +108,8 @@ def _broadcasts_itself(
 def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """`coda.broadcast` of a number, which other operators than elementwise ones read.
 
-    None where another tensor than the result is needed to tell its extents, and there is none.
+    Where no other tensor tells its extents, a view repeats the number; None where these are not
+    those of arguments either.
     """
     number, shape = _number(op), shape_of(op.outputs[0])
     if number is None or not shape:
@@ -115,7 +117,11 @@ def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | N
     if DYNAMIC_INDEX not in shape:
         return [number, coda.BroadcastOp(number, shape)]
     like = op.inputs[0] if op.callee.data == FULL_LIKE else _tensor_like(op, rewriter)
-    return None if like is None else [number, coda.BroadcastOp(number, shape, like)]
+    if like is not None:
+        return [number, coda.BroadcastOp(number, shape, like)]
+    dims = rewriter.shapes.dims(op.outputs[0])
+    is_known = rewriter.shapes.are_declared(dims)
+    return [*filler(number.number, element_type_of(number.result), dims)] if is_known else None
 
 
 def _number(op: CallOp) -> coda.ConstantOp | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from math import prod
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i64
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -13,7 +14,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.made_tensors import EXPAND
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionRewriter, operators_before
 from coda_ir.passes.support.index_values import literal
 from coda_ir.symbolic_shapes import Dims, dims_attribute
 
@@ -66,17 +67,86 @@ def _long(dims: Dims) -> Dims:
 def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """`coda.sum_to` for a sum of floats over any dimensions, and a reshape that drops these."""
     x, result = op.inputs[0], op.outputs[0]
-    axes = _numbers(op.template.call.args[1]) if len(op.template.call.args) > 1 else None
-    if not axes or op.template.call.keywords or not _has_floats(x) or not _has_floats(result):
+    kept = _kept(op, 1)
+    if kept is None or op.template.call.keywords or not _has_floats(result):
         return None
-    summed = {axis % len(shape_of(x)) for axis in axes}
-    kept = [1 if axis in summed else extent for axis, extent in enumerate(shape_of(x))]
     total = coda.SumToOp(x, kept, result_element_type=element_type_of(result))
-    if len(kept) == len(shape_of(result)):
-        return [total]
-    view = coda.ReshapeOp(total, shape_of(result))
+    return _in_shape(total, op, rewriter)
+
+
+def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """A sum over dimensions of known extents, times one over their product, rounded at the end."""
+    x, result = op.inputs[0], op.outputs[0]
+    kept = _kept(op, 1)
+    if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
+        return None
+    pairs = zip(shape_of(x), kept, strict=True)
+    count = prod(extent for extent, left in pairs if extent != left)
+    if count < 1:  # One of the extents is open, or there is nothing.
+        return None
+    total = coda.SumToOp(x, kept, result_element_type=f32)
+    share = coda.ConstantOp(1 / count, f32)
+    mean = coda.CastOp(coda.MulOp(total, share), element_type_of(result))
+    return _in_shape(mean, op, rewriter)
+
+
+def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """The root of the sum of squares, whose derivative at 0 is 0, as PyTorch's."""
+    x, result = op.inputs[0], op.outputs[0]
+    kept, arguments = _kept(op, 2), op.template.call.args
+    is_euclidean = len(arguments) == 1 or literal(arguments[1]) == 2
+    if kept is None or op.template.call.keywords or not is_euclidean:
+        return None
+    wide = coda.CastOp(x, f32)
+    total = coda.SumToOp(coda.MulOp(wide, wide), kept, result_element_type=f32)
+    zero, one = coda.ConstantOp(0.0, f32), coda.ConstantOp(1.0, f32)
+    is_zero = coda.CompareOp(total, zero, "eq")
+    root = coda.SqrtOp(coda.WhereOp(is_zero, one, total))
+    narrow = coda.CastOp(coda.WhereOp(is_zero, zero, root), element_type_of(result))
+    return _in_shape(narrow, op, rewriter)
+
+
+def normalized(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
+    """A norm by statistics that are stored: a scale and a shift of each channel, in float32."""
+    given, _ = op.template.evaluate(op.inputs, {}, {})
+    x, weight, bias, mean, variance, _, eps = given
+    channels = shape_of(x)[1]
+    if not _has_floats(x) or channels == DYNAMIC_INDEX:
+        return None
+
+    def of_channels(value: SSAValue) -> Operation:
+        column = (channels, *(1 for _ in shape_of(x)[2:]))
+        return coda.CastOp(coda.ReshapeOp(value, column), f32)
+
+    scale = coda.RsqrtOp(coda.AddOp(of_channels(variance), coda.ConstantOp(float(eps), f32)))
+    scale = scale if weight is None else coda.MulOp(scale, of_channels(weight))
+    value = coda.MulOp(coda.SubOp(coda.CastOp(x, f32), of_channels(mean)), scale)
+    value = value if bias is None else coda.AddOp(value, of_channels(bias))
+    return _in_shape(coda.CastOp(value, element_type_of(x)), op, rewriter)
+
+
+def _kept(op: CallOp, place: int) -> list[int] | None:
+    """The extents of floats of which some dimensions become 1: those of argument `place`, which may
+    be all.
+
+    None where they are not known, or the type is not computed in float32.
+    """
+    x, arguments = op.inputs[0], op.template.call.args
+    axes = _numbers(arguments[place]) if len(arguments) > place else None
+    if not axes or not _has_floats(x):
+        return None
+    gone = {axis % len(shape_of(x)) for axis in axes}
+    return [1 if axis in gone else extent for axis, extent in enumerate(shape_of(x))]
+
+
+def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[Operation]:
+    """`last` and the operators made for it, and a reshape that drops dimensions of extent 1."""
+    made, result = [*operators_before(last), last], op.outputs[0]
+    if len(shape_of(last.results[0])) == len(shape_of(result)):
+        return made
+    view = coda.ReshapeOp(last, shape_of(result))
     view.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
-    return [total, view]
+    return [*made, view]
 
 
 def _numbers(node: ast.expr) -> list[int] | None:
@@ -107,6 +177,9 @@ PLAIN: Mapping[str, Callable[[CallOp, FunctionRewriter], list[Operation] | None]
     "aten.repeat.default": repeated,
     "aten.index.Tensor": rows_in_order,
     "aten.sum.dim_IntList": summed,
+    "aten.mean.dim": averaged,
+    "aten.linalg_vector_norm.default": length,
+    "aten._native_batch_norm_legit_no_training.default": normalized,
     "aten.cumsum.default": added_up,
 }
 """By the overload: what computes the same, None where a condition does not hold."""

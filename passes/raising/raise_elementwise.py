@@ -84,7 +84,7 @@ def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
     None where there are none, or a condition does not hold.
     """
-    if op.in_place is not None or op.picks is not None or len(op.outputs) != 1:
+    if op.in_place is not None or op.picks not in (None, (0,)) or len(op.outputs) != 1:
         return None
     if op.callee.data in ARANGE:
         return raised_positions(op, rewriter)

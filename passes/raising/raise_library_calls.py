@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
@@ -16,7 +16,12 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.convolutions import PARAMETERS, arguments_by_name
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import (
+    FunctionPass,
+    FunctionRewriter,
+    Refusal,
+    operators_before,
+)
 from coda_ir.passes.support.row_numbers import is_permutation
 
 
@@ -64,7 +69,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
         return _refused(op, str(error))
     taken = op.picks or tuple(range(len(op.outputs)))
     difference = _difference(made, [*zip(taken, op.outputs, strict=True)])
-    new = [*_operators_before(made), made]
+    new = [*operators_before(made), made]
     if difference is not None:
         for each in reversed(new):
             each.drop_all_references()
@@ -90,13 +95,6 @@ def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]
         if position >= len(made.results) or made.results[position].type != output.type:
             return "it gives other results"
     return None
-
-
-def _operators_before(made: Operation) -> list[Operation]:
-    """The operators that a maker made for the operands, in order."""
-    owners = (value.owner for value in made.operands)
-    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
-    return [each for owner in new for each in (*_operators_before(owner), owner)]
 
 
 class _Names:

@@ -1,0 +1,176 @@
+"""Parts of models in spellings that no library of models has: as exact as eager, and compiled."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.torch_compile import compiled, gradients
+from torch import Tensor, nn
+
+from coda_ir.api import Lowering, find_entry
+from coda_ir.dialects.torch import CallOp
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch import export
+
+DTYPES = (torch.float32, torch.bfloat16)
+ERROR = 1.25
+"""Times eager's."""
+
+
+class Part(nn.Module):
+    """`function` of the result of a linear map: B x T x 24, and weights."""
+
+    def __init__(self, function: Callable[["Part", Tensor], Tensor]):
+        super().__init__()
+        self.function = function
+        self.first, self.last = nn.Linear(32, 24), nn.Linear(24, 24)
+        self.up, self.qkv, self.router = nn.Linear(24, 48), nn.Linear(24, 72), nn.Linear(24, 8)
+        self.modulation, self.norm = nn.Linear(24, 72), nn.LayerNorm(24, elementwise_affine=False)
+        self.row, self.slopes = nn.Parameter(torch.randn(24)), nn.Parameter(torch.rand(3, 1, 1))
+        self.taps, self.channels = nn.Parameter(torch.randn(24, 1, 4)), nn.BatchNorm1d(24)
+        with torch.no_grad():
+            self.channels.get_buffer("running_mean").normal_()
+            self.channels.get_buffer("running_var").uniform_(0.5, 2)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self, self.first(x))
+
+    def heads(self, y: Tensor) -> tuple[Tensor, ...]:
+        return self.qkv(y).unflatten(-1, (3, 3, 8)).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def attended(self, y: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = self.heads(y)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.last(out.transpose(1, 2).flatten(2))
+
+    def condition(self, y: Tensor) -> Tensor:
+        return self.modulation(F.silu(y.amax(1)))
+
+
+def chunked(m: Part, y: Tensor) -> Tensor:
+    shift, scale, gate = m.condition(y).chunk(3, -1)
+    moved = m.norm(y) * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+    return y + gate.unsqueeze(1) * m.last(moved)
+
+
+def multiplied_and_added(m: Part, y: Tensor) -> Tensor:
+    shift, scale, gate = m.condition(y).view(-1, 3, 24).unbind(1)
+    moved = torch.addcmul(shift[:, None], m.norm(y), 1 + scale[:, None])
+    return torch.addcmul(y, gate[:, None], m.last(moved))
+
+
+def factored(m: Part, y: Tensor) -> Tensor:
+    p, n = m.condition(y).view(-1, 1, 3, 24), m.norm(y)
+    return y + p[:, :, 2] * m.last(n + n * p[:, :, 1] + p[:, :, 0])
+
+
+def neighbours(m: Part, y: Tensor) -> Tensor:
+    a, b = m.up(y).unflatten(-1, (24, 2)).unbind(-1)
+    return m.last(F.gelu(a, approximate="tanh") * b)
+
+
+def clamped(m: Part, y: Tensor) -> Tensor:
+    h = m.up(y)
+    gate, up = h.narrow(-1, 0, 24).clamp(max=0.7), h.narrow(-1, 24, 24).clamp(-0.7, 0.7)
+    return m.last(gate * torch.sigmoid(1.702 * gate) * (up + 1))
+
+
+def alibi(m: Part, y: Tensor) -> Tensor:
+    i = torch.arange(y.shape[1])
+    bias = m.slopes * (i[None] - i[:, None]).clamp(max=0).to(y.dtype)
+    return m.attended(y, bias.masked_fill(i[None] > i[:, None], float("-inf")))
+
+
+def window(m: Part, y: Tensor) -> Tensor:
+    length = y.shape[1]
+    return m.attended(y, torch.ones(length, length, dtype=torch.bool).tril().triu(-2))
+
+
+def routed(m: Part, y: Tensor) -> Tensor:
+    scores, ids = m.router(y).float().sort(-1, descending=True)
+    weights = scores[..., :2].softmax(-1)
+    chosen = F.one_hot(ids[..., :2], 8).to(weights.dtype) * weights[..., None]
+    return chosen.sum(-2).to(y.dtype)
+
+
+def convolved(m: Part, y: Tensor) -> Tensor:
+    return F.silu(F.conv1d(F.pad(y.mT, (3, 0)), m.taps, groups=24).mT)
+
+
+def shifted(m: Part, y: Tensor) -> Tensor:
+    return m.last(y + (F.pad(y, (0, 0, 1, -1)) - y) * m.row)
+
+
+def taps(m: Part, y: Tensor) -> Tensor:
+    return sum((F.pad(y, (0, 0, j, 0))[:, : y.shape[1]] * m.row * j for j in (1, 2)), y)
+
+
+def zeros_before(m: Part, y: Tensor) -> Tensor:
+    return torch.cat([torch.zeros(y.shape[0], 1, 24, dtype=y.dtype), m.last(y)], 1)
+
+
+def normalized(m: Part, y: Tensor) -> Tensor:
+    return m.last(F.normalize(y, dim=-1) * 24**0.5 * (m.row + 1))
+
+
+def averaged(m: Part, y: Tensor) -> Tensor:
+    groups = y.view(*y.shape[:2], 4, 6)
+    return m.last((groups - groups.mean(2, keepdim=True)).flatten(2))
+
+
+CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
+    **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
+    **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
+    **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
+    **{f.__name__: (f, set[str]()) for f in (normalized, averaged)},
+    "batch_norm": (lambda m, y: m.channels(m.last(y).mT).mT, set()),
+    "hidden_columns": (lambda m, y: F.pad(m.last(y), (0, 8), value=-1e4).softmax(-1), set()),
+    "reflected": (lambda m, y: F.pad(m.last(y), (2, 2), mode="reflect"), {"aten.pad.default"}),
+}
+"""By name, the function and the calls of PyTorch that are left."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_as_exact_as_eager(name: str, dtype: torch.dtype) -> None:
+    function, left = CASES[name]
+    model, x = Part(function).to(dtype), torch.randn(3, 7, 32, dtype=dtype)
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    exported = export(model, (x,), dynamic_shapes=(dynamic,))
+    lowered = find_entry(Lowering(exported.module).module("gemm"))
+    calls = [op for op in lowered.walk() if isinstance(op, CallOp)]
+    assert {op.callee.data for op in calls if op.view is None} == left
+    with torch.no_grad():
+        eager, exact = model(x), copy.deepcopy(model).double()(x.double())
+        found = exported.compile(target="triton", device="cpu", errors="raise")(x)
+    assert found.dtype == eager.dtype and found.shape == eager.shape
+    assert relative_error(found, exact) <= ERROR * relative_error(eager, exact)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("name", ["shifted", "convolved", "normalized", "averaged", "batch_norm"])
+def test_gradients(name: str) -> None:
+    model, x = Part(CASES[name][0]), torch.randn(3, 7, 32)
+    exact = copy.deepcopy(model).double()
+    found = gradients(compiled(model, dynamic=True, target="reference"), model, x)
+    wanted = gradients(exact, exact, x.double())
+    for got, expected in zip(found, wanted, strict=True):
+        assert (got is None) == (expected is None)
+        if got is not None and expected is not None:
+            assert relative_error(got, expected) < 1e-5
+
+
+def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
+    """It is 0, where the derivative of a root is not finite."""
+    model = Part(lambda _, y: torch.ops.aten.linalg_vector_norm(y, 2, [-1]))
+    with torch.no_grad():
+        model.first.weight.zero_()
+        assert model.first.bias is not None
+        model.first.bias.zero_()
+    found = gradients(
+        compiled(model, dynamic=True, target="reference"), model, torch.randn(3, 7, 32)
+    )
+    assert all(got is None or not got.any() for got in found)
