@@ -248,6 +248,7 @@ def compile(
         tuning=tuning,
         leftovers=leftovers,
         jobs=compile_jobs(jobs),
+        is_for_gpu=target == "triton" and place.type != "cpu",
     )
     policy = SavePolicy.of(memory_budget, save, recompute, stream_logits)
     if not training:

@@ -76,11 +76,17 @@ def load(
         return ReferenceExecutable(lowering, function, device)
     artifact, jobs = lowering.artifact(function), lowering.options.jobs
     if not artifact.graph:
-        return TritonExecutable(artifact, device, jobs)
+        return _begun(TritonExecutable(artifact, device, jobs, lowering.compiler))
     programs = {
-        name: TritonExecutable(lowering.artifact(name), device, jobs) for name in artifact.programs
+        name: _begun(TritonExecutable(lowering.artifact(name), device, jobs, lowering.compiler))
+        for name in artifact.programs
     }
     return GraphExecutable(artifact, programs, device)
+
+
+def _begun(program: TritonExecutable) -> TritonExecutable:
+    program.begin_compiling()
+    return program
 
 
 class GraphExecutable:

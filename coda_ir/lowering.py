@@ -19,7 +19,7 @@ from coda_ir.diagnostics import (
     emit_diagnostic,
 )
 from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
-from coda_ir.launching.compile_jobs import use_jobs
+from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.options import CompileOptions
 from coda_ir.own_stack import on_own_stack
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from coda_ir.cache.artifact import Artifact
     from coda_ir.cache.programs import Request
     from coda_ir.cost_model import Device
+    from coda_ir.launching.kernel_compiler import KernelCompiler
     from coda_ir.pipeline import Pipeline
     from coda_ir.remarks import Remark
 
@@ -89,6 +90,8 @@ class Lowering:
         self.origin_remarks: list[Remark] = []
         """Remarks of making the program of the block level."""
         self._warnings: list[Diagnostic] = []
+        self.compiler: KernelCompiler | None = None
+        """The process that compiles the kernels, where the program is not in the cache."""
         self.remarks: list[Remark] = []
 
     @cached_property
@@ -233,6 +236,7 @@ class Lowering:
 
     def _emit(self, function: str | None) -> Artifact:
         """Emit a function of the program, or a program that it calls."""
+        self._start_compiler()
         if self.options.leftovers == "inductor":
             name = function or find_entry(self.module("block")).sym_name.data
             calls = _calls(find_entry(self.module("gemm"), name))
@@ -242,6 +246,20 @@ class Lowering:
             if name in _program_names(self.module("gemm")):
                 return self._program_artifact(find_entry(self.module("gemm"), name))
         return self._program_artifact(find_entry(self.module("block"), function))
+
+    def _start_compiler(self) -> None:
+        """Start the process that compiles kernels, which is ready when they are emitted. Tuning has
+        compiled them already.
+        """
+        options = self.options
+        if self.compiler is not None or not options.is_for_gpu or options.tuning is not None:
+            return
+        from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
+        from coda_ir.launching.kernel_compiler import MIN_JOBS, KernelCompiler
+
+        known, jobs = ARCHITECTURES.get(options.architecture), compile_jobs(options.jobs)
+        if known is not None and jobs >= MIN_JOBS:
+            self.compiler = KernelCompiler(known.triton_target, jobs)
 
     def _program_artifact(self, func: FuncOp) -> Artifact:
         from coda_ir.backends.triton import emit_program
@@ -291,6 +309,7 @@ class Lowering:
         from coda_ir.cost_model.comparison import compare
         from coda_ir.signatures import signature_of
 
+        self._start_compiler()
         func, device = find_entry(self.module("block"), function), self._compared_device
         assert device is not None, "a device whose library is known"
         scheduled, name = self.module("scheduled"), func.sym_name.data

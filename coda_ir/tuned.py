@@ -28,7 +28,9 @@ class TunedLowerings:
 
     def __init__(self, origin: Origin, options: CompileOptions, tuning: TuningOptions):
         self.options, self._origin, self._tuning = options, origin, tuning
-        self.untuned = self._latest = Lowering(origin, replace(options, tuning=None))
+        self.untuned = self._latest = Lowering(
+            origin, replace(options, tuning=None, is_for_gpu=False)
+        )
         self._found: dict[str, Lowering] = {}
 
     def __call__(self, sizes: Sizes) -> Lowering:

@@ -77,14 +77,17 @@ class GemmEmitter:
         """The statement of the extent M that all calls have in common, if there is one."""
         return [f"M: tl.constexpr = {self.op.row_shape[-1]}"] if self.op.is_transposed else []
 
+    def device_tiles(self, block_m: str) -> str:
+        """The most tiles of rows that there can be, as an expression of the kernel."""
+        if self.groups is not None:
+            return self.groups.device_tiles(block_m)
+        if self.ragged is not None:
+            return str(self.ragged.tiles(self.schedule.block_m.data))
+        return f"tl.cdiv(M, {block_m})"
+
     def tile_of(self, program: str, block_m: str) -> str:
         """The statement that says which tile has the number `program`."""
-        tiles_m = f"tl.cdiv(M, {block_m})"
-        if self.groups is not None:
-            tiles_m = self.groups.device_tiles(block_m)
-        if self.ragged is not None:
-            tiles_m = str(self.ragged.tiles(self.schedule.block_m.data))
-        place = f"{tiles_m}, {self.tiles_n}, {self.schedule.group_m.data}"
+        place = f"{self.device_tiles(block_m)}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 
     def numbered_ranges(self) -> Iterator[tuple[Segment, ColumnRange, int, int]]:

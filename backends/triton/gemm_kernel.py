@@ -31,7 +31,7 @@ def emit_gemm(
     """The kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
 
     One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
-    `pitches` has the elements between the starts of the rows of tables that are not dense.
+    `pitches` has the elements between starts of rows of tiles and tables that are not dense.
     Raises CodaError without a schedule, for a dynamic N or K, and for float64.
     """
     schedule = _schedule_of(op)

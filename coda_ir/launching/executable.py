@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from coda_ir.cache.artifact import Artifact
+    from coda_ir.launching.kernel_compiler import KernelCompiler
 
 Sizes = Mapping[str, int]
 
@@ -34,10 +35,19 @@ def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
 class TritonExecutable:
     """The kernels and the host function of an emitted module."""
 
-    def __init__(self, artifact: Artifact, device: torch.device, jobs: int | None = None):
-        """At most `jobs` kernels are compiled at a time; see `compile_jobs`."""
+    def __init__(
+        self,
+        artifact: Artifact,
+        device: torch.device,
+        jobs: int | None = None,
+        compiler: KernelCompiler | None = None,
+    ):
+        """At most `jobs` kernels are compiled at a time (see `compile_jobs`), where there is one by
+        `compiler`.
+        """
         self.info = artifact
         self.device, self.jobs = device, jobs
+        self.compiler = compiler
         self.is_compiled = False
         self.has_cuda_graphs = device.type == "cuda"
 
@@ -54,8 +64,22 @@ class TritonExecutable:
         return load_source(self.info.source, self.info.signature.name)
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Import the module. The first call compiles its kernels."""
+        """Import the module. The first call compiles its kernels, or waits for the compiler."""
         _ = self.module
+
+    def begin_compiling(self) -> None:
+        """Let the compiler, if there is one, begin with the kernels."""
+        if self.compiler is not None:
+            from coda_ir.launching.kernels_ahead import by_kernel
+
+            groups = by_kernel(self.info.launches)
+            self.compiler.submit(self.info.source, self.info.signature.name, groups)
+
+    def finish_compiling(self) -> None:
+        """Wait for the compiler, if there is one: the kernels are in Triton's cache then."""
+        if self.compiler is not None:
+            self.compiler.wait()
+            self.compiler = None
 
     @property
     def is_interpreted(self) -> bool:
@@ -94,6 +118,8 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
 
     waiting = [each for each in programs if not each.is_compiled and not each.is_interpreted]
     if waiting and not torch.cuda.is_current_stream_capturing():
+        for each in waiting:
+            each.finish_compiling()
         launches = [(each.module, each.info.launches) for each in waiting]
         compile_ahead(launches, waiting[0].device, waiting[0].jobs)
     for each in programs:

@@ -35,21 +35,23 @@ class Answer:
     """The text that the process printed."""
 
 
-def run_forked(
-    command: Sequence[str], requests: Sequence[Request], jobs: int, seconds: float | None = None
-) -> Generator[Answer]:
-    """The answers of a process that calls `serve`, in the order in which they are ready.
+class ForkingProcess:
+    """A process that calls `serve`, which works on each request in a copy of itself.
 
-    Those that are not ready after `seconds` are left out. Triton compiles in the processes, also
-    where it interprets in this one.
+    Triton compiles in the process, also where it interprets in this one.
     """
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    with TemporaryDirectory(prefix="coda_forked_") as name:
-        folder = Path(name)
-        own = folder / "errors"
-        with own.open("w") as errors:
-            process = subprocess.Popen(
-                command,
+
+    def __init__(self, command: Sequence[str], jobs: int):
+        """At most `jobs` requests are worked on at a time."""
+        environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+        # Where it cannot be removed, it is a temporary folder all the same.
+        self._temporary = TemporaryDirectory(prefix="coda_forked_", ignore_cleanup_errors=True)
+        self._folder = Path(self._temporary.name)
+        self._errors = self._folder / "errors"
+        self._left: set[int] = set()
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [*command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -57,35 +59,76 @@ def run_forked(
                 env=environment,
                 start_new_session=True,
             )
-        timer = None if seconds is None else Timer(seconds, _kill, [process])
-        if timer is not None:
-            timer.start()
-        left = set(range(len(requests)))
-        try:
-            for index, code in _ended(process, {"requests": requests, "jobs": jobs, "to": name}):
+        self._owner = os.getpid()
+        self._write(json.dumps({"jobs": jobs, "to": str(self._folder)}))
+
+    def submit(self, request: Request) -> None:
+        """Have the process begin with a request, the next by number, as soon as it can."""
+        index = len(self._left)
+        # The pipe stays short: nobody waits for a process that is still starting.
+        (self._folder / f"{index}.request").write_text(json.dumps(request), encoding="utf-8")
+        self._left.add(index)
+        self._write(str(index))
+
+    def answers(self) -> Generator[Answer]:
+        """The answers in the order in which they are ready; there are no more requests."""
+        left = set(self._left)
+        self._write("")
+        assert self._process.stdout is not None
+        with self._process.stdout:
+            for line in self._process.stdout:
+                index, code = map(int, line.split())
                 left.discard(index)
-                yield _answer(index, code, folder)
-            failure = process.wait()
-        finally:
-            if timer is not None:
-                timer.cancel()
-            _kill(process)
-            process.wait()
+                yield _answer(index, code, self._folder)
+        failure = self._process.wait()
         # The process itself has failed, and said why, unless it was stopped.
         for index in sorted(left) if failure > 0 else ():
-            yield Answer(index, failure, None, own.read_text(errors="replace"))
+            yield Answer(index, failure, None, self._errors.read_text(errors="replace"))
+
+    def stop(self) -> None:
+        """End the process and its copies."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """`stop`, and remove what the process has left."""
+        if os.getpid() != self._owner:
+            return  # a copy of the process that started it
+        self.stop()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._temporary.cleanup()
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        # A process that has failed takes nothing.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
 
 
-def _ended(process: subprocess.Popen[str], given: Request) -> Generator[tuple[int, int]]:
-    """The numbers of requests whose processes have ended, and the exit codes."""
-    assert process.stdin is not None and process.stdout is not None
-    # A process that has failed takes nothing.
-    with suppress(BrokenPipeError), process.stdin:
-        json.dump(given, process.stdin)
-    with process.stdout:
-        for line in process.stdout:
-            index, code = map(int, line.split())
-            yield index, code
+def run_forked(
+    command: Sequence[str], requests: Sequence[Request], jobs: int, seconds: float | None = None
+) -> Generator[Answer]:
+    """The answers of a process that calls `serve`, in the order in which they are ready.
+
+    Those that are not ready after `seconds` are left out.
+    """
+    process = ForkingProcess(command, jobs)
+    timer = None if seconds is None else Timer(seconds, process.stop)
+    if timer is not None:
+        timer.start()
+    try:
+        for request in requests:
+            process.submit(request)
+        yield from process.answers()
+    finally:
+        if timer is not None:
+            timer.cancel()
+        process.close()
 
 
 def _answer(index: int, code: int, folder: Path) -> Answer:
@@ -95,15 +138,15 @@ def _answer(index: int, code: int, folder: Path) -> Answer:
     return Answer(index, code, value, errors)
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and its copies."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def serve(
+    work: Callable[[Request], Any], begin: Callable[[Request], None] = lambda request: None
+) -> None:
+    """Do the work of the requests on stdin, and write to stdout which are done.
 
-
-def serve(work: Callable[[Request], Any]) -> None:
-    """Do the work of the requests on stdin, and write to stdout which are done."""
-    given = json.load(sys.stdin)
+    `begin` is called with each request before the process is copied to work on it.
+    """
+    given = json.loads(sys.stdin.readline())
+    folder = Path(given["to"])
     output = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     running: dict[int, int] = {}
@@ -113,10 +156,15 @@ def serve(work: Callable[[Request], Any]) -> None:
         output.write(f"{running.pop(process)} {os.waitstatus_to_exitcode(status)}\n")
         output.flush()
 
-    for index, request in enumerate(given["requests"]):
+    for line in sys.stdin:
+        if not line.strip():
+            break
         if len(running) == given["jobs"]:
             report()
-        running[_start(work, request, Path(given["to"], str(index)))] = index
+        files = folder / line.strip()
+        request = json.loads(files.with_suffix(".request").read_text(encoding="utf-8"))
+        begin(request)
+        running[_start(work, request, files)] = int(line)
     while running:
         report()
 

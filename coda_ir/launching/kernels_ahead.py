@@ -37,6 +37,9 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
 )
 """Element types by Triton's names."""
 
+MAX_AXES = 8
+"""More than any tensor has whose extents a launch reads."""
+
 
 def compile_ahead(
     modules: Sequence[tuple[ModuleType, Sequence[str]]],
@@ -49,8 +52,8 @@ def compile_ahead(
     One at a time is left to the launches themselves. What fails is, too: they say why.
     """
     for module, _ in modules:
-        _settle_keys(module)
-    groups = [(module, group) for module, launches in modules for group in _by_kernel(launches)]
+        settle_keys(module)
+    groups = [(module, group) for module, launches in modules for group in by_kernel(launches)]
     workers = min(len(groups), compile_jobs(jobs))
     if workers < 2:
         return
@@ -70,7 +73,7 @@ def compile_ahead(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _settle_keys(module: ModuleType) -> None:
+def settle_keys(module: ModuleType) -> None:
     """Have Triton hash the kernels of a module in the order of their first launches.
 
     A hash has the global values that a kernel and its functions use, but those of a function only
@@ -104,7 +107,7 @@ def _kernel_of(launch: str) -> str:
     return launch.partition("[")[0]
 
 
-def _by_kernel(launches: Sequence[str]) -> list[list[str]]:
+def by_kernel(launches: Sequence[str]) -> list[list[str]]:
     """The launches of each kernel, which follow one another."""
     groups: dict[str, list[str]] = {}
     for launch in launches:
@@ -123,5 +126,7 @@ class _OnlyCompiled:
 
 
 def _stand_in(type: str) -> torch.Tensor:
-    """A tensor without memory, whose address is a multiple of 16."""
-    return torch.empty(0, dtype=DTYPES[type], device="meta")
+    """A tensor without memory, whose address is a multiple of 16, with extents on any axis that a
+    descriptor asks for.
+    """
+    return torch.empty((16,) * MAX_AXES, dtype=DTYPES[type], device="meta")

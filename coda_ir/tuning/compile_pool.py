@@ -16,10 +16,10 @@ LOST = "the process that compiles it ended"
 def compile_candidates(
     target: tuple[Any, ...], requests: Sequence[Request], jobs: int, deadline: Deadline
 ) -> Generator[tuple[int, str | None]]:
-    """Compile modules for a Triton target; a request is what `worker.compile_module` takes.
+    """Compile modules for a Triton target; a request is what `compile_worker.compile_module` takes.
 
     Gives the number of each request that is ready in time, and why it failed, if it did.
     """
-    command = [sys.executable, "-P", "-m", "coda_ir.tuning.worker", json.dumps(target)]
+    command = [sys.executable, "-P", "-m", "coda_ir.launching.compile_worker", json.dumps(target)]
     for answer in run_forked(command, requests, jobs, seconds=deadline.left):
         yield answer.index, LOST if answer.code else answer.value

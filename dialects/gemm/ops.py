@@ -55,6 +55,9 @@ from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import HasSegments, Port, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
+MOST_ROWS = 128
+"""Of a tile that is stored as a box."""
+
 _OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
 """The keywords of the operands that say which rows are read, multiplied and stored."""
 
@@ -209,7 +212,15 @@ class FusedOp(GemmInputs, HasSegments):
             self.bodies,
             len(self.inputs),
             self.weight_scales,
+            is_stored_by_row=self._is_stored_by_row,
         )
+
+    @property
+    def _is_stored_by_row(self) -> bool:
+        """True if rows of other groups follow those of a tile, or results are scattered."""
+        if self.has_ragged_depth:
+            return self.row_shape[-1] % MOST_ROWS != 0
+        return self.groups is not None or self.scatter is not None
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:

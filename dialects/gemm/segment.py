@@ -72,6 +72,9 @@ class Segment:
     """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
     scales: Sequence[SSAValue] = field(default=())
     """The scales of blocks of each weight; empty where the GEMM has none."""
+    is_stored_by_row: bool = False
+    """True if no box holds the rows that a tile stores: others follow its last one, or each row of
+    a result has a place of its own."""
 
     @property
     def block(self) -> Block:
@@ -199,6 +202,8 @@ def read_segments(
     bodies: Sequence[Region],
     inputs: int = 1,
     scales: Sequence[SSAValue] = (),
+    *,
+    is_stored_by_row: bool = False,
 ) -> list[Segment]:
     """The segments described by `attrs`, which share out the flat operands and results."""
     segments: list[Segment] = []
@@ -224,6 +229,7 @@ def read_segments(
                 outputs=own,
                 more_weights=terms[1:],
                 scales=scales[s : s + count],
+                is_stored_by_row=is_stored_by_row,
             )
         )
         w, p, r = w + inputs * count, p + len(attr.ports), r + len(attr.results)

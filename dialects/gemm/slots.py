@@ -58,8 +58,9 @@ class Moves:
     joined: tuple[int, ...]
     """How many parts go into a box, for each of the stores."""
     turned: tuple[SlotShape, ...] = ()
-    """The slots of results whose rows are not aligned, which no box holds: the warps that compute
-    store them, from registers in which neighbouring threads have neighbouring columns."""
+    """The slots of results that no box holds, as their rows are not aligned, for example: the warps
+    that compute store them, from registers in which neighbouring threads have neighbouring
+    columns."""
 
     @property
     def parts(self) -> int:
@@ -189,7 +190,8 @@ def stored_slot(
 ) -> tuple[SlotShape, int]:
     """The slot that parts of a result go through, and how many of them together."""
     element, transposed = element_type_of(output), segment.is_stored_transposed(port)
-    joined = joined_parts(segment, columns, element, port)
+    is_box = not is_turned(segment, output, port)
+    joined = joined_parts(segment, columns, element, port) if is_box else 1
     wide = replace(columns, lanes=columns.lanes * joined)
     return slot_of(wide, rows, element, transposed=transposed), joined
 
@@ -200,7 +202,9 @@ def aligned_bytes(element: Attribute, columns: int) -> int:
 
 
 def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
-    """Return whether the rows of a result are not aligned."""
+    """Return whether the rows of a result are not aligned, or are not those of a box."""
+    if segment.is_stored_by_row:
+        return True
     columns = shape_of(output)[-1]
     if isinstance(port.place, PlaceAttr):
         columns = port.place.pitch(columns)

@@ -7,12 +7,14 @@ have to agree on it.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
 from xdsl.ir import SSAValue
 
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm.attrs import (
+    Layout,
     PortKind,
     ResultKind,
 )
@@ -141,6 +143,13 @@ class ColumnCuts:
     @cached_property
     def segments(self) -> list[Segment]:
         return self.op.segments()
+
+    @cached_property
+    def row_bytes(self) -> Sequence[int]:
+        """The distinct bytes of rows along K, of the inputs and of weights that are N x K."""
+        by_column = [part.terms for part in self.segments if part.layout == Layout.NK]
+        values = (*self.op.inputs, *chain(*chain(*by_column)))
+        return list(dict.fromkeys(element_bytes(v.type) * shape_of(v)[-1] for v in values))
 
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
         """Each segment with its ranges. Raises ValueError as `column_ranges` does."""

@@ -11,7 +11,7 @@ from itertools import chain
 
 from xdsl.dialects.builtin import Float32Type
 
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
 )
@@ -77,21 +77,29 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     Raises ValueError as `column_ranges` does.
     """
     op = cuts.op
-    if isinstance(element_type_of(op.x), Float32Type):
-        return "tiles from TMA feed tensor cores, which do not multiply float32"
     if op.gather is not None:
         return "a box has rows that follow one another, and those of x are gathered"
     if op.gather_weights is not None:
         return "a box has rows that follow one another, and those of the weights are gathered"
-    by_column = [part.terms for part in cuts.segments if part.layout == Layout.NK]
-    for value in (*op.inputs, *chain(*chain(*by_column))):
-        row_bytes = element_bytes(value.type) * shape_of(value)[-1]
+    return operand_obstacle(cuts, schedule)
+
+
+def operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+    """The same where rows that are gathered are not loaded through TMA.
+
+    Raises ValueError as `column_ranges` does.
+    """
+    op = cuts.op
+    if isinstance(element_type_of(op.x), Float32Type):
+        return "tiles from TMA feed tensor cores, which do not multiply float32"
+    for row_bytes in cuts.row_bytes:
         if row_bytes % ALIGNMENT_BYTES:
             return f"rows of {row_bytes} bytes are not multiples of {ALIGNMENT_BYTES}"
     has_weights = op.groups is not None and not op.is_transposed
-    is_whole = all(op.depth(index) % schedule.block_k.data == 0 for index in range(len(op.inputs)))
-    if has_weights and not is_whole and any(part.layout == Layout.KN for part in cuts.segments):
-        return "a step past the K of a K x N weight would load that of the next group"
+    if has_weights and any(part.layout == Layout.KN for part in cuts.segments):
+        depths = (op.depth(index) for index in range(len(op.inputs)))
+        if any(depth % schedule.block_k.data for depth in depths):
+            return "a step past the K of a K x N weight would load that of the next group"
     for segment, ranges in cuts.under(schedule):
         for columns in ranges:
             box = weight_box(segment, columns)

@@ -22,9 +22,12 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm.attrs import (
     Layout,
+    PortKind,
     ResultKind,
 )
 from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS, promotes_sums
+from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import Segment
 from coda_ir.dialects.gemm.slots import (
@@ -38,7 +41,7 @@ from coda_ir.dialects.gemm.slots import (
     slots_beside_stages,
 )
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, tiles_moved
-from coda_ir.dialects.gemm.tma import tma_obstacle
+from coda_ir.dialects.gemm.tma import operand_obstacle
 
 WARPS = 8
 """Warps that compute."""
@@ -92,20 +95,18 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
     if schedule.accumulators > MOST_ACCUMULATORS:
         return f"a tile of {bm} x {bn} for a group of four warps, expected at most 128 x 128"
-    if op.groups is not None:
-        return "its rows are in groups"
-    if op.scatter is not None:
-        return "a box has rows that follow one another, and those of results are scattered"
+    if op.groups is not None and schedule.groups > 1:
+        return "its rows are in groups, and groups of warps have tiles of their own"
     if op.order is not None:
         return "its sums have a stated order"
     if schedule.splits_rows and not promotes_sums(op):
         return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
-    obstacle = _operand_obstacle(cuts, schedule) or _blocks_obstacle(cuts, schedule)
+    obstacle = _eight_bits_obstacle(cuts, schedule) or _blocks_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
-    obstacle = tma_obstacle(cuts, schedule)
+    obstacle = operand_obstacle(cuts, schedule)
     if obstacle is not None:
         return obstacle
     for segment, ranges in cuts.under(schedule):
@@ -113,13 +114,13 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         if schedule.splits_rows and ResultKind.PARTIAL_COL in kinds:
             return "it sums the rows of a tile, which two groups of warps share"
         for columns in ranges:
-            obstacle = _range_obstacle(segment, columns)
+            obstacle = _range_obstacle(segment, columns) or _row_obstacle(op, segment)
             if obstacle is not None:
                 return obstacle
     return None
 
 
-def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
+def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     """Why its operands of 8 bits cannot be multiplied from shared memory."""
     op = cuts.op
     types = [{element_type_of(value) for value in values} for values in (op.inputs, op.weights)]
@@ -129,6 +130,8 @@ def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its weights have 8 bits and its input more: products take them from registers"
     if any(len(found) > 1 for found in types):
         return "its sums are of products of different float8 types, expected one of each operand"
+    if op.gather is not None:
+        return "its rows of 8 bits are gathered"
     if op.is_transposed:
         return "float8 is multiplied along rows, and its input is K x M: store it as M x K"
     if any(segment.layout == Layout.KN for segment in cuts.segments):
@@ -142,11 +145,28 @@ def _operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     return None
 
 
+def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
+    """Why a tile of rows in groups, or scattered, cannot have such operands or results."""
+    if op.has_ragged_depth:
+        kinds = {port.kind for port in segment.ports}
+        if any(kind.is_table or kind.combiner or kind == PortKind.TILE_T for kind in kinds):
+            return "a port has other rows than those of a group one below the other"
+    if not op.has_ragged_depth and not segment.is_stored_by_row:
+        return None
+    for port, _ in segment.results:
+        is_repeated = isinstance(port.place, PlaceAttr) and port.place.copies.data > 1
+        if segment.is_stored_transposed(port) or is_repeated:
+            return "a result of rows in groups, or scattered, is transposed or stored several times"
+    return None
+
+
 def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     """Why the products of a step, in pieces of columns, do not have one scale for each row."""
     blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
     if blocks is None:
         return None
+    if cuts.op.groups is not None:
+        return "its scales are those of rows that are in no groups"
     if blocks.depth.data != bk:
         return f"its scales are for {blocks.depth.data} of K, expected {bk}, those of a step"
     piece = min(bn, PROMOTED_COLUMNS)

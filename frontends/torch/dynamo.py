@@ -40,6 +40,7 @@ from coda_ir.frontends.torch.training_graphs import (
 )
 from coda_ir.frontends.torch.transforms import has_distributed_tensors, transforms_itself
 from coda_ir.frontends.torch.types import tensors_in
+from coda_ir.launching.triton_start import start_triton
 from coda_ir.remarks import Remark
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ def coda(
     `mode` is one of `MODES` and `options` are those of `Options`. Raises OptionError for others.
     """
     chosen = Options.of(mode, options)
+    if chosen.target != "reference" and _are_on_gpu(example_inputs):
+        start_triton()
     try:
         return _compiled(graph, example_inputs, chosen)
     except LeftToInductor as reason:
@@ -80,6 +83,10 @@ def coda(
         name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
         logger.exception("%s runs through %s: a defect of coda_ir", described_graph(graph), name)
         return _lookup_backend(name)(graph, example_inputs)
+
+
+def _are_on_gpu(inputs: list[Any]) -> bool:
+    return any(tensor.device.type != "cpu" for tensor in tensors_in(inputs))
 
 
 def _has_inductor(chosen: Options, inputs: list[Any]) -> bool:

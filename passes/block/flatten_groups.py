@@ -36,7 +36,8 @@ class FlattenGroupsPass(FunctionPass):
     name: ClassVar[str] = "flatten-groups"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        kept = _reducing_code(rewriter.ops)
+        reads_groups = any(is_pointwise(op) and _reads_groups(op) for op in rewriter.ops)
+        kept = _reducing_code(rewriter.ops) if reads_groups else ()
         for op in rewriter.ops:
             if op not in kept and is_pointwise(op) and _reads_groups(op):
                 rewriter.passed(op, "computed on the columns of all groups side by side")

@@ -14,6 +14,9 @@ from coda_ir.passes.fusion.products import (
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.order import BlockOrder
 
+MAX_RANGES = 8
+"""Column ranges of a merged GEMM, which fill a GPU; no single layer has as many on one input."""
+
 
 @dataclass(frozen=True)
 class MergeSiblingGemmsPass(FunctionPass):
@@ -31,7 +34,10 @@ class MergeSiblingGemmsPass(FunctionPass):
         %dwk = gemm.fused transposed %dk ...      columns(%dk) kn -> (tile_t)
 
     Legal iff none of the GEMMs depends on another, and an epilogue whose rows become columns
-    only reads and stores tiles, vectors of one element per row or column, and scalars.
+    only reads and stores tiles, vectors of one element per row or column, and scalars. A kernel has
+    code for each column range, so that its compilation takes as long as all of them do: beyond
+    `MAX_RANGES`, as where all layers of a model read one vector, another GEMM begins, and those of
+    equal layers share a kernel.
     """
 
     name: ClassVar[str] = "merge-sibling-gemms"
@@ -46,6 +52,9 @@ class MergeSiblingGemmsPass(FunctionPass):
             first = first_of.get(key)
             if first is None:
                 first_of[key] = op
+            elif len(first.segments()) + len(op.segments()) > MAX_RANGES:
+                rewriter.missed(op, _IS_FULL)
+                first_of[key] = op
             elif not rewriter.order.hoist(op.operands, first):
                 rewriter.missed(
                     op,
@@ -57,6 +66,12 @@ class MergeSiblingGemmsPass(FunctionPass):
             else:
                 rewriter.passed(op, "joins the GEMM that reads the same input")
                 first_of[key] = _merge(first, op, rewriter.order)
+
+
+_IS_FULL = Refusal(
+    f"a GEMM has at most {MAX_RANGES} column ranges",
+    f"reads its input again: its siblings have {MAX_RANGES} column ranges, or would have more",
+)
 
 
 def _inputs(op: FusedOp) -> Hashable:

@@ -262,7 +262,8 @@ class _Choice:
         if is_permutation(value):
             # What is computed from it is known to name rows only where it is known.
             return 1
-        return max(1, self.size([value]))
+        # Of equal bytes, the whole and not its parts: these are copied where it has other columns.
+        return max(1, self.size([value])) + isinstance(value.owner, coda.SliceOp)
 
     def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
         """Return whether the backward may compute the results of `op` instead of being given

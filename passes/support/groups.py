@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -142,7 +143,7 @@ class GroupCode:
         """Return whether `op`, which reads a value of the code, belongs to it."""
         if isinstance(op, coda.SoftmaxOp):
             return self.is_tile(op.x) and _is_float32(op)
-        if isinstance(op, GroupReduction):
+        if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
             kinds = ("rms",) if isinstance(op, coda.NormStatsOp) else ("sum", "mean", "max")
             return op.kind.data in kinds and self.is_tile(op.x) and _is_float32(op)
         if isinstance(op, coda.SumToOp):
@@ -229,29 +230,38 @@ def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
     """
     found: list[GroupCode] = []
     taken: set[Operation] = set()
-    for index, op in enumerate(ops):
+    places = {op: place for place, op in enumerate(ops)}
+    for op in ops:
         if isinstance(op, GroupReduction) and op not in taken:
-            code = _row_code(op, ops[index:])
+            code = _row_code(op, places)
             if code is not None:
                 found.append(code)
                 taken.update(code.ops)
     return found
 
 
-def _row_code(reduction: GroupReduction, ops: Sequence[Operation]) -> GroupCode | None:
-    """The code from `reduction`, the first of `ops`, on, and pointwise code before it."""
+def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> GroupCode | None:
+    """The code from `reduction` on, and pointwise code before it; `places` are those of operators
+    in the function.
+    """
     code = GroupCode(shape_of(reduction.x), is_split=False)
     if len(code.domain) < 2 or not 1 < code.group <= MAX_ROW or not code.admits(reduction):
         return None
     behind: set[SSAValue] = set()
-    for op in ops:
-        if op is reduction or not behind.isdisjoint(op.operands):
-            if isinstance(op, coda.SumToOp) or not code.admits(op):
-                continue
-            for value in op.operands:
-                _add_producers(value, code)
-            code.add(op)
-            behind.update(op.results)
+    pending: list[tuple[int, Operation]] = [(places[reduction], reduction)]
+    known: set[Operation] = {reduction}
+    while pending:
+        _, op = heappop(pending)
+        if isinstance(op, coda.SumToOp) or not code.admits(op):
+            continue
+        for value in op.operands:
+            _add_producers(value, code)
+        code.add(op)
+        behind.update(op.results)
+        for user in {use.operation for value in op.results for use in value.uses}:
+            if user in places and user not in known:
+                known.add(user)
+                heappush(pending, (places[user], user))
     goes_on = any(code.is_tile(value) for value in behind)
     is_read_once = code.has_softmax or not any(map(_is_on_chip, code.bases))
     return code if goes_on and is_read_once else None

@@ -151,22 +151,102 @@ HOPPER_FAULTS = (
     KernelFault(
         "hopper: rows that are not aligned are stored past their end",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("column < N", "column <= N"),
+        Text("first_column + lane < N", "first_column + lane <= N"),
     ),
     KernelFault(
         "hopper: rows that are not aligned are stored past the last one",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("row < M", "row <= M"),
+        Text("(row < M)[:, None]", "(row <= M)[:, None]"),
     ),
     KernelFault(
         "hopper: rows that are not aligned lack the columns before their tile",
         f"{W}gluon:_HELPERS[store_rows]",
-        Text("first_column + gl.arange", "gl.arange"),
+        Text("(first_column if place is None", "(0 if place is None"),
     ),
     KernelFault(
         "hopper: groups exchange elements in one slot",
         f"{SEGMENT}_store_rows",
         Text("self.protocol.of_group(1)", "0"),
+    ),
+    KernelFault(
+        "hopper: the first row of a group is the last one of the group before",
+        f"{W}gluon:_HELPERS[group_of_tile]",
+        Text("start = end", "start = end - 1"),
+    ),
+    KernelFault(
+        "hopper: a group is passed with its last tile",
+        f"{W}gluon:_HELPERS[group_of_tile]",
+        Text("tile >= before + tiles", "tile >= before + tiles - 1"),
+    ),
+    KernelFault(
+        "hopper: an empty group takes a tile",
+        f"{W}gluon:_HELPERS[group_of_tile]",
+        Text("before += tiles", "before += gl.maximum(tiles, 1)"),
+    ),
+    KernelFault(
+        "hopper: tiles of groups before are not found again",
+        f"{W}gluon:_HELPERS[group_of_tile]",
+        Text("tile < before", "tile < 0"),
+    ),
+    KernelFault(
+        "hopper: the last tile of a group stores rows of the next one",
+        f"{W}row_tiles:RowTiles.end",
+        Text("'M' if self.groups is None and self.ragged is None else 'end_row'", "'M'"),
+    ),
+    KernelFault(
+        "hopper: boxes of results reach into the next group",
+        "coda_ir.dialects.gemm.ops:FusedOp._is_stored_by_row",
+        Text("self.groups is not None or", ""),
+    ),
+    KernelFault(
+        "hopper: tiles of sums reach into those of the next group",
+        "coda_ir.dialects.gemm.ops:FusedOp._is_stored_by_row",
+        Text("self.row_shape[-1] % MOST_ROWS != 0", "False"),
+    ),
+    KernelFault(
+        "hopper: all groups have the weights of the first",
+        f"{W}loads:LoadEmitter._load_weight",
+        Text("f'row_group * {first} + '", "''"),
+    ),
+    KernelFault(
+        "hopper: the rows of a group begin where it ends",
+        f"{W}row_tiles:RowTiles.within",
+        Text("first_k, end_k = rows", "end_k, first_k = rows"),
+    ),
+    KernelFault(
+        "hopper: the last step of a group has rows of the next one",
+        f"{W}loads:LoadEmitter._emit_ragged",
+        Text("if k + {bk} <= end_k:", "if k < end_k:"),
+    ),
+    KernelFault(
+        "hopper: rows behind a group are gathered",
+        f"{W}loads:LoadEmitter._emit_ragged",
+        Text("is_inside = own < end_k", "is_inside = own < K"),
+    ),
+    KernelFault(
+        "hopper: rows of a step are those of the step before",
+        f"{W}loads:LoadEmitter._emit_ragged",
+        Text("k + {bk}, end_k, {bk})", "k, end_k, {bk})"),
+    ),
+    KernelFault(
+        "hopper: rows are scattered to where they are",
+        f"{SEGMENT}_store_rows",
+        Text("op.scatter is not None", "op.scatter is None"),
+    ),
+    KernelFault(
+        "hopper: columns past the end of gathered rows are those of the next row",
+        f"{W}gluon:_HELPERS[copy_rows]",
+        Text("columns < COLUMNS", "columns < 2 * COLUMNS"),
+    ),
+    KernelFault(
+        "hopper: copies are multiplied without a fence",
+        f"{W}kernel:_Emitter._products",
+        Text("if self.loads.copies", "if False"),
+    ),
+    KernelFault(
+        "hopper: a stage is full before threads have copied to it",
+        f"{W}kernel:_Emitter._shared_memory",
+        Text("if self.loads.copies", "if False"),
     ),
     KernelFault(
         "hopper: a transposed tile is not turned",

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import torch
 from support import gemm_programs as programs
-from support import gradient_programs as gradients
 from support.attention_sums import backward_of_attention
 from support.block_programs import gated_blocks, scaled_blocks
 from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
 from support.goldens import EXAMPLES
-from support.kernel_harness import assert_rounded, check_against_reference
+from support.kernel_harness import assert_rounded
 from support.one_query_programs import OneQuery
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -29,6 +28,7 @@ from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.random_inputs import random_arguments
 from coda_ir.registry import get_all_passes
 from faults.fault import Check
+from faults.hopper_cases import HOPPER_CASES, SimulatedCase
 
 TILES = "schedule{target=interpreter},plan-buffers"
 FUSED = f"coda-to-gemm,{TILES}"
@@ -95,18 +95,6 @@ class KernelCase:
             yield [*arguments[:index], strided(arguments[index], index), *arguments[index + 1 :]]
 
 
-@dataclass(frozen=True)
-class SimulatedCase:
-    """One GEMM for Hopper, in the simulator."""
-
-    source: str
-    rows: int
-
-    def check(self) -> None:
-        """The kernel agrees with the reference under several schedules."""
-        check_against_reference(self.source, [self.rows], Path())
-
-
 def strided(tensor: torch.Tensor, way: int) -> torch.Tensor:
     """The elements of `tensor` in another order in memory, with gaps, or at an odd address."""
     if way % 3 == 0 and tensor.dim() > 1:
@@ -143,9 +131,6 @@ def _schedule(bm: int, bn: int, bk: int, warps: int = 4, group_m: int = 2) -> st
 
 
 SMALL = _schedule(16, 32, 16)
-HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
-PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
-SPLIT_ROWS = 'split_rows, "128x256x128", warps = 8, stages = 3, group_m = 2'
 FLOAT8 = _schedule(16, 32, 32)
 PARTS = _schedule(32, 128, 16, warps=1)
 
@@ -423,6 +408,7 @@ def _attention_cases() -> dict[str, KernelCase]:
 def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
     rows = {"?": 19}
     return {
+        **HOPPER_CASES,
         "residual norm": KernelCase(programs.residual_norm("f32", 40, 72, SMALL), "", rows),
         "residual norm, kn": KernelCase(
             programs.residual_norm("f32", 40, 72, SMALL, "kn"), "", rows
@@ -465,41 +451,10 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
         "broadcast ranges": KernelCase(BROADCAST_RANGES, FUSED, {"B": 3, "S": 2, "T": 7}),
         "samples": KernelCase(SAMPLES, FUSED, {"B": 5, "T": 23}),
         "views of views": KernelCase(VIEWS, FUSED, rows),
-        "hopper, residual norm": SimulatedCase(
-            programs.residual_norm("bf16", 200, 512, HOPPER), 300
-        ),
-        "hopper, narrow tiles": SimulatedCase(
-            programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300
-        ),
-        "hopper, more stages": SimulatedCase(
-            programs.residual_norm("bf16", 200, 512, HOPPER.replace("stages = 3", "stages = 4")),
-            300,
-        ),
         "combined partials": KernelCase(programs.scaled_rows("add", 5, SMALL), "", rows),
         "combined logarithms": KernelCase(programs.scaled_rows("lse", 5, PARTS), "", rows),
-        "hopper, combined partials": SimulatedCase(programs.scaled_rows("lse", 5, HOPPER), 150),
-        "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
-        "hopper, unaligned rows": SimulatedCase(programs.unaligned(517, 72, HOPPER, "f32"), 133),
-        "hopper, unaligned rows by turns": SimulatedCase(
-            programs.unaligned(261, 72, PING_PONG), 300
-        ),
-        "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
-        "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
-        "hopper, rotary in three types": SimulatedCase(
-            programs.rotated_pairs(
-                "halves, 128", "64xf32", ["half f32", "half bf16", "half f16"], HOPPER
-            ),
-            150,
-        ),
         "blocks": KernelCase(scaled_blocks(FLOAT8, k=144, n=140, depth=64, columns=32), "", rows),
         "blocks, two weights": KernelCase(gated_blocks(FLOAT8, "two weights", k=144), "", rows),
-        "hopper, blocks": SimulatedCase(scaled_blocks(SPLIT_ROWS, n=600), 150),
-        "hopper, blocks of two weights": SimulatedCase(
-            gated_blocks(SPLIT_ROWS, "two weights", n=384), 150
-        ),
-        "hopper, weights": SimulatedCase(
-            gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
-        ),
         "one query, shared keys": KernelCase(
             OneQuery(
                 batch=2, heads=(4, 2), keys=551, mask="Bx4x1xSxi1", options="enable_gqa=True"

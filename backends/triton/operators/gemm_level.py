@@ -24,7 +24,7 @@ from coda_ir.backends.triton.operators.launching import (
     rows_of,
 )
 from coda_ir.backends.triton.operators.library import write_library
-from coda_ir.backends.triton.operators.row_pitches import row_pitch, row_pitches, table_pitches
+from coda_ir.backends.triton.operators.row_pitches import port_pitches, row_pitch, row_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -47,7 +47,7 @@ from coda_ir.symbolic_shapes import Dims, SymbolicSize
 
 def _fused(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, FusedOp)
-    pitches = table_pitches(host, op)
+    pitches = port_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: emit_gemm(op, names, pitches), by_operand(op, pitches)
     )

@@ -32,9 +32,14 @@ def row_pitches(
     return _pitches(host, [segment], tiles, expanded)
 
 
-def table_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
-    """The tables of a GEMM that are such ranges, with the elements between starts of rows."""
-    return _pitches(host, op.segments(), (), [*op.inputs, *op.weights])
+def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
+    """The tiles and tables that a GEMM loads and that are such ranges, with the elements between
+    the starts of their rows.
+    """
+    segments = op.segments()
+    kinds = (PortKind.TILE, PortKind.HALF_TILE)
+    tiles = {x for segment in segments for kind, x in segment.ports if kind in kinds}
+    return _pitches(host, segments, tiles, [*op.inputs, *op.weights])
 
 
 def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:

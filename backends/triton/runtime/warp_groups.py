@@ -6,10 +6,62 @@
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
+    async_copy,
+    fence_async_shared,
     mbarrier,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
+
+
+@gluon.jit
+def group_of_tile(
+    ends, tile, group, before, start, end, M, GROUPS: gl.constexpr, BLOCK_M: gl.constexpr
+):
+    """The group of a tile of rows, the tiles before it, its first row and its end, from those of
+    another tile. A group has whole tiles; GROUPS for tiles behind those of the last one.
+    """
+    if tile < before:
+        group, before, start, end = -1, 0, 0, 0
+    tiles = gl.cdiv(end - start, BLOCK_M)
+    while (tile >= before + tiles) & (group < GROUPS):
+        group += 1
+        before += tiles
+        start = end
+        end = gl.maximum(gl.minimum(gl.load(ends + group, mask=group < GROUPS, other=0), M), start)
+        tiles = gl.cdiv(end - start, BLOCK_M)
+    return group, before, start, end
+
+
+@gluon.constexpr_function
+def copy_layout(WARPS):
+    """Where threads copy: of 16 bits eight neighbours each, and eight threads 64 of a row."""
+    return gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
+
+
+@gluon.jit
+def row_numbers(first, ROWS: gl.constexpr):
+    """ROWS rows, as the warps that copy them hold their numbers."""
+    LAYOUT: gl.constexpr = copy_layout(gl.num_warps())
+    return first + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
+
+
+@gluon.jit
+def row_ids(ids, first, end, ROWS: gl.constexpr):
+    """The ids of ROWS rows before `end`, and row 0 in place of others."""
+    rows = row_numbers(first, ROWS)
+    return gl.load(ids + rows, mask=rows < end, other=0)
+
+
+@gluon.jit
+def copy_rows(stage, pointer, rows, mask, first_column, COLUMNS: gl.constexpr):
+    """Begin to copy columns of rows, of which each has COLUMNS, and zeros in place of others."""
+    LAYOUT: gl.constexpr = copy_layout(gl.num_warps())
+    columns = first_column + gl.arange(0, stage.shape[1], gl.SliceLayout(0, LAYOUT))
+    places = pointer + rows.to(gl.int64)[:, None] * COLUMNS + columns[None, :]
+    async_copy.async_copy_global_to_shared(
+        stage, places, mask=mask[:, None] & (columns < COLUMNS)[None, :]
+    )
 
 
 @gluon.jit
@@ -75,8 +127,12 @@ def store_rows(
     N: gl.constexpr,
     VECTOR: gl.constexpr,
     WARPS: gl.constexpr,
+    ids=None,
+    PITCH: gl.constexpr = None,
+    place=None,
 ):
-    """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements.
+    """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements; that of row m
+    in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others.
 
     Threads exchange elements in slot, so that those of a warp store neighbours of a row.
     """
@@ -84,11 +140,16 @@ def store_rows(
     COLUMNS: gl.constexpr = value.shape[1]
     LANES: gl.constexpr = 32 if COLUMNS // VECTOR > 32 else COLUMNS // VECTOR
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
-    slot.store(value)
     row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-    column = first_column + gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
-    places = pointer + row[:, None].to(gl.int64) * N + column[None, :]
-    gl.store(places, slot.load(LAYOUT), mask=(row < M)[:, None] & (column < N)[None, :])
+    stored = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
+    slot.store(value)
+    lane = gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
+    rows = pointer + stored[:, None].to(gl.int64) * (N if PITCH is None else PITCH)
+    columns = (first_column if place is None else place) + lane
+    columns = gl.max_contiguous(gl.multiple_of(columns, VECTOR), VECTOR)
+    places = rows + columns[None, :]
+    mask = (row < M)[:, None] & (first_column + lane < N)[None, :]
+    gl.store(places, slot.load(LAYOUT), mask=mask)
 
 
 @gluon.jit
@@ -127,10 +188,15 @@ def accumulators(
 
 
 @gluon.jit
-def loaded_stage(full, step):
-    """The stage of a step, once its operands are there."""
+def loaded_stage(full, step, IS_COPIED: gl.constexpr = False):
+    """The stage of a step, once its operands are there.
+
+    IS_COPIED: threads have written to it, which products see behind a fence.
+    """
     STAGES: gl.constexpr = full.shape[0]
     mbarrier.wait(full.index(step % STAGES), (step // STAGES) & 1)
+    if IS_COPIED:
+        fence_async_shared()
     return step % STAGES
 
 
@@ -161,6 +227,7 @@ def accumulate(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
+    IS_COPIED: gl.constexpr = False,
 ):
     """a @ b added to acc over the next STEPS stages.
 
@@ -168,7 +235,7 @@ def accumulate(
     handed back when the products after its own have begun; the last ones are still under way.
     """
     for k in range(0, STEPS):
-        stage = loaded_stage(full, step)
+        stage = loaded_stage(full, step, IS_COPIED)
         a = operand(a_stages, stage, A_AXIS == 1)
         acc = warpgroup_mma(a, operand(b_stages, stage, B_AXIS == 0), acc, is_async=True)
         acc = warpgroup_mma_wait(num_outstanding=1, deps=(acc,))
@@ -196,11 +263,12 @@ def accumulate_in_pieces(
     STEPS,
     A_AXIS: gl.constexpr,
     B_AXIS: gl.constexpr,
+    IS_COPIED: gl.constexpr = False,
 ):
     """`accumulate` for two accumulators side by side, with stages of b for each."""
     wide, narrow = acc
     for k in range(0, STEPS):
-        stage = loaded_stage(full, step)
+        stage = loaded_stage(full, step, IS_COPIED)
         a = operand(a_stages, stage, A_AXIS == 1)
         wide = warpgroup_mma(a, operand(b_stages[0], stage, B_AXIS == 0), wide, is_async=True)
         narrow = warpgroup_mma(a, operand(b_stages[1], stage, B_AXIS == 0), narrow, is_async=True)

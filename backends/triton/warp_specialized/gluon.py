@@ -20,6 +20,7 @@ IMPORTS = frozenset(
         "from triton.experimental import gluon",
         "from triton.experimental.gluon import language as gl",
         "from triton.experimental.gluon.language.nvidia.hopper import (\n"
+        "    async_copy,\n"
         "    fence_async_shared,\n"
         "    mbarrier,\n"
         "    tma,\n"

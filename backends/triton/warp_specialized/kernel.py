@@ -24,18 +24,20 @@ from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.syntax import names_in, without_unused
 from coda_ir.backends.triton.warp_specialized.gluon import COPIES, IMPORTS, translated
 from coda_ir.backends.triton.warp_specialized.loads import (
+    COPY_WARPS,
     BoxDescriptors,
     Depths,
     LoadEmitter,
     first_of_pieces,
 )
 from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
+from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, promotes_sums
-from coda_ir.dialects.gemm.slots import Staging, stage_bytes
+from coda_ir.dialects.gemm.slots import Staging
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.remarks import format_location
@@ -48,11 +50,15 @@ COMPUTE_REGISTERS, MOVE_REGISTERS = 240, 24
 the rest."""
 
 
+COPY_REGISTERS = 88
+"""Of a thread of the warps that load, where they copy rows themselves."""
+
+
 def emit_warp_specialized(
     op: FusedOp, schedule: ScheduleAttr, names: NameAllocator, pitches: Mapping[SSAValue, int]
 ) -> EmittedKernel:
     """The kernel of `op`; `names` are the function names of the module, `pitches` has the elements
-    between the starts of the rows of tables that are not dense.
+    between the starts of the rows of tiles and tables that are not dense.
 
     Raises CodaError where `op` cannot run so (see `coda_ir.dialects.gemm.warp_specialized`).
     """
@@ -94,6 +100,10 @@ class _Emitter(GemmEmitter):
         self.helpers |= {"accumulators", f"accumulate{self.how}", f"finish{self.how}"}
         self.descriptors = BoxDescriptors(self.arguments)
         self.depths = Depths(op, self.arguments)
+        self.row_tiles = RowTiles(self.groups, self.ragged, schedule.block_m.data)
+        self.loads = LoadEmitter(
+            op, schedule, self.descriptors, self.depths, self.row_tiles, self.helpers
+        )
         parts = [columns.parts for _, columns in self.ranges]
         self.protocol = protocol_of(staged, schedule.groups, parts)
         self.memory = self._shared_memory()
@@ -105,7 +115,8 @@ class _Emitter(GemmEmitter):
         for name, columns in zip(("b_stages", "c_stages"), self.schedule.pieces, strict=False):
             box = (bk, columns) if self.has_column_stages else (columns, bk)
             boxes[name] = box, of_weights
-        return SharedMemory(self.schedule, self.protocol, boxes, self.descriptors.layouts)
+        copiers = 32 * COPY_WARPS if self.loads.copies else 0
+        return SharedMemory(self.schedule, self.protocol, boxes, self.descriptors.layouts, copiers)
 
     @property
     def has_column_stages(self) -> bool:
@@ -151,16 +162,15 @@ class _Emitter(GemmEmitter):
     # Loading
 
     def _emit_load(self) -> list[str]:
-        loads = LoadEmitter(self.op, self.schedule, self.descriptors, self.depths)
         bodies = [
-            self._numbered(start, loads.emit(segment, columns, self._tile(start)))
+            self._numbered(start, self.loads.emit(segment, columns, self._tile(start)))
             for segment, columns, start, _ in self.numbered_ranges()
         ]
         return [
             '"""Load the operands of tile after tile, as many steps ahead as there are stages."""',
             *self._constants(),
             "step = 0",
-            *self._tile_loop(self.branches(bodies)),
+            *self._tile_loop(self.branches(bodies), self.loads.before_ranges()),
             *(start_next_kernel(self.helpers) if self.launch.is_dependent else []),
         ]
 
@@ -177,20 +187,28 @@ class _Emitter(GemmEmitter):
     def _constants(self) -> list[str]:
         return [
             f"STAGES: tl.constexpr = {self.schedule.stages.data}",
-            f"STAGE_BYTES: tl.constexpr = {stage_bytes(self.schedule)}",
+            f"STAGE_BYTES: tl.constexpr = {self.loads.box_bytes}",
         ]
 
-    def _tile_loop(self, body: Sequence[str], *, alternate: bool = False) -> list[str]:
-        """The loop over all tiles of a program, or over every other one of `GROUP`."""
+    def _tile_loop(
+        self, body: Sequence[str], before: Sequence[str] = (), *, alternate: bool = False
+    ) -> list[str]:
+        """The loop over all tiles of a program, or over every other one of `GROUP`: `before` and
+        `body` for each of them that has rows.
+        """
         first, distance = "tl.program_id(0)", "tl.num_programs(0)"
         if alternate:
             first, distance = f"{first} + GROUP * {distance}", f"2 * {distance}"
         bm = self.schedule.block_m.data
+        within = self.row_tiles.within([*before, *body], self.helpers)
+        tiles_m = self.device_tiles(str(bm))
+        tiles_m = tiles_m if self.groups is None else f"({tiles_m})"
         return [
             *self.constant_extents,
-            f"tiles = tl.cdiv(M, {bm}) * {self.tiles_n}",
+            f"tiles = {tiles_m} * {self.tiles_n}",
+            *self.row_tiles.before(),
             f"for program in range({first}, tiles, {distance}):",
-            *indented([self.tile_of("program", str(bm)), *body]),
+            *indented([self.tile_of("program", str(bm)), *within]),
         ]
 
     # Computing
@@ -214,6 +232,7 @@ class _Emitter(GemmEmitter):
                 schedule=self.schedule,
                 protocol=self.protocol,
                 descriptors=self.descriptors,
+                end=self.row_tiles.end,
                 ahead_name=self.module_names.fresh(f"{self.name}_ports"),
             )
             tile = self._tile(start)
@@ -222,26 +241,31 @@ class _Emitter(GemmEmitter):
             self.computing.append(emitter)
             if emitter.ahead is not None:
                 self.ahead.append(emitter.ahead)
+        bk, before = self.schedule.block_k.data, [self._first_row]
+        if self.ragged is not None:
+            before.append(f"steps = tl.cdiv(end_k - first_k, {bk})")
         return [
             *self._before_tiles(),
             *self._tile_loop(
-                [self._first_row, *self.branches(bodies)],
+                self.branches(bodies),
+                before,
                 alternate=self.schedule.alternates,
             ),
         ]
 
     @property
     def _first_row(self) -> str:
-        """The statement that gives the first row of a group."""
+        """The statement that gives the first row of a group of warps."""
         bm, rows = self.schedule.block_m.data, self.schedule.group_rows
-        return f"first_row = tile_m * {bm}" + (f" + {rows} * GROUP" if rows < bm else "")
+        own = f" + {rows} * GROUP" if rows < bm else ""
+        return f"first_row = {self.row_tiles.first}{own}"
 
     def _before_tiles(self) -> list[str]:
-        steps = self.depths.steps(self.schedule.block_k.data)
+        steps = [] if self.ragged is not None else [self.depths.steps(self.schedule.block_k.data)]
         which = "every other tile" if self.schedule.alternates else "tile after tile"
         return [
             f'"""Compute {which}: products, then the epilogue."""',
-            f"steps = {steps}",
+            *(f"steps = {count}" for count in steps),
             *(["step = GROUP * steps", "turn = 0"] if self.schedule.alternates else ["step = 0"]),
             *(f"{counter} = 0" for counter in self.protocol.counters),
         ]
@@ -252,7 +276,9 @@ class _Emitter(GemmEmitter):
         a_stages, *b_stages = self.memory.boxes
         stages = (a_stages, _tuple(b_stages), "full", "empty")
         rows = (f"{self.schedule.group_rows} * GROUP",) if self.schedule.splits_rows else ()
-        arguments = ("acc", *stages, "step", "steps", *axes, *rows, *self._scales)
+        # What warps copy is seen by products behind a fence.
+        fence = ("IS_COPIED=True",) if self.loads.copies else ()
+        arguments = ("acc", *stages, "step", "steps", *axes, *rows, *fence, *self._scales)
         products = [
             *self._weight_scales(segment, columns, tile),
             *call(f"acc, step = accumulate{self.how}", arguments),
@@ -308,11 +334,13 @@ class _Emitter(GemmEmitter):
         if not any(bodies):
             return []
         has_stores = any(emitter.tile_moves.stores for emitter in self.computing)
-        loop = [self._first_row, *self.branches(bodies)]
+        loop = self._tile_loop(
+            self.branches(bodies), [self._first_row], alternate=self.schedule.alternates
+        )
         return [
             '"""Load tiles that the epilogue needs, and store its results."""',
             f"{MOVED} = 0",
-            *self._tile_loop(loop, alternate=self.schedule.alternates),
+            *loop,
             *(["tma.store_wait(0)"] if has_stores else []),
         ]
 
@@ -348,8 +376,9 @@ class _Emitter(GemmEmitter):
             (self.load_name, load),
             *((self.move_name, [*move, *group]) for group in movers),
         ]
-        warps = [self.schedule.tile_warps] * others + [1] * (1 + len(movers))
-        registers = [COMPUTE_REGISTERS] * others + [MOVE_REGISTERS] * (1 + len(movers))
+        loading = (COPY_WARPS, COPY_REGISTERS) if self.loads.copies else (1, MOVE_REGISTERS)
+        warps = [self.schedule.tile_warps] * others + [loading[0]] + [1] * len(movers)
+        registers = [COMPUTE_REGISTERS] * others + [loading[1]] + [MOVE_REGISTERS] * len(movers)
         body = [
             *docstring(self.op, self.summary),
             *self.memory.emit(),

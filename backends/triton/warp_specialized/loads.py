@@ -1,4 +1,16 @@
-"""The warp that loads: the boxes of each column range, step after step."""
+"""The warps that load: the boxes of each column range, step after step.
+
+One warp loads boxes through TMA. Where rows are no box, two warps load, and copy these, 16 bytes by
+each thread at a time; what they copy arrives at the barrier of a stage as boxes do:
+
+    mbarrier.expect(full.index(stage), STAGE_BYTES)
+    tma_load(w_desc, [row_group * 1536 + tile_n * 256, k], full.index(stage), b_stages.index(stage))
+    copy_rows(a_stages.index(stage), x_ptr, gathered, is_row, k, 2048)
+    async_copy.mbarrier_arrive(full.index(stage), increment_count=False)
+
+Rows are gathered, or they are the last ones of a group that is summed over, of which a box would
+have rows of the next group as well.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +23,16 @@ from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
+from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
 from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
+from coda_ir.dialects.gemm.slots import STEP_BYTES, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnRange
+
+COPY_WARPS = 2
+"""That load where rows are copied; with the warp that moves tiles they are at most a group of four,
+which have their registers together."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +128,16 @@ class BoxDescriptors:
     layouts: Layouts = field(default_factory=Layouts)
 
     def matrix(
-        self, value: SSAValue, extents: tuple[HostValue | int, int], box: Box, default: str
+        self,
+        value: SSAValue,
+        extents: tuple[HostValue | int, int],
+        box: Box,
+        default: str,
+        pitch: int | None = None,
     ) -> str:
-        """The descriptor of a contiguous operand or result as rows x columns."""
-        return self._add(value, extents, box, default)
+        """The descriptor of an operand or result as rows x columns, dense without a `pitch`."""
+        strides = () if pitch is None else (pitch, 1)
+        return self._add(value, extents, box, default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""
@@ -181,32 +205,75 @@ class LoadEmitter:
     schedule: ScheduleAttr
     descriptors: BoxDescriptors
     depths: Depths
+    row_tiles: RowTiles
+    helpers: set[str]
+
+    @property
+    def copies(self) -> bool:
+        """True if warps copy rows, so that TMA is not alone in filling stages."""
+        return self.op.gather is not None or self.op.has_ragged_depth
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a stage that TMA loads."""
+        bm, bn, _ = self.schedule.tile
+        gathered = (bm, self.op.gather), (bn, self.op.gather_weights)
+        copied = sum(rows for rows, ids in gathered if ids is not None)
+        return stage_bytes(self.schedule) - STEP_BYTES * copied
+
+    def before_ranges(self) -> list[str]:
+        """Statements for a tile that all ranges of columns share."""
+        if not self.copies:
+            return []
+        if self.op.has_ragged_depth:
+            return [f"first_row = {self.row_tiles.first_of_group}"]
+        self.helpers.update(("row_ids", "row_numbers"))
+        bm, end = self.schedule.block_m.data, self.row_tiles.end
+        return [
+            f"first_row = {self.row_tiles.first}",
+            f"is_row = row_numbers(first_row, {bm}) < {end}",
+            f"gathered = row_ids({self._ids}, first_row, {end}, {bm})",
+        ]
+
+    @property
+    def _ids(self) -> str:
+        """The parameter that points to the numbers of the rows that are gathered."""
+        ids = self.op.gather if self.op.gather_weights is None else self.op.gather_weights
+        return "None" if ids is None else self.descriptors.arguments.operand(ids, "ids")
 
     def emit(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
         """The statements for tile number `tile` (a name) of the range, one loop per term."""
-        bk = self.schedule.block_k.data
+        if self.op.has_ragged_depth:
+            return self._emit_ragged(segment, columns, tile)
         lines: list[str] = []
         for term, weights in enumerate(segment.terms):
-            body = [
-                "stage = step % STAGES",
-                "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
-                "mbarrier.expect(full.index(stage), STAGE_BYTES)",
-                *self._load_input(term),
-            ]
+            copied = self._copy_gathered() if self.op.gather is not None else []
+            body = [*self._load_input(term)] if not copied else []
             for rows in weight_rows(segment, columns, tile, self.schedule):
                 body += self._load_weight(segment, weights[rows.weight], rows, term)
-            loop = f"for k in range(0, {self.depths[term]}, {bk}):"
-            lines += [loop, *indented([*body, "step += 1"])]
+            lines += self._loop("0", self.depths[term], [_EXPECT, *body, *copied])
         return lines
+
+    def _loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
+        """The loop that fills the stages of all steps, each when it is free."""
+        wait = [
+            "stage = step % STAGES",
+            "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
+        ]
+        loop = f"for k in range({first}, {last}, {self.schedule.block_k.data}):"
+        return [loop, *indented([*wait, *body, "step += 1"])]
+
+    # Boxes
 
     def _load_input(self, term: int) -> list[str]:
         bm, _, bk = self.schedule.tile
         x, place = self.op.inputs[term], "a_stages.index(stage)"
         if self.op.is_transposed:
             a = self.descriptors.rows_of(x, self.depths.rows(term), (bk, bm), "a")
-            return _load(a, f"[k, tile_m * {bm}]", place)
+            first = "first_row" if self.op.has_ragged_depth else f"tile_m * {bm}"
+            return _load(a, f"[k, {first}]", place)
         a = self.descriptors.matrix(x, (ROW_COUNT, shape_of(x)[-1]), (bm, bk), "a")
-        return _load(a, f"[tile_m * {bm}, k]", place)
+        return _load(a, f"[{self.row_tiles.first}, k]", place)
 
     def _load_weight(
         self, segment: Segment, weight: SSAValue, rows: WeightRows, term: int
@@ -215,17 +282,88 @@ class LoadEmitter:
         if self.op.is_transposed:
             name = self.descriptors.rows_of(weight, self.depths.rows(term), (bk, rows.count), "w")
             return _load(name, f"[k, {rows.first}]", place)
-        first, second = shape_of(weight)
+        # The weights of groups are one below the other.
+        first, second = shape_of(weight)[-2:]
+        count = 1 if self.row_tiles.groups is None else self.row_tiles.groups.count
+        before = "" if self.row_tiles.groups is None else f"row_group * {first} + "
         if segment.layout == Layout.KN:
-            name = self.descriptors.matrix(weight, (first, second), (bk, rows.count), "w")
-            return _load(name, f"[k, {rows.first}]", place)
+            name = self.descriptors.matrix(weight, (count * first, second), (bk, rows.count), "w")
+            return _load(name, f"[{before}k, {rows.first}]", place)
         if rows.stride == 1:
-            name = self.descriptors.matrix(weight, (first, second), (rows.count, bk), "w")
+            name = self.descriptors.matrix(weight, (count * first, second), (rows.count, bk), "w")
         else:
+            before = before and f"row_group * {first // 2} + "
             name = self.descriptors.every_other(weight, rows.start, (rows.count, bk))
         if rows.count not in self.schedule.pieces:
             place += f".slice({rows.place}, {rows.count})"
-        return _load(name, f"[{rows.first}, k]", place)
+        return _load(name, f"[{before}{rows.first}, k]", place)
+
+    # Copies
+
+    def _copy_gathered(self) -> list[str]:
+        """Copy rows of x that are gathered."""
+        x = self.op.x
+        copy = self._copy("a_stages", x, "gathered", "is_row", "k", shape_of(x)[-1])
+        return [*copy, _ARRIVE]
+
+    def _emit_ragged(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
+        """The loop over the rows of a group: boxes but for rows that are gathered, and for those of
+        a last step which is not whole.
+        """
+        (weights,), bk = segment.terms, self.schedule.block_k.data
+        box: list[str] = []
+        gathered: list[str] = []
+        last: list[str] = []
+        operands = [(self.op.x, "a_stages", "first_row", self.op.gather, self._load_input(0))]
+        for rows in weight_rows(segment, columns, tile, self.schedule):
+            weight = weights[rows.weight]
+            load = self._load_weight(segment, weight, rows, 0)
+            operands.append((weight, rows.stages, rows.first, self.op.gather_weights, load))
+        for value, stages, first, ids, load in operands:
+            is_gathered = ids is not None
+            row, width = "gathered" if is_gathered else "own", shape_of(value)[-1]
+            copy = self._copy(stages, value, row, "is_inside", first, width)
+            if is_gathered:
+                gathered += copy
+            else:
+                box, last = [*box, *load], [*last, *copy]
+        self.helpers.add("row_numbers")
+        has_ids = self._ids != "None"
+        if has_ids:
+            self.helpers.add("row_ids")
+        ids = [f"gathered = row_ids({self._ids}, first_k, end_k, {bk})"] if has_ids else []
+        further = [f"gathered = row_ids({self._ids}, k + {bk}, end_k, {bk})"] if has_ids else []
+        body = [
+            f"own = row_numbers(k, {bk})",
+            "is_inside = own < end_k",
+            *(
+                [
+                    f"if k + {bk} <= end_k:",
+                    *indented([_EXPECT, *box]),
+                    "else:",
+                    *indented(["mbarrier.arrive(full.index(stage))", *last]),
+                ]
+                if box
+                else ["mbarrier.arrive(full.index(stage))"]
+            ),
+            *gathered,
+            _ARRIVE,
+            # Numbers of rows are there when the stage of the next step is free.
+            *further,
+        ]
+        return [*ids, *self._loop("first_k", "end_k", body)]
+
+    def _copy(
+        self, stages: str, value: SSAValue, row: str, mask: str, column: str, width: int
+    ) -> list[str]:
+        self.helpers.add("copy_rows")
+        pointer = self.descriptors.arguments.operand(value, "x" if value is self.op.x else "w")
+        arguments = (f"{stages}.index(stage)", pointer, row, mask, column, str(width))
+        return call("copy_rows", arguments)
+
+
+_EXPECT = "mbarrier.expect(full.index(stage), STAGE_BYTES)"
+_ARRIVE = "async_copy.mbarrier_arrive(full.index(stage), increment_count=False)"
 
 
 def _load(descriptor: str, corner: str, place: str) -> list[str]:

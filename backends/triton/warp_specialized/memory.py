@@ -27,6 +27,8 @@ class SharedMemory:
     """The shape of a stage of each operand, or of a piece of it, and its element type. A stage is
     `full` when its loads are there, and `empty` when it was used."""
     layouts: Layouts
+    copiers: int = 0
+    """Threads that copy to each stage, and say so, beside what TMA loads."""
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +56,7 @@ class SharedMemory:
         text = _Statements(self.layouts)
         for name, (box, element) in self.boxes.items():
             text.allocate(name, stages, box, element)
-        text.barriers("full", stages)
+        text.barriers("full", stages, arrivals=1 + self.copiers)
         # Each group that reads a stage hands it back.
         text.barriers("empty", stages, arrivals=2 if self.schedule.splits_rows else 1)
         for name, count in self._barriers.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd, prod
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -41,7 +42,7 @@ from coda_ir.dialects.gemm.slots import (
 from coda_ir.dialects.gemm.tiling import is_heavy
 from coda_ir.storage import overwritten, place_of
 
-_OF_A_TILE = ("rows", "row", "tile", "tile_n", "M")
+_OF_A_TILE = ("rows", "row", "tile", "tile_n", "M", "row_group")
 """What loads of a part may depend on, beside parameters of the kernel."""
 
 
@@ -84,6 +85,8 @@ class GroupSegmentEmitter(SegmentEmitter):
     schedule: ScheduleAttr = field(kw_only=True)
     protocol: Protocol = field(kw_only=True)
     descriptors: BoxDescriptors = field(kw_only=True)
+    end: str = field(kw_only=True)
+    """The name of the row behind the last one that a tile may have."""
     ahead_name: str = field(kw_only=True)
     """The name of the device function that loads ports ahead of their part."""
 
@@ -91,7 +94,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         super().__post_init__()
         self.rows = self.schedule.group_rows
         is_whole = len(self.schedule.pieces) == 1
-        self.split = "split_columns" if is_whole else "split_pieces"
+        self.split_function = "split_columns" if is_whole else "split_pieces"
         """The device function that gives the parts of accumulators."""
         moves = moves_of(self.segment, self.columns, self.rows)
         self.order = PartOrder(moves.parts, moves.parts)
@@ -115,14 +118,14 @@ class GroupSegmentEmitter(SegmentEmitter):
         What the first part needs is asked for before the main loop, which hides that.
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
-        self.helpers.add(self.split)
+        self.helpers.add(self.split_function)
         pieces = self.columns.parts * self.segment.accumulator_count
         self.lines += [
-            f"LAYOUT: tl.constexpr = {self.split}(acc, {pieces})[0].type.layout",
+            f"LAYOUT: tl.constexpr = {self.split_function}(acc, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
-            "row_mask = rows < M",
+            f"row_mask = rows < {self.end}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
-            "row = tl.minimum(rows, M - 1).to(tl.int64)",
+            f"row = tl.minimum(rows, {self.end} - 1).to(tl.int64)",
         ]
         # What these ports are loaded with does not depend on the columns of a part.
         self.accumulator_columns = [self.lane_columns] * self.segment.accumulator_count
@@ -151,7 +154,7 @@ class GroupSegmentEmitter(SegmentEmitter):
             sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
             self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
         return [
-            self._let(f"{name}_parts", f"{self.split}({source}, {self.columns.parts})")
+            self._let(f"{name}_parts", f"{self.split_function}({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)
         ]
 
@@ -239,7 +242,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         combiner, tiles, width = partial_extents(port)
         # Four threads share a row, and each has two neighbours of it at least.
         extents = f"{self.schedule.tile_warps}, {self.rows}, {tiles}, {max(width, 8)}"
-        return f"group_partials({pointer}, first_row, M, {extents}, {IDENTITY[combiner]})"
+        place = f"{pointer}, first_row, {self.end}"
+        return f"group_partials({place}, {extents}, {IDENTITY[combiner]})"
 
     def _by_row(self, vector: str) -> str:
         return f"tl.convert_layout({vector}, tl.SliceLayout(1, LAYOUT))"
@@ -325,10 +329,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
-        rows = shape_of(value)[0] if is_matrix else ROW_COUNT
+        rows = prod(shape_of(value)[:-1]) if is_matrix else ROW_COUNT
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
-        return self.descriptors.matrix(value, extents, slot[:2], default)
+        pitch = self.arguments.pitches.get(value)
+        return self.descriptors.matrix(value, extents, slot[:2], default, pitch)
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
@@ -338,7 +343,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         shape, joined = stored_slot(self.segment, self.columns, self.rows, output, port)
         value = rounded(value, element_type_of(output), self.helpers)
         if is_turned(self.segment, output, port):
-            self._store_rows(pointer, columns, value, shape)
+            self._store_rows(pointer, columns, value, shape, port)
             return
         if joined > 1:
             held = self.names.fresh("held")
@@ -357,14 +362,28 @@ class GroupSegmentEmitter(SegmentEmitter):
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
 
-    def _store_rows(self, pointer: str, columns: ColumnIndex, value: str, shape: SlotShape) -> None:
-        """Store a part of a result whose rows are not aligned."""
+    def _store_rows(
+        self,
+        pointer: str,
+        columns: ColumnIndex,
+        value: str,
+        shape: SlotShape,
+        port: ResultPortAttr,
+    ) -> None:
+        """Store a part of a result whose rows are not aligned, or not those of a box."""
         self.helpers.add("store_rows")
         slot = f"{turned_name(self.protocol.staging, shape)}.index({self.protocol.of_group(1)})"
-        first_column = self._first_column(columns)("part_tile")
-        vector = aligned_bytes(shape[2], columns.extent) // element_bytes(shape[2])
-        extents = ("M", str(columns.extent), str(vector), str(self.schedule.tile_warps))
-        arguments = (pointer, slot, value, "first_row", first_column, *extents)
+        first_column, pitch = self._first_column(columns)("part_tile"), columns.extent
+        options: list[str] = []
+        if isinstance(port.place, PlaceAttr):
+            pitch = port.place.pitch(columns.extent)
+            options = [f"PITCH={pitch}", f"place={self._first_place(columns, port)('part_tile')}"]
+        op = self.arguments.op
+        if isinstance(op, FusedOp) and op.scatter is not None:
+            options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")
+        vector = aligned_bytes(shape[2], gcd(pitch, columns.extent)) // element_bytes(shape[2])
+        extents = (self.end, str(columns.extent), str(vector), str(self.schedule.tile_warps))
+        arguments = (pointer, slot, value, "first_row", first_column, *extents, *options)
         self.lines += call("store_rows", arguments)
 
     def _store_groups(self, columns: int, pointer: str, value: str) -> None:
@@ -374,7 +393,8 @@ class GroupSegmentEmitter(SegmentEmitter):
         first = f"part_tile * {count}" + (f" + {before}" if before else "")
         end = before + self.columns.extent // groups.elements
         per_row = self.segment.columns // columns
-        arguments = (pointer, value, "first_row", first, "M", str(end), str(per_row), str(count))
+        extents = (self.end, str(end), str(per_row), str(count))
+        arguments = (pointer, value, "first_row", first, *extents)
         self.lines += call("store_groups", arguments)
 
     @staticmethod

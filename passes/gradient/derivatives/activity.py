@@ -65,10 +65,16 @@ def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
 def differentiable_arguments(block: Block, candidates: Sequence[SSAValue]) -> list[SSAValue]:
     """Those of `candidates` on which a result depends, and not as a constant by convention."""
     useful = contributing_to(block, float_results(block))
-    wanted: list[SSAValue] = []
-    for argument in candidates:
-        found = obstacles(block, depending_on(block, [argument]) & useful)
-        is_constant = any(is_constant_operand(each.op, each.operand) for each in found)
-        if argument in useful and not is_constant:
-            wanted.append(argument)
-    return wanted
+    constant = contributing_to(block, _constant_operands(block, useful))
+    return [value for value in candidates if value in useful and value not in constant]
+
+
+def _constant_operands(block: Block, useful: set[SSAValue]) -> list[SSAValue]:
+    """The values that count as constants for operators whose results are `useful`."""
+    return [
+        op.operands[index]
+        for op in block.ops
+        if not useful.isdisjoint(op.results)
+        for index in differentiable_operands(op)
+        if is_constant_operand(op, index)
+    ]

@@ -17,7 +17,13 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.context import make_context
 from coda_ir.functions import find_entry
-from coda_ir.launching.kernels_ahead import compile_ahead, compile_launch
+from coda_ir.launching.kernel_compiler import KernelCompiler
+from coda_ir.launching.kernels_ahead import (
+    by_kernel,
+    compile_ahead,
+    compile_launch,
+    settle_keys,
+)
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions
 from coda_ir.passes.pipelines.differentiate import DifferentiatePass
@@ -68,7 +74,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("function", "schedule", "direct_launch"),
-    [("llama_layer", None, "1"), ("llama_layer_backward", "target=sm_80", "0")],
+    [
+        ("llama_layer", None, "1"),
+        ("llama_layer_backward", None, "1"),
+        ("llama_layer_backward", "target=sm_80", "0"),
+    ],
 )
 def test_what_launches_ask_for(
     asked: list[tuple[str, str]],
@@ -111,6 +121,22 @@ def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: 
     before = fake.launches
     module.run(torch.zeros(8))
     assert fake.launches == before + 2
+
+
+def test_launches_find_what_processes_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    text = "fn f(x: bf16[M, 64], w: bf16[128, 64]) { return silu(linear(x, w)) }"
+    artifact = Lowering(parse(text), CompileOptions(architecture="sm_90")).artifact()
+    compiler = KernelCompiler(("cuda", 90, 32), 2)
+    compiler.submit(artifact.source, "f", by_kernel(artifact.launches))
+    compiler.wait()
+    compiled = sorted(path.parent.name for path in tmp_path.rglob("*.cubin"))
+    module = load_source(artifact.source, "f")
+    settle_keys(module)
+    for launch in artifact.launches:
+        compile_launch(module, launch)
+    assert compiled == sorted(path.parent.name for path in tmp_path.rglob("*.cubin"))
+    assert len(compiled) == len(artifact.kernels)
 
 
 def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):

@@ -123,3 +123,117 @@ func.func @rows(%h: tensor<?x?x8xbf16>, %dq: tensor<?x?x16xbf16>, %dk: tensor<?x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dwq, %dwk : tensor<16x8xbf16>, tensor<4x?xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Nine siblings: the last one begins another GEMM.
+
+func.func @nine(%x: tensor<?x8xf32>, %w0: tensor<4x8xf32>, %w1: tensor<4x8xf32>, %w2: tensor<4x8xf32>, %w3: tensor<4x8xf32>, %w4: tensor<4x8xf32>, %w5: tensor<4x8xf32>, %w6: tensor<4x8xf32>, %w7: tensor<4x8xf32>, %w8: tensor<4x8xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>) {
+  %y0 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w0 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y1 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w1 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y2 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w2 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y3 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w3 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y4 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w4 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y5 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w5 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y6 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w6 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y7 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w7 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y8 = gemm.fused %x : tensor<?x8xf32>
+    columns(%w8 : tensor<4x8xf32>)
+      -> (tile : tensor<?x4xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7, %y8 : tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>
+}
+
+// REMARK: remark[missed] merge-sibling-gemms: gemm.fused: reads its input again: its siblings have 8 column ranges, or would have more; failed condition: a GEMM has at most 8 column ranges; costs 48*d0 + 128 bytes
+// CHECK:      func.func @nine(
+// CHECK-NEXT:   %y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w0 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w1 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_1: f32):
+// CHECK-NEXT:       gemm.yield %acc_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w2 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_2: f32):
+// CHECK-NEXT:       gemm.yield %acc_2 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w3 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_3: f32):
+// CHECK-NEXT:       gemm.yield %acc_3 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w4 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_4: f32):
+// CHECK-NEXT:       gemm.yield %acc_4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w5 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_5: f32):
+// CHECK-NEXT:       gemm.yield %acc_5 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w6 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_6: f32):
+// CHECK-NEXT:       gemm.yield %acc_6 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     columns(%w7 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc_7: f32):
+// CHECK-NEXT:       gemm.yield %acc_7 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y8 = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w8 : tensor<4x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x4xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7, %y8 : tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>
+// CHECK-NEXT: }

@@ -147,7 +147,7 @@ def test_steps_of_a_block(name: str):
 def test_training_copies_no_rows(is_dynamic: bool):
     """GEMMs gather tokens and gradients of tokens; the gradient of a router weight is a sum of one.
 
-    What is saved has at most the columns of the experts.
+    What is saved has at most the columns of gate and up, which are saved as they are stored.
     """
     block = Residual(BLOCKS["qwen3_moe"][0]()).bfloat16()
     shapes = ({1: torch.export.Dim("T")},) if is_dynamic else None
@@ -170,7 +170,9 @@ def test_training_copies_no_rows(is_dynamic: bool):
     kinds = [result.port.kind.data for result in epilogue.results]
     assert kinds.count(ResultKind.PARTIAL_ROW) == 1
     types = [type for type in forward.function_type.outputs if isa(type, AnyTensor)]
-    assert all(type.get_shape()[-1] <= 48 for type in types[1:] if len(type.get_shape()) > 1)
+    assert all(type.get_shape()[-1] <= 96 for type in types[1:] if len(type.get_shape()) > 1)
+    saved = [type.get_shape() for type in types[1:] if type.get_shape()[-1] >= 48]
+    assert [shape[-1] for shape in saved] == [96]
 
 
 def test_kernels_are_as_exact_as_eager():

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from support.gluon_simulator.barriers import Barrier
-from support.gluon_simulator.clocks import join
+from support.gluon_simulator.clocks import Epoch, join
 from support.gluon_simulator.dtypes import Array, float32, float64
 from support.gluon_simulator.errors import BarrierError, TmaError, UnfinishedError
-from support.gluon_simulator.global_memory import TensorDescriptor
+from support.gluon_simulator.global_memory import TensorDescriptor, load
 from support.gluon_simulator.program import Partition, current, here
 from support.gluon_simulator.shared_memory import Access, SharedView
 from support.gluon_simulator.tensors import Tensor, as_tensor, unwrapped
@@ -114,6 +114,64 @@ def store_wait(pendings: Any) -> None:
     stores = program.running.stores
     while len(stores) > unwrapped(pendings):
         stores.popleft().finish()
+
+
+# Copies by threads
+
+
+@dataclass(eq=False)
+class _Copy:
+    values: Array
+    target: SharedView
+    access: Access
+
+
+@dataclass(eq=False)
+class _Copies:
+    """What the threads of a partition copied since they last arrived at a barrier."""
+
+    copies: list[_Copy]
+    barrier: Barrier
+    threads: int
+    place: str
+
+    def finish(self) -> None:
+        epoch = Epoch(self.barrier.name, self.barrier.phase + 1)
+        for copy in self.copies:
+            copy.target.view[...] = copy.values
+            copy.target.allocation.end(copy.access, epoch)
+        self.barrier.arrive(self.threads, {})
+
+
+def copy_global_to_shared(
+    smem: SharedView,
+    pointer: Tensor,
+    mask: Any = None,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
+) -> None:
+    """Begin to copy elements, and zeros where they are off the mask."""
+    program = current()
+    program.pause()
+    values = load(pointer, mask, None if mask is None else 0)
+    if values.shape != smem.shape or values.dtype != smem.dtype:
+        raise TypeError(f"{here()}: {values} is copied to {smem.name}, a {smem.dtype}{smem.shape}")
+    access = smem.begin("copy", is_write=True, is_asynchronous=False)
+    smem.poison()
+    program.running.copies.append(_Copy(values.values, smem, access))
+
+
+def copy_arrive(mbarrier: SharedView, increment_count: Any = True) -> None:
+    """Each thread arrives once all that it copied is there."""
+    program = current()
+    program.pause()
+    if unwrapped(increment_count):
+        raise NotImplementedError("the simulator has threads that a barrier counts already")
+    partition = program.running
+    copies, partition.copies = list(partition.copies), []
+    threads = 32 * partition.warps
+    program.loads.append(_Copies(copies, mbarrier.barrier(), threads, here()))
 
 
 def make_tensor_descriptor(

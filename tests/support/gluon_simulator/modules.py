@@ -184,6 +184,10 @@ def _hopper() -> SimpleNamespace:
             make_tensor_descriptor=asynchronous.make_tensor_descriptor,
             tensor_descriptor=TensorDescriptor,
         ),
+        async_copy=SimpleNamespace(
+            async_copy_global_to_shared=asynchronous.copy_global_to_shared,
+            mbarrier_arrive=asynchronous.copy_arrive,
+        ),
         **{name: getattr(asynchronous, name) for name in products},
     )
 

@@ -55,6 +55,8 @@ class Partition:
     is_over: bool = False
     stores: deque[Pending] = field(default_factory=deque[Pending])
     products: deque[Pending] = field(default_factory=deque[Pending])
+    copies: list[Any] = field(default_factory=list[Any])
+    """Begun since the threads last arrived at a barrier for what they copy."""
 
     def __post_init__(self) -> None:
         self.clock[self.name] = self.clock.get(self.name, 0) + 1
@@ -78,6 +80,8 @@ class Partition:
                 raise UnfinishedError(
                     f"{self.name} ends before it has waited for the {kind} of {pending[0].place}"
                 )
+        if self.copies:
+            raise UnfinishedError(f"{self.name} ends and tells no barrier of what it copied")
 
 
 class Program:

@@ -1,7 +1,7 @@
 """Compiles emitted modules into Triton's cache, in processes of their own and without a GPU.
 
-Launches with stand-ins for tensors have the kernels compiled as the process that measures will ask
-for them, so that it finds them in Triton's cache.
+Launches with stand-ins for tensors have the kernels compiled as the process that launches them will
+ask for them, so that it finds them in Triton's cache.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 from coda_ir.cache.modules import load_source
 from coda_ir.launching.forked import Request, serve
-from coda_ir.launching.kernels_ahead import compile_launch
+from coda_ir.launching.kernels_ahead import compile_launch, settle_keys
 
 
 class _Driver:
@@ -44,13 +45,24 @@ def compile_module(request: Request) -> str | None:
     return None
 
 
+def load_shared(request: Request) -> None:
+    """Load the module of a request that says it is shared: the copies of the process find it."""
+    if request.get("is_shared"):
+        # The copy meets the same error, and reports it.
+        with suppress(Exception):
+            settle_keys(load_source(request["source"], request["name"]))
+
+
 def prepare(target: tuple[Any, ...]) -> None:
     """Let Triton compile for a target (backend, architecture, warp size) that may not be there."""
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))
+    find_key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
+    if find_key is not None:
+        find_key()
 
 
 if __name__ == "__main__":
     prepare(tuple(json.loads(sys.argv[1])))
-    serve(compile_module)
+    serve(compile_module, load_shared)

@@ -1,0 +1,186 @@
+"""Warp-specialized kernels of rows in groups, gathered or scattered: in the simulator against
+float64, and compiled ahead of time.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from support import gemm_programs as programs
+from support.kernel_harness import (
+    check_against_reference,
+    function_of,
+    gemms_of,
+    parse_module,
+    random_arguments,
+    run_kernel,
+)
+from support.row_group_arguments import arguments_of_groups
+
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.gemm_kernel import emit_gemm
+from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.diagnostics import CodaError
+
+pytestmark = pytest.mark.any_device
+
+LOADS = {
+    "ragged": [5, 150, 151, 330],
+    "whole tiles": [128, 256, 384, 512],
+    "empty first and last groups": [0, 140, 140, 140],
+    "every row in one group": [0, 0, 300, 300],
+    "one row": [0, 0, 1, 1],
+    "one row each": [1, 2, 3, 4],
+    "a tile and a row": [129, 258, 387, 516],
+}
+
+
+def schedule(columns: int = 128, stages: int = 3, group_m: int = 2) -> str:
+    return (
+        f'warp_specialized, "128x{columns}x64", warps = 8, stages = {stages}, group_m = {group_m}'
+    )
+
+
+def check(text: str, ends: Sequence[int], folder: Path, rows: int | None = None) -> EmittedKernel:
+    """The kernel of `text` agrees with float64 for groups that end so."""
+    rows = max(ends) if rows is None else rows
+    arguments = arguments_of_groups(function_of(parse_module(text)), rows, ends)
+    return check_against_reference(text, [rows], folder, arguments=arguments)
+
+
+class TestRowsInGroups:
+    @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
+    def test_pairs(self, ends: list[int], tmp_path: Path) -> None:
+        """Columns and depths that no tile divides: what is past them belongs to another group."""
+        kernel = check(programs.grouped_swiglu("bf16", 72, 88, 4, schedule()), ends, tmp_path)
+        assert kernel.language == "gluon" and "group_of_tile" in kernel.source
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_wide_tiles(self, packed: bool, tmp_path: Path) -> None:
+        text = programs.grouped_swiglu("f16", 72, 136, 4, schedule(256), packed=packed)
+        check(text, LOADS["ragged"], tmp_path)
+
+    @pytest.mark.parametrize(("layout", "depth"), [("nk", 136), ("kn", 128)])
+    @pytest.mark.parametrize("ends", [LOADS["ragged"], LOADS["one row"]])
+    def test_ports(self, ends: list[int], layout: str, depth: int, tmp_path: Path) -> None:
+        """Rows by group, one factor for each row, a residual, and sums by row."""
+        text = programs.grouped_residual("bf16", depth, 264, 4, schedule(), layout)
+        check(text, ends, tmp_path)
+
+    def test_tiles_of_192_columns(self, tmp_path: Path) -> None:
+        check(
+            programs.grouped_residual("bf16", 72, 192, 4, schedule(192)),
+            [5, 150, 151, 330],
+            tmp_path,
+        )
+
+    @pytest.mark.parametrize("group_m", [1, 2, 8])
+    def test_orders_of_tiles(self, group_m: int, tmp_path: Path) -> None:
+        """The next tile of a program may have rows before those of this one."""
+        text = programs.moved_rows("bf16", 72, 520, schedule(group_m=group_m), groups=4)
+        check(text, [100, 400, 410, 800], tmp_path)
+
+    @pytest.mark.parametrize("groups", [1, 3, 100])
+    def test_numbers_of_groups(self, groups: int, tmp_path: Path) -> None:
+        ends = [7 * (number + 1) // 2 for number in range(groups)]
+        check(programs.moved_rows("bf16", 72, 64, schedule(), groups=groups), ends, tmp_path)
+
+    def test_rows_in_no_group_are_not_stored(self, tmp_path: Path) -> None:
+        func = function_of(parse_module(programs.grouped_swiglu("bf16", 72, 64, 2, schedule())))
+        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
+        arguments[-1] = torch.tensor([3, 9], dtype=torch.int32)
+        _, (result,) = run_kernel(func, arguments, tmp_path)
+        assert result[:9].isfinite().all() and result[9:].isnan().all()
+
+    def test_ends_past_the_rows_are_cut(self, tmp_path: Path) -> None:
+        func = function_of(parse_module(programs.grouped_swiglu("bf16", 72, 64, 3, schedule())))
+        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
+        arguments[-1] = torch.tensor([-5, 9, 900], dtype=torch.int32)
+        _, (result,) = run_kernel(func, arguments, tmp_path)
+        assert result.isfinite().all()
+
+
+class TestMovedRows:
+    @pytest.mark.parametrize("groups", [0, 4])
+    @pytest.mark.parametrize("rows", ["gather", "scatter", "gather scatter"])
+    @pytest.mark.parametrize("depth", [72, 200])
+    def test_rows(self, depth: int, rows: str, groups: int, tmp_path: Path) -> None:
+        text = programs.moved_rows("bf16", depth, 136, schedule(), rows=rows, groups=groups)
+        kernel = check(text, LOADS["ragged"], tmp_path)
+        assert kernel.language == "gluon"
+
+    @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
+    def test_loads(self, ends: list[int], tmp_path: Path) -> None:
+        text = programs.moved_rows("bf16", 72, 64, schedule(), rows="gather scatter", groups=4)
+        check(text, ends, tmp_path)
+
+
+class TestSummedRows:
+    @pytest.mark.parametrize("gather", ["", "x", "weights"])
+    @pytest.mark.parametrize("ends", [*LOADS.values(), [0, 0, 0, 0]], ids=[*LOADS, "no rows"])
+    def test_loads(self, ends: list[int], gather: str, tmp_path: Path) -> None:
+        """The last step of a group has rows of the next one, which are not summed."""
+        text = programs.summed_rows("bf16", 128, 136, 4, schedule(), gather=gather)
+        kernel = check(text, ends, tmp_path, max(7, *ends))
+        assert kernel.language == "gluon" and "tma_store" in kernel.source
+
+    @pytest.mark.parametrize("gather", ["", "x", "weights"])
+    @pytest.mark.parametrize("columns", [128, 192, 256])
+    def test_rows_that_no_tile_divides(self, columns: int, gather: str, tmp_path: Path) -> None:
+        text = programs.summed_rows("bf16", 136, 264, 4, schedule(columns), gather=gather)
+        kernel = check(text, LOADS["ragged"], tmp_path)
+        assert "store_rows" in kernel.source
+
+    @pytest.mark.parametrize("gather", ["", "x", "weights"])
+    def test_other_groups_are_not_read(self, gather: str, tmp_path: Path) -> None:
+        """What is not finite in one group stays there."""
+        text = programs.summed_rows("bf16", 64, 64, 2, schedule(), gather=gather, ports=False)
+        func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(0)
+        arguments = random_arguments(func, [24], generator)
+        arguments[3] = torch.tensor([5, 24], dtype=torch.int32)
+        if gather:
+            arguments[4] = torch.cat([torch.arange(5), torch.full([19], 8)])
+        arguments[0][8 if gather == "x" else 7] = torch.inf
+        arguments[1][8 if gather == "weights" else 9] = torch.nan
+        _, (result,) = run_kernel(func, arguments, tmp_path)
+        assert result[0].isfinite().all() and not result[1].isfinite().any()
+
+    def test_ends_past_the_rows_are_cut(self, tmp_path: Path) -> None:
+        text = programs.summed_rows("bf16", 64, 64, 3, schedule(), ports=False)
+        func = function_of(parse_module(text))
+        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
+        arguments[3] = torch.tensor([-5, 9, 900], dtype=torch.int32)
+        _, (result,) = run_kernel(func, arguments, tmp_path)
+        assert result.isfinite().all() and (result[0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        programs.grouped_swiglu("bf16", 2048, 768, 128, schedule(256), packed=True),
+        programs.grouped_residual("bf16", 768, 2048, 128, schedule(256), "kn"),
+        programs.moved_rows("bf16", 768, 2048, schedule(256), rows="scatter", groups=128),
+        programs.moved_rows("bf16", 2048, 1536, schedule(256), rows="gather", groups=128),
+        *(
+            programs.summed_rows("bf16", 1536, 2048, 128, schedule(256), gather=gather, ports=False)
+            for gather in ("", "x", "weights")
+        ),
+    ],
+)
+def test_compiled_ahead(text: str) -> None:
+    """Experts of Qwen3-MoE."""
+    (op,) = gemms_of(parse_module(text))
+    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
+    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+
+
+@pytest.mark.parametrize("loop", ["ping_pong", "split_rows"])
+def test_groups_of_warps_share_tiles(loop: str) -> None:
+    text = programs.moved_rows(
+        "bf16", 72, 64, schedule().replace("warp_specialized", loop), groups=4
+    )
+    (op,) = gemms_of(parse_module(text))
+    with pytest.raises(CodaError, match="cannot run warp-specialized"):
+        emit_gemm(op, NameAllocator())

@@ -1,0 +1,81 @@
+"""Programs for the faults of warp-specialized kernels, which run in the simulator of Gluon."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import gemm_programs as programs
+from support import gradient_programs as gradients
+from support.block_programs import gated_blocks, scaled_blocks
+from support.kernel_harness import check_against_reference, function_of, parse_module
+from support.row_group_arguments import arguments_of_groups
+
+HOPPER = 'warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 2'
+SPLIT_ROWS = 'split_rows, "128x256x128", warps = 8, stages = 3, group_m = 2'
+PING_PONG = 'ping_pong, "128x128x64", warps = 8, stages = 3, group_m = 2'
+
+
+@dataclass(frozen=True)
+class SimulatedCase:
+    """One GEMM for Hopper, in the simulator."""
+
+    source: str
+    rows: int
+    ends: tuple[int, ...] = ()
+    """Where groups of rows end, if there are some."""
+
+    def check(self) -> None:
+        """The kernel agrees with the reference under several schedules."""
+        func = function_of(parse_module(self.source))
+        arguments = arguments_of_groups(func, self.rows, self.ends) if self.ends else None
+        check_against_reference(self.source, [self.rows], Path(), arguments=arguments)
+
+
+HOPPER_CASES = {
+    "hopper, residual norm": SimulatedCase(programs.residual_norm("bf16", 200, 512, HOPPER), 300),
+    "hopper, narrow tiles": SimulatedCase(
+        programs.residual_norm("bf16", 72, 256, HOPPER.replace("256", "128")), 300
+    ),
+    "hopper, more stages": SimulatedCase(
+        programs.residual_norm("bf16", 200, 512, HOPPER.replace("stages = 3", "stages = 4")),
+        300,
+    ),
+    "hopper, combined partials": SimulatedCase(programs.scaled_rows("lse", 5, HOPPER), 150),
+    "hopper, by turns": SimulatedCase(programs.residual_norm("bf16", 200, 512, PING_PONG), 300),
+    "hopper, unaligned rows": SimulatedCase(programs.unaligned(517, 72, HOPPER, "f32"), 133),
+    "hopper, unaligned rows by turns": SimulatedCase(programs.unaligned(261, 72, PING_PONG), 300),
+    "hopper, two weights": SimulatedCase(programs.swiglu("bf16", 72, 352, HOPPER), 150),
+    "hopper, rotary": SimulatedCase(programs.qkv_rope("bf16", 72, 128, (2, 2), HOPPER), 150),
+    "hopper, rotary in three types": SimulatedCase(
+        programs.rotated_pairs(
+            "halves, 128", "64xf32", ["half f32", "half bf16", "half f16"], HOPPER
+        ),
+        150,
+    ),
+    "hopper, blocks": SimulatedCase(scaled_blocks(SPLIT_ROWS, n=600), 150),
+    "hopper, blocks of two weights": SimulatedCase(
+        gated_blocks(SPLIT_ROWS, "two weights", n=384), 150
+    ),
+    "hopper, weights": SimulatedCase(
+        gradients.merged_weight_gradients("bf16", 136, (256, 256), HOPPER), 200
+    ),
+    "hopper, moved rows in groups": SimulatedCase(
+        programs.moved_rows("bf16", 72, 520, HOPPER, rows="gather scatter", groups=4),
+        *(420, (5, 150, 150, 420)),
+    ),
+    "hopper, boxes of groups": SimulatedCase(
+        programs.grouped_residual("bf16", 64, 264, 3, HOPPER, "kn"), 330, (130, 131, 330)
+    ),
+    "hopper, halves of groups": SimulatedCase(
+        programs.grouped_swiglu("bf16", 72, 136, 3, HOPPER, packed=True), 330, (130, 131, 330)
+    ),
+    "hopper, summed rows": SimulatedCase(
+        programs.summed_rows(
+            *("bf16", 136, 264, 4, HOPPER.replace("group_m = 2", "group_m = 4")),
+            gather="weights",
+        ),
+        *(210, (70, 70, 150, 200)),
+    ),
+    "hopper, summed rows in boxes": SimulatedCase(
+        programs.summed_rows("bf16", 256, 64, 3, HOPPER), 210, (70, 70, 200)
+    ),
+}
