@@ -66,16 +66,23 @@ class DivOp(BinaryOp):
     name = "coda.div"
 
 
+SHARED_TIES = "coda.shared_ties"
+"""The attribute of an extremum that gives half of its gradient to each of two equal elements, as
+`torch.maximum` does, also where one operand is a number. Without it a number is a bound, as in
+`torch.clamp`: the other operand has all of the gradient where it is on the bound.
+"""
+
+
 @elementwise("maximum.default", arith.MaximumfOp, elements=Elements.NUMBERS)
 class MaximumOp(FunctionOfTwo):
-    """Larger of two elements; NaN wins, as in `torch.maximum`."""
+    """Larger of two elements; NaN wins, as in `torch.maximum`. See `SHARED_TIES` for equal ones."""
 
     name = "coda.maximum"
 
 
 @elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS)
 class MinimumOp(FunctionOfTwo):
-    """Smaller of two elements; NaN wins, as in `torch.minimum`."""
+    """Smaller of two elements; NaN wins, as in `torch.minimum`. For equal ones see `SHARED_TIES`."""
 
     name = "coda.minimum"
 

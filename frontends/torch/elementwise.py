@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import SHARED_TIES
 from coda_ir.dialects.coda.shapes import element_type_of, is_float
 from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.types import element_type
@@ -73,9 +75,13 @@ def extremum(operator: type[coda.MaximumOp | coda.MinimumOp]) -> Handler:
     of_tensors = binary(operator)
 
     def handle(graph: GraphImporter, node: Node) -> Value | None:
-        operands = map(graph.tensor, arguments(node)[:2])
-        is_number = any(isinstance(value.owner, coda.ConstantOp) for value in operands)
-        return None if is_number else of_tensors(graph, node)
+        chosen = of_tensors(graph, node)
+        if not isinstance(chosen, OpResult):
+            return None
+        op = chosen.op.operands[0].owner if isinstance(chosen.op, coda.CastOp) else chosen.op
+        assert isinstance(op, Operation)
+        op.attributes[SHARED_TIES] = UnitAttr()
+        return chosen
 
     return handle
 

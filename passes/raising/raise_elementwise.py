@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, f32, i1
+from xdsl.dialects.builtin import IntegerType, UnitAttr, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -114,7 +114,10 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
         operands = call.operands(call.element_type, count=count)
         chosen = _of_truth_values(operator) if call.element_type == i1 else operator
         fits = operands and chosen.ELEMENTS.includes(call.element_type)
-        return chosen(*operands) if operands and fits else None  # pyright: ignore
+        made = chosen(*operands) if operands and fits else None  # pyright: ignore
+        if isinstance(made, coda.MaximumOp | coda.MinimumOp):
+            made.attributes[elementwise.SHARED_TIES] = UnitAttr()
+        return made
 
     return make
 

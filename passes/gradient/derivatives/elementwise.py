@@ -45,14 +45,14 @@ def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
 def _maximum(op: coda.MaximumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if adjoint.wants(operand):
-            share = coda.MaximumGradOp(operand, other, adjoint.dy, bound=_is_number(other))
+            share = coda.MaximumGradOp(operand, other, adjoint.dy, bound=_is_bound(other, op))
             adjoint.give(operand, adjoint.insert(share))
 
 
 def _minimum(op: coda.MinimumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if adjoint.wants(operand):
-            share = coda.MaximumGradOp(other, operand, adjoint.dy, bound=_is_number(other))
+            share = coda.MaximumGradOp(other, operand, adjoint.dy, bound=_is_bound(other, op))
             adjoint.give(operand, adjoint.insert(share))
 
 
@@ -89,8 +89,8 @@ def _power(op: elementwise.PowerOp, adjoint: Adjoint) -> None:
         adjoint.give(b, adjoint.insert(coda.WhereOp(is_fixed, zero, share)))
 
 
-def _is_number(value: SSAValue) -> bool:
-    return isinstance(value.owner, coda.ConstantOp)
+def _is_bound(value: SSAValue, op: coda.MaximumOp | coda.MinimumOp) -> bool:
+    return isinstance(value.owner, coda.ConstantOp) and elementwise.SHARED_TIES not in op.attributes
 
 
 def _neg(op: coda.NegOp, adjoint: Adjoint) -> None:

@@ -26,6 +26,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     "hardswish": (F.hardswish, [-4.0, -3.0, 0.0, 3.0, 4.0]),
     "hardsigmoid": (F.hardsigmoid, [-4.0, -3.0, 0.0, 3.0, 4.0]),
     "maximum of a number": (lambda x: torch.maximum(x, torch.tensor(0.5)), [0.0, 0.5, 1.0]),
+    "maximum of zeros": (lambda x: torch.maximum(x, torch.zeros_like(x)), [-1.0, 0.0, 1.0]),
     "minimum of a tensor": (lambda x: torch.minimum(x, 2 * x), [-1.0, 0.0, 1.0]),
 }
 
