@@ -82,7 +82,7 @@ class MaximumOp(FunctionOfTwo):
 
 @elementwise("minimum.default", arith.MinimumfOp, elements=Elements.NUMBERS)
 class MinimumOp(FunctionOfTwo):
-    """Smaller of two elements; NaN wins, as in `torch.minimum`. For equal ones see `SHARED_TIES`."""
+    """Smaller of two elements; NaN wins, as in `torch.minimum`. See also `SHARED_TIES`."""
 
     name = "coda.minimum"
 
