@@ -63,7 +63,8 @@ def _refusal(value: SSAValue, taken: Collection[SSAValue]) -> Refusal | None:
 def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
     arguments = "{0}, memory_format=torch.contiguous_format"
     copy = CallOp(COPY, [value], arguments, [value.type])
-    copy.location = end.location if isinstance(value, BlockArgument) else value.owner.location
+    owner = value.owner
+    copy.location = owner.location if isinstance(owner, Operation) else end.location
     copy.outputs[0].name_hint = value.name_hint
     copy.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(value))
     rewriter.order.insert_before(copy, end)
