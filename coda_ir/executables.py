@@ -7,7 +7,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from coda_ir.context import make_context
 from coda_ir.functions import count_operators, find_entry, used_arguments
 from coda_ir.launching.executable import Sizes, TritonExecutable, compile_kernels
 from coda_ir.lowering import Lowering
@@ -139,6 +138,7 @@ class ReferenceExecutable:
 
     @cached_property
     def _module(self) -> ModuleOp:
+        from coda_ir.context import make_context
         from coda_ir.passes.layout.own_results import OwnResultsPass
 
         module = self._lowering.module("block").clone()

@@ -84,7 +84,7 @@ def failure() -> Generator[Failure]:
 
 
 def test_a_fault_is_reduced_and_replayed(failure: Failure, tmp_path: Path):
-    small = shrink_failure(failure, seconds=math.inf, attempts=4)
+    small = shrink_failure(failure, seconds=math.inf, attempts=12)
     assert small.signature == failure.signature
     assert len(small.record) < len(failure.record) and len(small.module) < len(failure.module)
     text = write_failure(tmp_path, small).read_text()
