@@ -12,6 +12,9 @@ import coda_ir
 
 D, N = 64, 48
 
+DRAWS = 3
+"""Gradients of a few rows have errors that differ much from draw to draw."""
+
 EPILOGUES = """
     epilogue bias_gelu(acc, b: row) -> (y: tile) {
         y = gelu(acc + b)
@@ -165,11 +168,17 @@ def test_gradients(norm: str):
         (y,) = listed(function(**t))
         return y
 
-    values = tensors()
-    wide = {name: value.double() for name, value in values.items()}
-    found = (gradients(ours, values), gradients(eager, values), gradients(eager, wide))
-    for results in zip(*found, strict=True):
-        assert_as_accurate(*results)
+    draws = [tensors() for _ in range(DRAWS)]
+    wides = [{name: value.double() for name, value in values.items()} for values in draws]
+    found = (
+        [gradients(ours, values) for values in draws],
+        [gradients(eager, values) for values in draws],
+        [gradients(eager, values) for values in wides],
+    )
+    for position, _ in enumerate(names):
+        assert_as_accurate(
+            *(torch.stack([results[position] for results in each]) for each in found)
+        )
 
 
 def test_a_bias_alone_in_float64():
