@@ -35,7 +35,7 @@ DONATED = "coda.donated"
 
 OWN = "coda.own"
 """The attribute of a result that shares memory with no argument, and with no other such result: its
-caller may change it in place.
+caller may change it in place. Results with the same number may be views of one another.
 """
 
 BOXED = "coda.boxed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from operator import getitem
 from typing import Any, TypeAlias
 
 import torch
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FileLineColLoc,
     IntAttr,
+    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -310,17 +312,13 @@ class GraphImporter:
 
     def _return(self) -> None:
         results: list[SSAValue] = []
-        entries: list[DictionaryAttr] = []
-        owners = set[Node]()
+        leaves: list[Node] = []
         for leaf in self.source.outputs:
             if isinstance(leaf, Node) and leaf in self.values:
                 order = order_of(leaf.meta["val"])
                 self.imported.outputs.append(ResultNumber(len(results), order))
                 results.append(self.tensor(leaf))
-                owner = _owner_of_memory(leaf)
-                is_own = owner.op != "placeholder" and owner not in owners
-                entries.append(DictionaryAttr({OWN: UnitAttr()} if is_own else {}))
-                owners.add(owner)
+                leaves.append(leaf)
             else:
                 self.imported.outputs.append(leaf)
         self._builder.insert(ReturnOp(*results))
@@ -329,7 +327,7 @@ class GraphImporter:
             ([argument.type for argument in self._block.args], [r.type for r in results]),
             Region(self._block),
             arg_attrs=ArrayAttr(self._argument_attributes),
-            res_attrs=ArrayAttr(entries),
+            res_attrs=ArrayAttr(_memory_of(leaves)),
         )
         func.location = self._begin()
         self.imported.module.body.block.add_op(func)
@@ -405,11 +403,24 @@ def _has_floats(node: Node) -> bool:
     return any(tensor.dtype.is_floating_point for tensor in tensors)
 
 
+def _memory_of(leaves: Sequence[Node]) -> list[DictionaryAttr]:
+    """Which results have memory of their own, or share it with other results alone."""
+    owners = [_owner_of_memory(leaf) for leaf in leaves]
+    entries: list[DictionaryAttr] = []
+    for owner in owners:
+        is_alone = owners.count(owner) == 1
+        group = UnitAttr() if is_alone else IntegerAttr(owners.index(owner), 64)
+        entries.append(DictionaryAttr({} if owner.op == "placeholder" else {OWN: group}))
+    return entries
+
+
 def _owner_of_memory(node: Node) -> Node:
-    """The node whose result a node is a view of; itself where it is no view."""
-    while getattr(node.target, "is_view", False) and node.all_input_nodes:
-        node = node.all_input_nodes[0]
-    return node
+    """The node whose result a node is a view of, or one of the views of; itself if it is none."""
+    while True:
+        source = node.all_input_nodes[0] if node.target is getitem else node
+        if not getattr(source.target, "is_view", False) or not source.all_input_nodes:
+            return node
+        node = source.all_input_nodes[0]
 
 
 def _is_number(tensor: torch.Tensor) -> bool:

@@ -1,9 +1,10 @@
 """Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
@@ -24,9 +25,9 @@ class OwnResultsPass(FunctionPass):
 
     A copy or a product with 1 that the model spells is folded, and equal values become one; where
     they are results, a caller that changes one in place would see another change. A result with
-    `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied.
-    Others may share memory, as PyTorch lets views do. Comes after the last pass that merges equal
-    operators.
+    `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied,
+    unless both have the same number. Others may share memory, as PyTorch lets views do. Comes after
+    the last pass that merges equal operators.
     """
 
     name: ClassVar[str] = "own-results"
@@ -36,20 +37,22 @@ class OwnResultsPass(FunctionPass):
         marks = rewriter.func.res_attrs
         if marks is None or not isinstance(end, ReturnOp):
             return
-        taken = set[SSAValue]()
+        taken: dict[SSAValue, object] = {}
         for index, (value, entry) in enumerate(zip(end.arguments, marks, strict=True)):
-            if OWN not in entry.data:
+            mark = entry.data.get(OWN)
+            if mark is None:
                 continue
-            refusal = _refusal(value, taken)
+            group = index if isinstance(mark, UnitAttr) else mark
+            refusal = _refusal(value, taken, group)
             if refusal is not None:
                 end.operands[index] = value = _copied(value, end, rewriter)
                 rewriter.missed(value.owner, refusal)
-            taken.add(storage_root(value))
+            taken[storage_root(value)] = group
 
 
-def _refusal(value: SSAValue, taken: Collection[SSAValue]) -> Refusal | None:
-    """Why a result has to be copied, if it has."""
-    if storage_root(value) in taken:
+def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -> Refusal | None:
+    """Why a result has to be copied, if it has. `taken` is memory by the results that have it."""
+    if taken.get(storage_root(value), group) != group:
         return Refusal(CONDITION, "copied: it would share the memory of another result")
     while is_view(value.owner):
         assert isinstance(value.owner, Operation)

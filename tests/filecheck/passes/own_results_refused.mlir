@@ -14,6 +14,19 @@ func.func @views(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %cache: tens
 
 // -----
 
+// Views of one result, which the model returns.
+
+func.func @halves(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>) -> (tensor<4x4xbf16> {coda.own = 0 : i64}, tensor<4x4xbf16> {coda.own = 0 : i64}) {
+  %y = coda.linear %x, %w : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+  %a = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 4 : i64} : (tensor<4x8xbf16>) -> tensor<4x4xbf16>
+  %b = coda.slice %y {dim = 1 : i64, start = 4 : i64, stop = 8 : i64} : (tensor<4x8xbf16>) -> tensor<4x4xbf16>
+  func.return %a, %b : tensor<4x4xbf16>, tensor<4x4xbf16>
+}
+
+// CHECK:        func.return %a, %b :
+
+// -----
+
 // The old values of a tensor that is overwritten are copied.
 
 func.func @old(%cache: tensor<?x8xbf16> {coda.donated, coda.dims = ["M", 8 : i64]}) -> (tensor<?x8xbf16> {coda.own}) {
