@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from operator import getitem
 from typing import Any, TypeAlias
 
 import torch
@@ -16,7 +15,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FileLineColLoc,
     IntAttr,
-    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -36,6 +34,7 @@ from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
 from coda_ir.frontends.torch.complex_numbers import without_complex_numbers
+from coda_ir.frontends.torch.result_memory import memory_of
 from coda_ir.frontends.torch.types import (
     dims_of,
     element_type,
@@ -47,7 +46,7 @@ from coda_ir.frontends.torch.types import (
     used_results,
 )
 from coda_ir.remarks import format_location, source_position
-from coda_ir.storage import DONATED, OWN
+from coda_ir.storage import DONATED
 from coda_ir.symbolic_shapes import dims_attribute
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
@@ -327,7 +326,7 @@ class GraphImporter:
             ([argument.type for argument in self._block.args], [r.type for r in results]),
             Region(self._block),
             arg_attrs=ArrayAttr(self._argument_attributes),
-            res_attrs=ArrayAttr(_memory_of(leaves)),
+            res_attrs=ArrayAttr(memory_of(leaves, self.source.graph)),
         )
         func.location = self._begin()
         self.imported.module.body.block.add_op(func)
@@ -401,26 +400,6 @@ def _draws_numbers(node: Node) -> bool:
 def _has_floats(node: Node) -> bool:
     tensors = tensors_in(node.meta.get("val"))
     return any(tensor.dtype.is_floating_point for tensor in tensors)
-
-
-def _memory_of(leaves: Sequence[Node]) -> list[DictionaryAttr]:
-    """Which results have memory of their own, or share it with other results alone."""
-    owners = [_owner_of_memory(leaf) for leaf in leaves]
-    entries: list[DictionaryAttr] = []
-    for owner in owners:
-        is_alone = owners.count(owner) == 1
-        group = UnitAttr() if is_alone else IntegerAttr(owners.index(owner), 64)
-        entries.append(DictionaryAttr({} if owner.op == "placeholder" else {OWN: group}))
-    return entries
-
-
-def _owner_of_memory(node: Node) -> Node:
-    """The node whose result a node is a view of, or one of the views of; itself if it is none."""
-    while True:
-        source = node.all_input_nodes[0] if node.target is getitem else node
-        if not getattr(source.target, "is_view", False) or not source.all_input_nodes:
-            return node
-        node = source.all_input_nodes[0]
 
 
 def _is_number(tensor: torch.Tensor) -> bool:
