@@ -57,6 +57,11 @@ _REASONS = (
     _Reason("on the same device", None, "move the model and its arguments to one device"),
     _Reason("a leaf Variable", None, "leave weights unchanged, and return the new value"),
     _Reason(
+        "Cache'> in output",
+        "it returns a cache, which is no tensor",
+        "pass use_cache=False, or return the tensors of the cache",
+    ),
+    _Reason(
         "not a known type", None, "pass and return tensors, numbers, None and containers of these"
     ),
 )

@@ -271,6 +271,10 @@ class TwoDevices(nn.Module):
         return self.second(self.first(x))
 
 
+class KeyCache:
+    """Stands for the cache that language models of transformers return."""
+
+
 class Calling(nn.Module):
     """Calls a function of Python."""
 
@@ -321,6 +325,7 @@ class ItemSize(nn.Module):
         ),
         (Calling(lambda x: x[7]), "test_export.py:[0-9]+: IndexError: index 7", ""),
         (Calling(lambda _: object()), "not a known type", "return tensors, numbers, None"),
+        (Calling(lambda _: KeyCache()), "it returns a cache", "pass use_cache=False"),
     ],
 )
 def test_refusals(model: nn.Module, message: str, remedy: str):
