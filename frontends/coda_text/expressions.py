@@ -14,6 +14,7 @@ from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.epilogue import call_epilogue
+from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
@@ -172,6 +173,12 @@ class ExpressionLowering(Evaluator):
                 node.callee.span,
                 f"'{name}' is a value and cannot be called",
                 "multiply with *",
+            )
+        if name in GROUP_REDUCTIONS:
+            return self.error(
+                node.callee.span,
+                f"'{name}' can be called in an epilogue only",
+                "write an epilogue with it, and call that with the product; see docs/language.md",
             )
         callable = [n for n, m in self.scope.meanings.items() if not isinstance(m, int | float)]
         remedy = function_remedy(name, [*callable, *OPERATORS], given)
