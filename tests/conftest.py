@@ -7,7 +7,6 @@ import os
 import pytest
 from support.daily import run_daily
 from support.interpreter import speed_up as speed_up_interpreter
-from support.pytorch import speed_up as speed_up_pytorch
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -79,6 +78,5 @@ def pytest_collection_finish() -> None:
     # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
     # loggers that do not propagate.
     logging.getLogger("torch.__trace").propagate = True
-    speed_up_pytorch()
     gc.freeze()
     gc.set_threshold(20_000, 20)

@@ -142,7 +142,7 @@ class PadOp(CodaOp):
 
     @property
     def added(self) -> tuple[int, int] | None:
-        """The numbers of elements before and behind x; None where a lent extent tells."""
+        """Elements added before and after x; None if another operand gives the extent."""
         dim, start, stop = self.range
         if self.after is not None:
             return start, self.after.value.data

@@ -56,7 +56,7 @@ from coda_ir.dialects.gemm.segment import HasSegments, Port, Segment, read_segme
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 MOST_ROWS = 128
-"""Of a tile that is stored as a box."""
+"""The largest number of rows of a tile: a multiple of it has whole tiles only."""
 
 _OF_ROWS = ("groups", "gather", "gather_weights", "scatter")
 """The keywords of the operands that say which rows are read, multiplied and stored."""

@@ -14,7 +14,7 @@ REQUIRED = "required"
 
 
 SECOND = "$second"
-"""Stands for the text of the second operand in the remedy of a mistake."""
+"""A placeholder in the remedy of a mistake: the source text of the second operand."""
 
 
 class Mistake(Exception):

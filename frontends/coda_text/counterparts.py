@@ -173,7 +173,7 @@ FUNCTIONS: dict[str, str] = {
 NOTES: dict[str, str] = dict.fromkeys(
     (FUNCTIONS["amax"], FUNCTIONS["amin"]), ", which reduces the last dimension to 1"
 )
-"""What is said behind counterparts that take no `dim` and no `keepdim`."""
+"""Notes that remedies append to counterparts without `dim` and `keepdim`."""
 
 OTHERS = frozenset(
     (

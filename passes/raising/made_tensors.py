@@ -108,8 +108,8 @@ def _broadcasts_itself(
 def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     """`coda.broadcast` of a number, which other operators than elementwise ones read.
 
-    Where no other tensor tells its extents, a view repeats the number; None where these are not
-    those of arguments either.
+    If no other tensor has its extents, a view repeats the number. Returns None if the extents are
+    not those of arguments, either.
     """
     number, shape = _number(op), shape_of(op.outputs[0])
     if number is None or not shape:

@@ -92,13 +92,13 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
 
 @dataclass(frozen=True)
 class _Input:
-    """What a convolution reads, without zeros that the model puts around its positions."""
+    """The input of a convolution, without the zeros with which the model pads its positions."""
 
     x: SSAValue
     is_rows: bool = False
-    """Whether x has its channels as columns, and is transposed in front of the convolution."""
+    """True if the columns of x are its channels, so that the model transposes it first."""
     zeros: tuple[int, int] = (0, 0)
-    """The positions of zeros before and behind x."""
+    """The number of zeros before and after x."""
 
     @staticmethod
     def of(value: SSAValue) -> _Input:

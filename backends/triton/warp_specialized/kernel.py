@@ -51,7 +51,7 @@ the rest."""
 
 
 COPY_REGISTERS = 88
-"""Of a thread of the warps that load, where they copy rows themselves."""
+"""Registers of a thread in the loading warps, if these copy gathered rows themselves."""
 
 
 def emit_warp_specialized(

@@ -1,6 +1,6 @@
 """The rows of a tile in the loops of a persistent kernel, whatever groups these are in.
 
-Every group of warps walks over the tiles by itself. Where rows are in groups it finds the group of
+Each group of warps walks over the tiles on its own. If rows are in groups, it finds the group of
 a tile from that of the tile before, which is the same one or close to it:
 
     row_group, tiles_before, group_start, end_row = -1, 0, 0, 0

@@ -85,7 +85,10 @@ def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
 def _narrowed(
     adjoint: Adjoint, shapes: Sequence[SSAValue], dim: int, start: str, extent: str
 ) -> SSAValue:
-    """A part of dy of the type of the last of `shapes`, whose sizes tell where it is."""
+    """The part of dy that has the type of the last tensor of `shapes`.
+
+    `start` and `extent` are expressions in the sizes of these tensors.
+    """
     arguments = f"{{0}}, {dim}, {start}, {extent}"
     inputs, type = [adjoint.dy, *shapes], shapes[-1].type
     return adjoint.insert(CallOp("aten.narrow.default", inputs, arguments, [type], view=True))
