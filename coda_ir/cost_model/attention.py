@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from coda_ir.cost_model.devices import Device
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
+from coda_ir.dialects.gemm.schedules import MOST_SPLITS
 from coda_ir.remarks import format_location
 
 _HEADS_AT_A_TIME = 8
 """Heads whose tiles follow one another, so that what they share is in the L2 cache."""
+
+
+_PROGRAMS_OF_PROCESSOR = 4
+"""Programs that balance the load of a processor. It runs two of them at a time, and the longest
+under a causal mask take twice the mean."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,12 @@ _INTERPRETED = _Tile(32, 16, 4, 1)
 """Small, so that the tensors of tests have several."""
 
 
-def attention_schedule(op: AttentionSumOp, device: Device, mainloop: str) -> ScheduleAttr:
-    """Return how `op` is computed. Raises CodaError where no tile fits into shared memory."""
+def attention_schedule(
+    op: AttentionSumOp, device: Device, mainloop: str, rows: int | None
+) -> ScheduleAttr:
+    """Return how `op` is computed, whose sums have so many rows in all batches, None where that is
+    not known. Raises CodaError where no tile fits into shared memory.
+    """
     head_dim = op.head_dim.value.data
     is_tma = device.has_tma and mainloop != "pointer"
     for tile in _preferred(op, device, is_tma=is_tma):
@@ -69,12 +79,26 @@ def attention_schedule(op: AttentionSumOp, device: Device, mainloop: str) -> Sch
                 warps=tile.warps,
                 stages=tile.stages,
                 group_m=_HEADS_AT_A_TIME,
+                split_k=_programs_of_tile(op, tile, device, rows),
             )
     raise CodaError(
         f"{format_location(op.location)}: schedule: no tile of {op.name} with heads of {head_dim} "
         f"columns fits {device.name}",
         "choose another target",
     )
+
+
+def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int | None) -> int:
+    """Return how many programs share the heads of queries that a tile sums over: the fewest that
+    occupy the device.
+    """
+    heads = op.split_heads
+    counts = [n for n in range(1, min(heads, MOST_SPLITS) + 1) if heads % n == 0]
+    if rows is None:
+        return 1
+    tiles = -(-rows // tile.rows) * op.tile_heads
+    enough = (n for n in counts if tiles * n >= _PROGRAMS_OF_PROCESSOR * device.processors)
+    return next(enough, counts[-1])
 
 
 def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[_Tile]:

@@ -121,6 +121,11 @@ class AttentionSumOp(AttentionLike, ABC):
         return self.heads // (shape_of(self.k)[-1] // self.head_dim.value.data)
 
     @property
+    def split_heads(self) -> int:
+        """Heads of queries that a tile sums over, which several programs may share."""
+        return 1
+
+    @property
     def tensors(self) -> tuple[SSAValue, ...]:
         """The operands before the ports."""
         return (self.d_out, self.stored, self.lse, self.q, self.k, self.v)
@@ -206,6 +211,7 @@ class AttentionSumOp(AttentionLike, ABC):
         expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
         self.verify_lse("operand lse", self.lse)
         segment, head_dim = self.segment(), self.head_dim.value.data
+        self._verify_split()
         verify.verify_sums(segment, shape_of(self.rows_of))
         if not pairs_in_heads(segment.pairing, head_dim):
             raise VerifyException(
@@ -214,6 +220,16 @@ class AttentionSumOp(AttentionLike, ABC):
         if not groups_in_heads(segment, head_dim):
             raise VerifyException(
                 f"region reduces groups of several heads, expected divisors of {head_dim}"
+            )
+
+    def _verify_split(self) -> None:
+        """Check that the programs of a tile have equally many heads of queries."""
+        heads = self.split_heads
+        parts = 1 if self.schedule is None else self.schedule.split_k.data
+        if heads % parts:
+            raise VerifyException(
+                f"schedule: split_k is {parts}, expected a divisor of the {heads} heads of queries "
+                "that a tile sums over"
             )
 
     def print(self, printer: Printer) -> None:
@@ -305,6 +321,10 @@ class AttentionDkvOp(AttentionSumOp):
     @property
     def rows_of(self) -> SSAValue:
         return self.k
+
+    @property
+    def split_heads(self) -> int:
+        return self.shared_heads
 
     def verify_(self) -> None:
         super().verify_()

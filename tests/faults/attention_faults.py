@@ -78,6 +78,11 @@ ATTENTION_FAULTS = (
         "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")
     ),
     KernelFault(
+        "attention: all programs of a tile have the first heads of queries",
+        f"{KERNEL}_Kernel._heads_of_queries",
+        Text("f' head * {shared} + split * {count},'", "f' head * {shared},'"),
+    ),
+    KernelFault(
         "attention: the columns of a pair change places",
         f"{TILES}[column_halves]",
         Text("(0, 2, 1)", "(0, 1, 2)"),

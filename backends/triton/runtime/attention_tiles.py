@@ -256,6 +256,7 @@ def dkv_of_tile(
     start,
     queries,
     keys,
+    of_first,
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -267,8 +268,8 @@ def dkv_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradients of BLOCK_M keys and values in float32, over the SHARED heads of queries that
-    a head of keys has, one after the other.
+    """The gradients of BLOCK_M keys and values in float32, over SHARED heads of queries that have
+    a head of keys, from `of_first` on, one after the other.
     """
     k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD_DIM)
@@ -282,7 +283,7 @@ def dkv_of_tile(
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
         # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
         # a division there would say that it has.
-        at, of_queries = begin, head * SHARED
+        at, of_queries = begin, of_first
         for _ in range(0, bound(steps * SHARED)):
             q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD_DIM)
             d_out = head_rows(

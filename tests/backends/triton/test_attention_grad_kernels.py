@@ -108,6 +108,35 @@ def test_random_programs_agree_with_float64(seed: int):
         assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(spelled, wanted))
 
 
+@pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
+def test_programs_share_the_heads_of_queries(of: Heads):
+    """Where few heads of keys have many of queries, each program sums over some of those."""
+    compiled = trained(of.text.replace("B, T", "1, 50").replace("B, S", "1, 61"))
+    assert "sum_of_partials(" in compiled.source
+    tensors = of.inputs(50, 61, batch=1)
+    d_y = torch.randn_like(tensors[0])
+    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
+    found = gradients(compiled, tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+    for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_epilogues_of_shared_tiles_agree_with_float64():
+    of = Heads(4, 1)
+    compiled = trained(rotated_text(of, 48).replace("B, T", "1, 45").replace("[T,", "[45,"))
+    assert "sum_of_partials(" in compiled.source and "pointwise over" not in compiled.source
+    tensors = rotated_inputs(of, 48, 1, 45)
+    d_y = torch.randn_like(tensors[0])
+    wide = [x.double() for x in tensors]
+    wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
+    eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
+    found = gradients(compiled, tensors, d_y, LEARNED)
+    for one, spelled, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+
+
 def test_one_tensor_for_queries_keys_and_values():
     of = Heads(2, 2, 32)
     text = "fn f(x: bf16[B, T, 64]) { return attention(x, x, x, head_dim=32, causal=true) }"
