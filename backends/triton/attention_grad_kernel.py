@@ -89,7 +89,7 @@ class _Kernel:
         self.is_dq = isinstance(op, AttentionDqOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        self.helpers = {"tile_of_heads", self._sums()}
+        self.helpers = {"tile_of_heads", "shown", self._sums()}
         sums = len(op.SUMS) * schedule.block_m.data * schedule.tile[2]
         self.split = SplitK.of(schedule, self.arguments, sums)
 
@@ -203,11 +203,13 @@ class _Kernel:
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
         first, shared = self._heads_of_queries()
+        mask = None if op.mask is None else self.arguments.operand(op.mask, "mask")
         return [
             f"{', '.join(self._names())} = {self._sums()}(",
             *(f"    {argument}," for argument in arguments),
+            f"    {mask},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}),",
+            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims},",
             "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]

@@ -5,7 +5,7 @@ they fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coda_ir.cost_model.devices import Device
 from coda_ir.diagnostics import CodaError
@@ -31,10 +31,13 @@ class _Tile:
     warps: int
     stages: int
 
-    def shared_memory(self, head_dim: int, device: Device) -> float:
-        """Bytes: two tensors for the tile and two for each step that is under way, in 16 bits."""
-        steps = self.stages * device.buffers_per_stage
-        return 2 * 2 * head_dim * (self.rows + steps * self.step)
+    def shared_memory(self, op: AttentionSumOp, device: Device) -> float:
+        """Bytes: two tensors for the tile and two for each step that is under way, in 16 bits, and
+        what a mask has for a step.
+        """
+        head_dim, steps = op.head_dim.value.data, self.stages * device.buffers_per_stage
+        mask = 0 if op.mask is None else (self.stages + 1) * self.rows * self.step
+        return 2 * 2 * head_dim * (self.rows + steps * self.step) + mask
 
 
 _HOPPER = {
@@ -52,6 +55,16 @@ _HOPPER = {
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 """Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
 2.1 instead of 2.25 for 8 x 2048 tokens."""
+
+_HOPPER_MASKED = {
+    **_HOPPER,
+    ("dq", 256): _Tile(64, 64, 8, 2),
+    ("dkv", 256): _Tile(64, 32, 8, 2),
+    ("dq", 128): _Tile(128, 32, 8, 3),
+    ("dkv", 128): _Tile(64, 64, 8, 3),
+    ("dkv", 64): _Tile(128, 64, 8, 3),
+}
+"""Where a mask takes registers."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
@@ -72,7 +85,7 @@ def attention_schedule(
     head_dim = op.head_dim.value.data
     is_tma = device.has_tma and mainloop != "pointer"
     for tile in _preferred(op, device, is_tma=is_tma):
-        if tile.shared_memory(head_dim, device) <= device.shared_memory:
+        if tile.shared_memory(op, device) <= device.shared_memory:
             return ScheduleAttr.get(
                 "tma" if is_tma else "pointer",
                 (tile.rows, tile.step, head_dim),
@@ -109,5 +122,10 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
         return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
     kind = "dq" if isinstance(op, AttentionDqOp) else "dkv"
     tiles = _HOPPER_SHARED if op.shared_heads > 1 else _HOPPER
+    if op.mask is not None:
+        tiles = _HOPPER_MASKED
     widths = [width for of, width in tiles if of == kind and width >= head_dim]
-    return [tiles[kind, min(widths)]] if widths else []
+    if not widths:
+        return []
+    fastest = tiles[kind, min(widths)]
+    return [replace(fastest, stages=stages) for stages in range(fastest.stages, 0, -1)]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -127,8 +127,18 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """The operands before the ports."""
-        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v)
+        """The operands but the ports; the mask, if there is one, is the last."""
+        masks = () if self.mask is None else (self.mask,)
+        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v, *masks)
+
+    @property
+    def mask_dims(self) -> tuple[int, int, int, int]:
+        """Which of batches, heads, queries and keys the mask has a dimension for: 1, or 0 where one
+        element stands for all.
+        """
+        shape = () if self.mask is None else shape_of(self.mask)
+        batch, heads, queries, keys = (int(n != 1) for n in (*(1,) * (4 - len(shape)), *shape))
+        return batch, heads, queries, keys
 
     def segment(self) -> SumSegment:
         """The ports, results and region, for reading."""
@@ -188,9 +198,9 @@ class AttentionSumOp(AttentionLike, ABC):
         types: Sequence[Attribute],
         body: Region,
     ) -> Self:
-        d_out, stored, lse, q, k, v = tensors
+        d_out, stored, lse, q, k, v, *mask = tensors
         return cls.build(
-            operands=[d_out, stored, lse, list(ports), q, k, v, [], []],
+            operands=[d_out, stored, lse, list(ports), q, k, v, [], mask],
             properties={name: value for name, value in properties.items() if value is not None},
             result_types=[*cls._own_types(lse), list(types)],
             regions=[body],
@@ -203,8 +213,12 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def verify_(self) -> None:
         self.verify_inputs()
-        if self.sinks is not None or self.mask is not None:
-            raise VerifyException("attention with sinks or a mask, expected none")
+        if self.sinks is not None:
+            raise VerifyException("attention with sinks, expected none")
+        if self.mask is not None and element_type_of(self.mask) != i1:
+            raise VerifyException(
+                f"operand mask has element type {element_type_of(self.mask)}, expected i1"
+            )
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
         expect_shape("operand d_out", self.d_out, shape_of(self.q))
@@ -234,7 +248,10 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        print_typed_values(printer, list(self.tensors))
+        print_typed_values(printer, list(self.tensors[:6]))
+        if self.mask is not None:
+            printer.print_string(" mask")
+            print_typed_values(printer, [self.mask])
         options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
@@ -253,6 +270,9 @@ class AttentionSumOp(AttentionLike, ABC):
         )
         if len(tensors) != 6:
             parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
+        if parser.parse_optional_keyword("mask"):
+            with parser.in_parens():
+                tensors.append(parse_typed_value(parser))
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):

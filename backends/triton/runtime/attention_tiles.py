@@ -104,6 +104,36 @@ def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
 
 
 @triton.jit
+def shown(
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+):
+    """Whether the mask shows keys to queries of a head: those of the numbers `query` and `key`
+    after the first ones. None past the last ones.
+
+    A dimension that DIMS has as 0 and not as 1, of batches, heads, queries and keys, has one
+    element that stands for all.
+    """
+    pitch = DIMS[3] * keys + 1 - DIMS[3]
+    place = batch.to(tl.int64) * DIMS[0]
+    place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
+    place = place * (DIMS[2] * queries + 1 - DIMS[2]) + first_query * DIMS[2]
+    place = place * pitch + first_key * DIMS[3]
+    there = (first_query + query < queries) & (first_key + key < keys)
+    within = query * (DIMS[2] * pitch) + key * DIMS[3]
+    return tl.load(mask + place + within, mask=there, other=0) != 0
+
+
+@triton.jit
 def row_products(a, b):
     """The sums over the columns of a ⊙ b, which are rounded once."""
     products = a.to(tl.float32) * b.to(tl.float32)
@@ -164,6 +194,7 @@ def dq_of_tile(
     q_rows,
     k_rows,
     v_rows,
+    mask,
     batch,
     head,
     start,
@@ -173,6 +204,7 @@ def dq_of_tile(
     SHARED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -204,6 +236,15 @@ def dq_of_tile(
             if masked:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if mask is not None:
+                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
+                weights = tl.where(
+                    shown(
+                        mask, batch, head, start, at, rows, columns, queries, keys, HEADS, MASK_DIMS
+                    ),
+                    weights,
+                    0.0,
+                )
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
             dq = dot(narrowed(d_scores, k), k, dq)
@@ -251,6 +292,7 @@ def dkv_of_tile(
     q_rows,
     k_rows,
     v_rows,
+    mask,
     batch,
     head,
     start,
@@ -261,6 +303,7 @@ def dkv_of_tile(
     SHARED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -297,6 +340,25 @@ def dkv_of_tile(
             if not seen_whole:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if mask is not None:
+                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
+                weights = tl.where(
+                    shown(
+                        mask,
+                        batch,
+                        of_queries,
+                        at,
+                        start,
+                        columns,
+                        rows,
+                        queries,
+                        keys,
+                        HEADS,
+                        MASK_DIMS,
+                    ),
+                    weights,
+                    0.0,
+                )
             dv = dot(narrowed(weights, q), d_out, dv)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])
