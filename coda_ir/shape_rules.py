@@ -343,7 +343,8 @@ def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, AttentionSumOp)
     of = dict(zip(op.operands, operands, strict=True))
     *rows, columns = of[op.rows_of]
-    own = [of[op.lse]] * len(op.own_results)
+    *batch, queries, _ = of[op.q]
+    own = [(batch[0] if batch else 1, op.heads, queries)] * len(op.own_results)
     return [*own, *_results(op.segment(), tuple(rows), columns, op.tile_heads)]
 
 

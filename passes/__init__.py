@@ -57,9 +57,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "split-group-norm": "SplitGroupNormPass",
     },
     "fusion": {
-        "convert-attention-grad-to-gemm": "ConvertAttentionGradToGemmPass",
+        "convert-attention-to-gemm": "ConvertAttentionToGemmPass",
         "convert-linear-to-gemm": "ConvertLinearToGemmPass",
-        "fuse-attention-grad": "FuseAttentionGradPass",
+        "fuse-attention": "FuseAttentionPass",
         "fuse-cross-entropy": "FuseCrossEntropyPass",
         "fuse-finalize": "FuseFinalizePass",
         "fuse-gather": "FuseGatherPass",

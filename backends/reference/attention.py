@@ -14,13 +14,24 @@ Tensors = Sequence[torch.Tensor]
 
 def attention(op: coda.AttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
     q, k, v, *added = operands
-    sinks, mask = _added(op, added)
+    out, lse = attended(op, q, k, v, *_added(op, added))
+    return [out] if op.lse is None else [out, lse]
+
+
+def attended(
+    op: coda.AttentionLike,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    sinks: torch.Tensor | None,
+    mask: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result, heads side by side, and the logsumexp of the scores."""
     scores = _hidden(op, _capped_scores(op, q, k), mask)
     lse = _logsumexp(scores, sinks)
     values = _split_heads(v, op.value_columns)
     mixed = product_of(weights_of(scores, lse), _repeated(values, scores))
-    out = mixed.transpose(1, 2).reshape(*q.shape[:-1], -1)
-    return [out] if op.lse is None else [out, lse.squeeze(-1)]
+    return mixed.transpose(1, 2).reshape(*q.shape[:-1], -1), lse.squeeze(-1)
 
 
 def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numerics) -> Tensors:

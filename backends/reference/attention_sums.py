@@ -1,4 +1,4 @@
-"""The kernels of the backward of attention: sums over keys or queries, and their epilogues."""
+"""The kernels of attention and of its backward: sums over keys or queries, and their epilogues."""
 
 from collections.abc import Sequence
 from math import prod
@@ -6,6 +6,7 @@ from math import prod
 import torch
 
 from coda_ir.backends.reference.attention import (
+    attended,
     gradients_of_scores,
     key_gradients,
     moment_of,
@@ -20,9 +21,20 @@ from coda_ir.backends.reference.gemm_ops import (
     pair_columns,
 )
 from coda_ir.backends.reference.numerics import Handlers, Numerics
-from coda_ir.dialects.gemm import AttentionDkvOp, AttentionDqOp, AttentionSumOp
+from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
+    AttentionDqOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+)
 
 Tensors = Sequence[torch.Tensor]
+
+
+def fused_attention(op: FusedAttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (q, k, v, *mask), ports = _split(op, operands)
+    out, lse = attended(op, q, k, v, None, *mask)
+    return [lse, *_stored(op, [out], ports, numerics)]
 
 
 def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -40,8 +52,9 @@ def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> 
 
 def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
     """The tensors of attention, and those of the ports."""
-    end = 3 + len(op.ports)
-    return [*operands[:3], *operands[end:]], operands[3:end]
+    start = len(op.BEFORE)
+    end = start + len(op.ports)
+    return [*operands[:start], *operands[end:]], operands[start:end]
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
@@ -56,4 +69,8 @@ def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numeric
     return epilogue(segment, accumulators, ports, frame, tiling, numerics)
 
 
-ATTENTION_HANDLERS: Handlers = {AttentionDqOp: attention_dq, AttentionDkvOp: attention_dkv}
+ATTENTION_HANDLERS: Handlers = {
+    FusedAttentionOp: fused_attention,
+    AttentionDqOp: attention_dq,
+    AttentionDkvOp: attention_dkv,
+}

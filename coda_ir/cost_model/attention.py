@@ -1,17 +1,30 @@
-"""The tiles of the backward of attention: those that were measured to be the fastest, as far as
-they fit.
+"""The tiles of attention and of its backward: those that were measured to be the fastest, as far
+as they fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coda_ir.cost_model.devices import Device
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
+from coda_ir.dialects.coda.shapes import element_bytes
+from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
+    AttentionDqOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+    ScheduleAttr,
+)
 from coda_ir.dialects.gemm.schedules import MOST_SPLITS
 from coda_ir.remarks import format_location
+
+_KINDS: Mapping[type[AttentionSumOp], str] = {
+    FusedAttentionOp: "o",
+    AttentionDqOp: "dq",
+    AttentionDkvOp: "dkv",
+}
 
 _HEADS_AT_A_TIME = 8
 """Heads whose tiles follow one another, so that what they share is in the L2 cache."""
@@ -32,15 +45,26 @@ class _Tile:
     stages: int
 
     def shared_memory(self, op: AttentionSumOp, device: Device) -> float:
-        """Bytes: two tensors for the tile and two for each step that is under way, in 16 bits, and
-        what a mask has for a step.
+        """Bytes: the queries of the tile, or two tensors for it in the backward, and two tensors
+        for each step that is under way, in 16 bits, and what a mask has for a step.
         """
         head_dim, steps = op.head_dim.value.data, self.stages * device.buffers_per_stage
-        mask = 0 if op.mask is None else (self.stages + 1) * self.rows * self.step
-        return 2 * 2 * head_dim * (self.rows + steps * self.step) + mask
+        tensors = 1 if isinstance(op, FusedAttentionOp) else 2
+        mask = (self.stages + 1) * self._mask_bytes(op)
+        return 2 * head_dim * (tensors * self.rows + 2 * steps * self.step) + mask
+
+    def _mask_bytes(self, op: AttentionSumOp) -> int:
+        """Bytes of the mask of a step."""
+        if op.mask is None:
+            return 0
+        _, _, rows, columns = op.mask_dims
+        return element_bytes(op.mask.type) * self.rows**rows * self.step**columns
 
 
 _HOPPER = {
+    ("o", 256): _Tile(128, 64, 8, 2),
+    ("o", 128): _Tile(128, 128, 8, 2),
+    ("o", 64): _Tile(128, 128, 8, 3),
     ("dq", 256): _Tile(128, 32, 8, 3),
     ("dkv", 256): _Tile(64, 64, 8, 2),
     ("dq", 128): _Tile(128, 64, 8, 3),
@@ -58,6 +82,8 @@ _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 
 _HOPPER_MASKED = {
     **_HOPPER,
+    ("o", 128): _Tile(128, 64, 8, 2),
+    ("o", 64): _Tile(128, 64, 8, 2),
     ("dq", 256): _Tile(64, 64, 8, 2),
     ("dkv", 256): _Tile(64, 32, 8, 2),
     ("dq", 128): _Tile(128, 32, 8, 3),
@@ -120,7 +146,7 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
         return (_INTERPRETED,)
     if not is_tma:
         return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
-    kind = "dq" if isinstance(op, AttentionDqOp) else "dkv"
+    kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 else _HOPPER
     if op.mask is not None:
         tiles = _HOPPER_MASKED

@@ -169,11 +169,12 @@ class OperatorTimes:
 
     def _attention_products(self, op: Operation) -> float:
         # One of two kernels of the gradients counts for both.
-        if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp | gemm.AttentionDkvOp):
+        forward = (coda.AttentionOp, gemm.FusedAttentionOp)
+        if not isinstance(op, (*forward, coda.AttentionGradOp, gemm.AttentionDkvOp)):
             return 0.0
         columns = op.head_dim.value.data + op.value_columns
         products = 2 * self.scores(op) * columns / (2 if op.causal.value.data else 1)
-        return (1.0 if isinstance(op, coda.AttentionOp) else GRADIENT_PRODUCTS) * products
+        return (1.0 if isinstance(op, forward) else GRADIENT_PRODUCTS) * products
 
     def scores(self, op: AttentionLike) -> int:
         """The number of scores."""

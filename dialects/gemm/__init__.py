@@ -5,7 +5,13 @@ This is the level on which the legality of fusion is decided.
 
 from xdsl.ir import Dialect
 
-from coda_ir.dialects.gemm.attention import AttentionDkvOp, AttentionDqOp, AttentionSumOp
+from coda_ir.dialects.gemm.attention import (
+    AttentionDkvOp,
+    AttentionDqOp,
+    AttentionGradSumOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+)
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
@@ -62,6 +68,7 @@ Gemm = Dialect(
         FusedOp,
         MapOp,
         FinalizeOp,
+        FusedAttentionOp,
         AttentionDqOp,
         AttentionDkvOp,
         LibraryOp,
@@ -96,6 +103,7 @@ __all__ = [
     "TUNED_ATTRIBUTE",
     "AttentionDkvOp",
     "AttentionDqOp",
+    "AttentionGradSumOp",
     "AttentionSumOp",
     "CheckedIndexOp",
     "ColumnOp",
@@ -104,6 +112,7 @@ __all__ = [
     "DomainSegment",
     "FinalizeOp",
     "FloorDivideOp",
+    "FusedAttentionOp",
     "FusedOp",
     "Gemm",
     "GroupReduceOp",

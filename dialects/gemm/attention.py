@@ -1,10 +1,12 @@
-"""The backward of attention as kernels with epilogues: `gemm.attention_dq`, `gemm.attention_dkv`.
+"""Attention and its backward as kernels with epilogues: `gemm.attention`, `gemm.attention_dq` and
+`gemm.attention_dkv`.
 
-The backward recomputes the weights of a tile, P = exp(scale·Q·Kᵀ - lse), from the logsumexp that
-the forward kept (FlashAttention-2, arXiv 2307.08691). It is two chains of GEMMs whose sums stay on
-chip: over the keys for the gradient of a tile of queries, and over the queries for those of a tile
-of keys and values. Each sum has one order, so that two runs give the same bits. Like the
-accumulator of `gemm.fused`, that of such a sum takes an epilogue.
+Attention is a chain of two GEMMs with a softmax between them that takes the keys as they come
+(FlashAttention-2, arXiv 2307.08691), so that no score is stored. The backward recomputes the
+weights of a tile, P = exp(scale·Q·Kᵀ - lse), from the logsumexp that the forward kept. It is two
+chains of GEMMs whose sums stay on chip: over the keys for the gradient of a tile of queries, and
+over the queries for those of a tile of keys and values. Each sum has one order, so that two runs
+give the same bits. Like the accumulator of `gemm.fused`, such a sum takes an epilogue.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -31,7 +33,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.attention import AttentionLike
+from coda_ir.dialects.coda.attention import AttentionLike, lse_type
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
@@ -84,15 +86,12 @@ def groups_in_heads(segment: Segment, head_dim: int) -> bool:
 
 
 class AttentionSumOp(AttentionLike, ABC):
-    """What both kernels have in common.
+    """What the kernels have in common.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
     of a head as BK.
     """
 
-    d_out = operand_def(TensorType)
-    stored = operand_def(TensorType)
-    lse = operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attr = prop_def(SegmentAttr, prop_name="segment")
@@ -102,6 +101,8 @@ class AttentionSumOp(AttentionLike, ABC):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = None
 
+    BEFORE: ClassVar[tuple[str, ...]] = ()
+    """The operands before q, k and v."""
     SUMS: ClassVar[tuple[str, ...]]
     """The sums, each with the rows and columns of a tile."""
 
@@ -128,8 +129,9 @@ class AttentionSumOp(AttentionLike, ABC):
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
         """The operands but the ports; the mask, if there is one, is the last."""
+        before = (getattr(self, name) for name in self.BEFORE)
         masks = () if self.mask is None else (self.mask,)
-        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v, *masks)
+        return (*before, self.q, self.k, self.v, *masks)
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
@@ -198,32 +200,27 @@ class AttentionSumOp(AttentionLike, ABC):
         types: Sequence[Attribute],
         body: Region,
     ) -> Self:
-        d_out, stored, lse, q, k, v, *mask = tensors
+        before, (q, k, v, *mask) = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
         return cls.build(
-            operands=[d_out, stored, lse, list(ports), q, k, v, [], mask],
+            operands=[*before, list(ports), q, k, v, [], mask],
             properties={name: value for name, value in properties.items() if value is not None},
-            result_types=[*cls._own_types(lse), list(types)],
+            result_types=[*cls._own_types(q, properties), list(types)],
             regions=[body],
         )
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
+    def _own_types(
+        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+    ) -> Sequence[Attribute]:
         """The types of the results before those of the epilogue."""
-        return []
+        return ()
 
     def verify_(self) -> None:
         self.verify_inputs()
         if self.sinks is not None:
             raise VerifyException("attention with sinks, expected none")
-        if self.mask is not None and element_type_of(self.mask) != i1:
-            raise VerifyException(
-                f"operand mask has element type {element_type_of(self.mask)}, expected i1"
-            )
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
-        expect_shape("operand d_out", self.d_out, shape_of(self.q))
-        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
-        self.verify_lse("operand lse", self.lse)
         segment, head_dim = self.segment(), self.head_dim.value.data
         self._verify_split()
         verify.verify_sums(segment, shape_of(self.rows_of))
@@ -248,7 +245,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        print_typed_values(printer, list(self.tensors[:6]))
+        print_typed_values(printer, list(self.tensors[: len(self.BEFORE) + 3]))
         if self.mask is not None:
             printer.print_string(" mask")
             print_typed_values(printer, [self.mask])
@@ -268,8 +265,9 @@ class AttentionSumOp(AttentionLike, ABC):
         tensors = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parse_typed_value(parser)
         )
-        if len(tensors) != 6:
-            parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
+        expected = len(cls.BEFORE) + 3
+        if len(tensors) != expected:
+            parser.raise_error(f"{len(tensors)} operands, expected {expected}", start, start + 1)
         if parser.parse_optional_keyword("mask"):
             with parser.in_parens():
                 tensors.append(parse_typed_value(parser))
@@ -290,8 +288,69 @@ class AttentionSumOp(AttentionLike, ABC):
         return op
 
 
+def _lse_types(q: SSAValue, properties: Mapping[str, Attribute | None]) -> Sequence[Attribute]:
+    """The type of a number for each query and head."""
+    head_dim = properties.get("head_dim")
+    return [lse_type(q, head_dim.value.data)] if isinstance(head_dim, IntegerAttr) else []
+
+
 @irdl_op_definition
-class AttentionDqOp(AttentionSumOp):
+class FusedAttentionOp(AttentionSumOp):
+    """Attention, O = softmax(scale · Q·Kᵀ)·V for each head, with what bounds, hides and is added to
+    the scores as in `coda.attention`, and the epilogue of its result.
+
+    The epilogue takes O in float32 (in pair mode: two columns of a head). The first result is the
+    logsumexp of the scores, (B x heads x T) in float32; that of a query that sees no key is inf,
+    and its O is 0.
+
+        %lse, %y = gemm.attention (%q : t, %k : t, %v : t) mask(%bias : m)
+            {head_dim = 128 : i64, causal = true, softcap = 50.0 : f64}
+            tile(%gate : t) -> (tile : t) {
+        ^epilogue(%o : f32, %g : f32):
+          ...
+        }
+    """
+
+    name = "gemm.attention"
+    lse = result_def(TensorType)
+    SUMS: ClassVar[tuple[str, ...]] = ("O",)
+
+    @property
+    def rows_of(self) -> SSAValue:
+        return self.q
+
+    @classmethod
+    def _own_types(
+        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+    ) -> Sequence[Attribute]:
+        return _lse_types(q, properties)
+
+    def verify_(self) -> None:
+        super().verify_()
+        self.verify_lse("result lse", self.lse)
+
+
+class AttentionGradSumOp(AttentionSumOp, ABC):
+    """What both kernels of the backward have in common."""
+
+    d_out = operand_def(TensorType)
+    stored = operand_def(TensorType)
+    lse = operand_def(TensorType)
+    BEFORE: ClassVar[tuple[str, ...]] = ("d_out", "stored", "lse")
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.mask is not None and element_type_of(self.mask) != i1:
+            raise VerifyException(
+                f"operand mask has element type {element_type_of(self.mask)}, expected i1"
+            )
+        expect_shape("operand d_out", self.d_out, shape_of(self.q))
+        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        self.verify_lse("operand lse", self.lse)
+
+
+@irdl_op_definition
+class AttentionDqOp(AttentionGradSumOp):
     """The gradient for the queries of attention: dQ = scale · sum over keys of dS·K, where
     dS = P ⊙ (dO·Vᵀ - moment) and moment = sum(dO ⊙ O) of each row and head. Scores that a softcap
     c bounds, c·tanh(scale·q·k / c), give dS the factor 1 - (score / c)².
@@ -316,8 +375,10 @@ class AttentionDqOp(AttentionSumOp):
         return self.q
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
-        return [lse.type]
+    def _own_types(
+        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+    ) -> Sequence[Attribute]:
+        return _lse_types(q, properties)
 
     def verify_(self) -> None:
         super().verify_()
@@ -327,7 +388,7 @@ class AttentionDqOp(AttentionSumOp):
 
 
 @irdl_op_definition
-class AttentionDkvOp(AttentionSumOp):
+class AttentionDkvOp(AttentionGradSumOp):
     """The gradients for keys and values: dK = scale · sum over queries of dSᵀ·Q and dV = sum of
     Pᵀ·dO, also over the heads of queries that share those of keys.
 

@@ -15,8 +15,8 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.drop_barriers import DropBarriersPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
-from coda_ir.passes.fusion.convert_attention_grad_to_gemm import ConvertAttentionGradToGemmPass
-from coda_ir.passes.fusion.fuse_attention_grad import FuseAttentionGradPass
+from coda_ir.passes.fusion.convert_attention_to_gemm import ConvertAttentionToGemmPass
+from coda_ir.passes.fusion.fuse_attention import FuseAttentionPass
 from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
@@ -43,8 +43,8 @@ _POINTWISE: tuple[ModulePass, ...] = (
 
 _MERGE: tuple[ModulePass, ...] = (
     # The backward of attention takes the kernels that read its gradients as epilogues.
-    ConvertAttentionGradToGemmPass(),
-    FuseAttentionGradPass(),
+    ConvertAttentionToGemmPass(),
+    FuseAttentionPass(),
     MergeSiblingGemmsPass(),
     # Nothing moves any more.
     DropBarriersPass(),

@@ -5,7 +5,7 @@ from faults.fault import Fault, KernelFault, Nth, Text
 T = "coda_ir.backends.triton."
 TILES = f"{T}prelude:_HELPERS"
 KERNEL = f"{T}attention_grad_kernel:"
-FUSION = "coda_ir.passes.fusion.fuse_attention_grad:"
+FUSION = "coda_ir.passes.fusion.fuse_attention:"
 
 ATTENTION_FAULTS = (
     KernelFault(
@@ -98,15 +98,13 @@ ATTENTION_FAULTS = (
         Text("'tile_m = batch * blocks + block'", "'tile_m = block'"),
     ),
     Fault(
-        "fuse-attention-grad: the code reads the gradient of the keys for that of the values",
+        "fuse-attention: the code reads the gradient of the keys for that of the values",
         f"{FUSION}_fuse",
         Text("into.yielded(outputs.index(value))", "into.yielded(0)"),
     ),
+    Fault("fuse-attention: pairs across heads join", f"{FUSION}_check_pairs", Nth("never", "If")),
     Fault(
-        "fuse-attention-grad: pairs across heads join", f"{FUSION}_check_pairs", Nth("never", "If")
-    ),
-    Fault(
-        "fuse-attention-grad: sums over several heads join",
+        "fuse-attention: sums over several heads join",
         f"{FUSION}_check_pairs",
         Nth("never", "If", 1),
     ),

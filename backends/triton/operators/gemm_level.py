@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, Operation
 
-from coda_ir.backends.triton.attention_grad_kernel import emit_attention_sums
+from coda_ir.backends.triton.attention_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.program import HostProgram

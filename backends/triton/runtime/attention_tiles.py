@@ -1,6 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false
-"""Device functions of the backward of attention: the sums over the keys for a tile of queries, and
-over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, section 3.2).
+"""Device functions of attention and of its backward: the sums over the keys for a tile of queries,
+and over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, sections 3.1 and 3.2).
 
 Heads lie side by side in the columns. The last query has the position of the last key. A query
 that sees no key has an lse of inf: its weights are 0, and so are those of rows past the end.
@@ -117,8 +117,29 @@ def shown(
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
 ):
-    """Whether the mask shows keys to queries of a head: those of the numbers `query` and `key`
-    after the first ones. None past the last ones.
+    """Whether the mask shows keys to queries of a head; it shows none past the last ones."""
+    found = mask_tile(
+        mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+    )
+    return found != 0
+
+
+@triton.jit
+def mask_tile(
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+):
+    """The mask of queries of a head and of keys, of the numbers `query` and `key` after the first
+    ones; 0 past the last ones.
 
     A dimension that DIMS has as 0 and not as 1, of batches, heads, queries and keys, has one
     element that stands for all.
@@ -130,7 +151,7 @@ def shown(
     place = place * pitch + first_key * DIMS[3]
     there = (first_query + query < queries) & (first_key + key < keys)
     within = query * (DIMS[2] * pitch) + key * DIMS[3]
-    return tl.load(mask + place + within, mask=there, other=0) != 0
+    return tl.load(mask + place + within, mask=there, other=0)
 
 
 @triton.jit
@@ -183,6 +204,112 @@ def keys_of_queries(
         last = tl.minimum(last, start + BLOCK_M + shift + WINDOW - 1)
         whole = first
     return first, whole, last
+
+
+@triton.jit
+def masked_scores(
+    scores,
+    mask,
+    batch,
+    head,
+    start,
+    at,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Scores in powers of 2 of BLOCK_M queries and BLOCK_N keys: -inf where a mask of truth values
+    hides them, else with what the mask adds."""
+    # What is the same for all queries, or for all keys, is loaded once.
+    rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
+    columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
+    if mask.dtype.element_ty.is_floating():
+        found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
+        return scores + found.to(tl.float32) * LOG2_E
+    else:
+        seen = shown(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
+        return tl.where(seen, scores, float("-inf"))
+
+
+@triton.jit
+def o_of_tile(
+    lse_pointer,
+    q_rows,
+    k_rows,
+    v_rows,
+    mask,
+    batch,
+    head,
+    start,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    SHARED: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Attention of BLOCK_M queries of a head in float32; stores the logsumexp of their scores.
+
+    What was summed so far is scaled where a larger score comes. A query that sees no key has sums
+    of 0, and a logsumexp of inf.
+    """
+    row = start + tl.arange(0, BLOCK_M)
+    q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
+    query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
+    zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    of_keys = head // SHARED
+    for masked in tl.static_range(2):
+        begin, end = whole if masked else first, last if masked else whole
+        for at in range(bound(begin), bound(end), BLOCK_N):
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD_DIM)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD_DIM)
+            scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
+            if mask is not None:
+                scores = masked_scores(
+                    scores,
+                    mask,
+                    batch,
+                    head,
+                    start,
+                    at,
+                    queries,
+                    keys,
+                    HEADS,
+                    MASK_DIMS,
+                    BLOCK_M,
+                    BLOCK_N,
+                )
+            if masked:
+                seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
+                scores = tl.where(seen, scores, float("-inf"))
+            most = tl.maximum(largest, tl.max(scores, 1))
+            shift = most
+            if masked or mask is not None:
+                shift = tl.where(most == float("-inf"), 0.0, most)
+            weights = tl.exp2(scores - shift[:, None])
+            before = tl.exp2(largest - shift)
+            total = total * before + tl.sum(weights, 1)
+            acc = dot(narrowed(weights, v), v, acc * before[:, None])
+            largest = most
+    place = (batch * HEADS + head).to(tl.int64) * queries + row
+    is_empty = total == 0.0
+    lse = tl.where(is_empty, float("inf"), largest / LOG2_E + tl.log(total))
+    tl.store(lse_pointer + place, lse, mask=row < queries)
+    return acc / tl.where(is_empty, 1.0, total)[:, None]
 
 
 @triton.jit

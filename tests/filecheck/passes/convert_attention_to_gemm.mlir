@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -p convert-attention-grad-to-gemm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p convert-attention-to-gemm --split-input-file | filecheck %s
 
 // Heads of queries share heads of keys.
 

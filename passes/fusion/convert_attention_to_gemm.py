@@ -1,16 +1,18 @@
-"""Pass `convert-attention-grad-to-gemm`: the backward of attention as two chains of GEMMs."""
+"""Pass `convert-attention-to-gemm`: attention and its backward as chains of GEMMs."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
     AttentionDqOp,
+    FusedAttentionOp,
     Result,
     ResultPortAttr,
     Segment,
@@ -21,45 +23,66 @@ from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
 WIDEST_HEAD, NARROWEST_HEAD = 256, 16
-"""Columns of a head: both gradients of a tile of keys stay in registers."""
+"""Columns of a head: the sums of a tile stay in registers."""
+
+FEW_QUERIES = 16
+"""Fewer queries than this leave most rows of a tile empty."""
 
 
 @dataclass(frozen=True)
-class ConvertAttentionGradToGemmPass(FunctionPass):
-    """`coda.attention_grad` becomes `gemm.attention_dq` and `gemm.attention_dkv`.
+class ConvertAttentionToGemmPass(FunctionPass):
+    """Attention that PyTorch has no fast kernel for, and its backward, become chains of GEMMs.
+
+        %y = coda.attention %q, %k, %v {softcap = 50.0, ...}
+        ->  %lse, %y = gemm.attention (%q, %k, %v) {softcap = 50.0, ...} { yield o }
 
         %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {...}
         ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
-    Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position
-    or a mask of truth values;
-    tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
-    keys and values; and the function does not require the bits of eager PyTorch.
+    PyTorch is fast where it hides keys by position alone, all those before a query. With a window
+    or a mask it stores truth values or numbers for all scores, and with a cap, or a mask of another
+    type, the scores.
+
+    Legal iff tensor cores multiply the operands; heads have a power of two of columns, up to 256,
+    the same in keys and values; there are no sinks; masks of the backward hide keys and add
+    nothing; and the function does not require the bits of eager PyTorch.
     """
 
-    name: ClassVar[str] = "convert-attention-grad-to-gemm"
+    name: ClassVar[str] = "convert-attention-to-gemm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
+            refusal = None
             if isinstance(op, coda.AttentionGradOp):
-                refusal = _check(op)
-                if refusal is None:
-                    _convert(op, rewriter)
-                else:
-                    rewriter.missed(op, refusal)
+                refusal = _convert_gradient(op, rewriter)
+            elif isinstance(op, coda.AttentionOp) and _is_slow_elsewhere(op):
+                refusal = _convert(op, rewriter)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
 
 
-def _check(op: coda.AttentionGradOp) -> Refusal | None:
+def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
+    """Return whether PyTorch stores something for each score, of more than a few queries."""
+    if (op.mask or op.window or op.softcap) is None:
+        return False
+    return not 0 <= shape_of(op.q)[-2] < FEW_QUERIES
+
+
+def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.sinks is not None:
-        condition = "scores are products of queries and keys, hidden by position or a mask"
-        return Refusal(condition, f"{instead}, which has sinks")
     if op.mask is not None and element_type_of(op.mask) != i1:
         return Refusal(
             "a mask hides keys and adds nothing", f"{instead}, whose mask adds to scores"
         )
+    return _check(op, instead)
+
+
+def _check(op: AttentionLike, instead: str) -> Refusal | None:
+    if op.sinks is not None:
+        condition = "scores are products of queries and keys, hidden by position or a mask"
+        return Refusal(condition, f"{instead}, which has sinks")
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
@@ -76,11 +99,37 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
     return None
 
 
-def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
+def _inputs(op: AttentionLike) -> list[SSAValue]:
+    return [op.q, op.k, op.v, *([] if op.mask is None else [op.mask])]
+
+
+def _options(op: AttentionLike) -> dict[str, Attribute | None]:
+    return {name: op.properties.get(name) for name in OPTIONS}
+
+
+def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
+    refusal = _check(op, "runs as PyTorch's attention, which stores something for each score")
+    if refusal is not None:
+        return refusal
+    rewriter.passed(op, "one kernel computes it, without storing a score")
+    fused = FusedAttentionOp.made(_inputs(op), _options(op), _stored(op.result))
+    fused.location = op.location
+    rewriter.order.insert_before(fused, op)
+    fused.lse.name_hint = "lse"
+    for old, new in zip(op.results, (*fused.outputs, fused.lse), strict=False):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    rewriter.order.erase(op)
+    return None
+
+
+def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> Refusal | None:
+    refusal = _check_gradient(op)
+    if refusal is not None:
+        return refusal
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties: dict[str, object] = {name: op.properties.get(name) for name in OPTIONS}
-    inputs = (op.q, op.k, op.v, *([] if op.mask is None else [op.mask]))
+    properties, inputs = _options(op), _inputs(op)
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(
         (op.d_out, dq.moment, op.lse, *inputs), properties, _stored(op.dk, op.dv)
@@ -93,6 +142,7 @@ def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     rewriter.order.erase(op)
+    return None
 
 
 def _stored(*sums: SSAValue) -> Segment:

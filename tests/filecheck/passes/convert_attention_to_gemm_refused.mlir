@@ -1,5 +1,5 @@
-// RUN: coda-opt %s -p convert-attention-grad-to-gemm --split-input-file | filecheck %s
-// RUN: coda-opt %s -p convert-attention-grad-to-gemm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p convert-attention-to-gemm --split-input-file | filecheck %s
+// RUN: coda-opt %s -p convert-attention-to-gemm --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
 // Sinks add to every sum of weights.
 
@@ -8,7 +8,7 @@ func.func @sinks(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which has sinks; failed condition: scores are products of queries and keys, hidden by position or a mask; costs 10952 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which has sinks; failed condition: scores are products of queries and keys, hidden by position or a mask; costs 10952 bytes
 // CHECK:      func.func @sinks(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
@@ -23,7 +23,7 @@ func.func @mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, whose mask adds to scores; failed condition: a mask hides keys and adds nothing; costs 11052 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, whose mask adds to scores; failed condition: a mask hides keys and adds nothing; costs 11052 bytes
 // CHECK:      func.func @mask(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
@@ -38,7 +38,7 @@ func.func @wide_floats(%dy: tensor<2x6x64xf32>, %y: tensor<2x6x64xf32>, %lse: te
   func.return %dq, %dk, %dv : tensor<2x6x64xf32>, tensor<2x9x32xf32>, tensor<2x9x32xf32>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, in f32; failed condition: tensor cores multiply 16-bit floats; costs 21696 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, in f32; failed condition: tensor cores multiply 16-bit floats; costs 21696 bytes
 // CHECK:      func.func @wide_floats(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xf32>, tensor<2x6x64xf32>, tensor<2x4x6xf32>, tensor<2x6x64xf32>, tensor<2x9x32xf32>, tensor<2x9x32xf32>) -> (tensor<2x6x64xf32>, tensor<2x9x32xf32>, tensor<2x9x32xf32>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xf32>, tensor<2x9x32xf32>, tensor<2x9x32xf32>
@@ -53,7 +53,7 @@ func.func @odd_heads(%dy: tensor<2x6x96xbf16>, %y: tensor<2x6x96xbf16>, %lse: te
   func.return %dq, %dk, %dv : tensor<2x6x96xbf16>, tensor<2x9x48xbf16>, tensor<2x9x48xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 24 columns; failed condition: heads have 16 to 256 columns, a power of two; costs 16320 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 24 columns; failed condition: heads have 16 to 256 columns, a power of two; costs 16320 bytes
 // CHECK:      func.func @odd_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 24 : i64, causal = true} : (tensor<2x6x96xbf16>, tensor<2x6x96xbf16>, tensor<2x4x6xf32>, tensor<2x6x96xbf16>, tensor<2x9x48xbf16>, tensor<2x9x48xbf16>) -> (tensor<2x6x96xbf16>, tensor<2x9x48xbf16>, tensor<2x9x48xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x96xbf16>, tensor<2x9x48xbf16>, tensor<2x9x48xbf16>
@@ -68,7 +68,7 @@ func.func @wide_heads(%dy: tensor<2x6x1024xbf16>, %y: tensor<2x6x1024xbf16>, %ls
   func.return %dq, %dk, %dv : tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 512 columns; failed condition: heads have 16 to 256 columns, a power of two; costs 172128 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 512 columns; failed condition: heads have 16 to 256 columns, a power of two; costs 172128 bytes
 // CHECK:      func.func @wide_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 512 : i64, causal = true} : (tensor<2x6x1024xbf16>, tensor<2x6x1024xbf16>, tensor<2x2x6xf32>, tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>) -> (tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>
@@ -83,7 +83,7 @@ func.func @symbolic_heads(%dy: tensor<2x6x?xbf16>, %y: tensor<2x6x?xbf16>, %lse:
   func.return %dq, %dk, %dv : tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, of a symbolic number of heads; failed condition: the number of heads is static; costs 24*d0 + 24*d1 + 48*d2 + 48*d3 + 72*d4 + 72*d5 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, of a symbolic number of heads; failed condition: the number of heads is static; costs 24*d0 + 24*d1 + 48*d2 + 48*d3 + 72*d4 + 72*d5 bytes
 // CHECK:      func.func @symbolic_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x?xbf16>, tensor<2x6x?xbf16>, tensor<2x?x6xf32>, tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>) -> (tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>
@@ -98,7 +98,7 @@ func.func @eager(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention; failed condition: the function does not require the bits of eager PyTorch; costs 10944 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention; failed condition: the function does not require the bits of eager PyTorch; costs 10944 bytes
 // CHECK:      func.func @eager(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
@@ -113,7 +113,7 @@ func.func @narrow_values(%dy: tensor<2x6x32xbf16>, %y: tensor<2x6x32xbf16>, %lse
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-grad-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 8 columns for 16; failed condition: values have as many columns as keys, so that one epilogue takes both gradients; costs 8256 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 8 columns for 16; failed condition: values have as many columns as keys, so that one epilogue takes both gradients; costs 8256 bytes
 // CHECK:      func.func @narrow_values(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, value_dim = 8 : i64, causal = true} : (tensor<2x6x32xbf16>, tensor<2x6x32xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>

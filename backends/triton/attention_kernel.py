@@ -1,4 +1,4 @@
-"""The kernels of the backward of attention, with their epilogues: `emit_attention_sums`."""
+"""The kernels of attention and of its backward, with their epilogues: `emit_attention_sums`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
+from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
+    AttentionDqOp,
+    AttentionGradSumOp,
+    AttentionSumOp,
+    FusedAttentionOp,
+    ScheduleAttr,
+)
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
@@ -54,7 +61,7 @@ class _SumEmitter(SegmentEmitter):
 def emit_attention_sums(
     op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
 ) -> EmittedKernel:
-    """The kernel of a scheduled `gemm.attention_dq` or `gemm.attention_dkv`.
+    """The kernel of a scheduled `gemm.attention`, `gemm.attention_dq` or `gemm.attention_dkv`.
 
     One program computes a tile: BM rows of one head. `pitches` has the elements between the starts
     of the rows of those operands that are ranges of columns. Raises CodaError without a schedule.
@@ -86,10 +93,10 @@ class _Kernel:
         pitches: Mapping[SSAValue, int],
     ):
         self.op, self.schedule, self.pitches = op, schedule, pitches
-        self.is_dq = isinstance(op, AttentionDqOp)
+        self.is_of_queries = not isinstance(op, AttentionDkvOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        self.helpers = {"tile_of_heads", "shown", self._sums()}
+        self.helpers = {"tile_of_heads", self._sums()}
         sums = len(op.SUMS) * schedule.block_m.data * schedule.tile[2]
         self.split = SplitK.of(schedule, self.arguments, sums)
 
@@ -98,7 +105,7 @@ class _Kernel:
         return self.schedule.mainloop == "tma"
 
     def _sums(self) -> str:
-        return "dq_of_tile" if self.is_dq else "dkv_of_tile"
+        return f"{''.join(self._names())}_of_tile"
 
     def _title(self) -> str:
         features = [name for name in segment_features(self.op.segment()) if name != "tile"]
@@ -107,7 +114,7 @@ class _Kernel:
     def emit(self) -> EmittedKernel:
         lines = [*self._constants(), *self._place(), *self._call(), *self._epilogue()]
         bm, bn, _ = self.schedule.tile
-        rows, steps = ("queries", "keys") if self.is_dq else ("keys", "queries")
+        rows, steps = ("queries", "keys") if self.is_of_queries else ("keys", "queries")
         what = " and ".join(self.op.SUMS)
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
         shared = () if self.split is None else self.split.parameters
@@ -140,7 +147,7 @@ class _Kernel:
 
     def _rows(self) -> str:
         """The rows of the sums, in the kernel."""
-        return "T" if self.is_dq else "S"
+        return "T" if self.is_of_queries else "S"
 
     def _extents(self) -> list[KernelArgument]:
         return [
@@ -169,7 +176,7 @@ class _Kernel:
     def _place(self) -> list[str]:
         """The tile of a program. Blocks with the most steps begin first."""
         heads, group = self.op.tile_heads, self.schedule.group_m.data
-        is_last_first = self.is_dq and self.op.causal.value.data
+        is_last_first = self.is_of_queries and self.op.causal.value.data
         block = "blocks - 1 - turn" if is_last_first else "turn"
         tile = "tl.program_id(0)" if self.split is None else "tile"
         return [
@@ -183,16 +190,22 @@ class _Kernel:
     def _tensors(self) -> list[_Tensor]:
         """The operands before the ports, by what they are for: one tensor may be several."""
         op, (bm, bn, _) = self.op, self.schedule.tile
-        queries, keys = (bm, bn) if self.is_dq else (bn, bm)
-        stored = ("out", op.stored, queries) if self.is_dq else ("moment", op.stored, None)
-        return [
-            _Tensor("d_out", op.d_out, queries),
-            _Tensor(*stored),
-            _Tensor("lse", op.lse, None),
+        queries, keys = (bm, bn) if self.is_of_queries else (bn, bm)
+        inputs = [
             _Tensor("q", op.q, queries),
             _Tensor("k", op.k, keys),
             _Tensor("v", op.v, keys),
         ]
+        if not isinstance(op, AttentionGradSumOp):
+            return inputs
+        is_dq = isinstance(op, AttentionDqOp)
+        stored = ("out", op.stored, queries) if is_dq else ("moment", op.stored, None)
+        before = [
+            _Tensor("d_out", op.d_out, queries),
+            _Tensor(*stored),
+            _Tensor("lse", op.lse, None),
+        ]
+        return [*before, *inputs]
 
     def _call(self) -> list[str]:
         """The sums of the tile."""
@@ -200,6 +213,8 @@ class _Kernel:
         arguments = [self._argument(tensor) for tensor in tensors]
         if isinstance(op, AttentionDqOp):
             arguments.insert(3, self.arguments.output(op.moment, "moment"))
+        if isinstance(op, FusedAttentionOp):
+            arguments.insert(0, self.arguments.output(op.lse, "lse"))
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
         first, shared = self._heads_of_queries()
@@ -217,7 +232,7 @@ class _Kernel:
     def _heads_of_queries(self) -> tuple[str, int]:
         """The argument for the first head of queries of a tile of keys, and how many share keys."""
         shared = self.op.shared_heads
-        if self.is_dq:
+        if self.is_of_queries:
             return "", shared
         if self.split is None:
             return f" head * {shared},", shared

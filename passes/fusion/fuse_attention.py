@@ -1,4 +1,4 @@
-"""Pass `fuse-attention-grad`: what follows the backward of attention, in its epilogues."""
+"""Pass `fuse-attention`: what follows the backward of attention, in its epilogues."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.
 
 
 @dataclass(frozen=True)
-class FuseAttentionGradPass(FunctionPass):
+class FuseAttentionPass(FunctionPass):
     """Moves a pointwise kernel on gradients of attention into the epilogue that has them on chip.
 
         %m, %dq = gemm.attention_dq (...) { yield dq }
@@ -37,7 +37,7 @@ class FuseAttentionGradPass(FunctionPass):
     too, and nothing else that the kernel reads depends on the gradients.
     """
 
-    name: ClassVar[str] = "fuse-attention-grad"
+    name: ClassVar[str] = "fuse-attention"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
