@@ -40,9 +40,9 @@ class ConvertAttentionToGemmPass(FunctionPass):
         ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
-    PyTorch is fast where it hides keys by position alone, all those before a query. With a window
-    or a mask it stores truth values or numbers for all scores, and with a cap, or a mask of another
-    type, the scores.
+    PyTorch has fast kernels for causal attention and for masks of truth values or of the type of
+    the queries. A window it reads as a mask with a truth value for each score; with a cap, or a
+    mask of another type, it stores the scores.
 
     Legal iff tensor cores multiply the operands; heads have a power of two of columns, up to 256,
     the same in keys and values; there are no sinks; masks of the backward hide keys and add
@@ -63,10 +63,13 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
 
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
-    """Return whether PyTorch stores something for each score, of more than a few queries."""
-    if (op.mask or op.window or op.softcap) is None:
+    """Return whether PyTorch stores what no mask is needed for, of more than a few queries."""
+    if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
-    return not 0 <= shape_of(op.q)[-2] < FEW_QUERIES
+    if op.mask is None:
+        return op.softcap is not None or op.window is not None
+    is_known = element_type_of(op.mask) in (i1, element_type_of(op.q))
+    return op.softcap is not None or not is_known
 
 
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
