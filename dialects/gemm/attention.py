@@ -87,7 +87,7 @@ class AttentionSumOp(AttentionLike, ABC):
     """What both kernels have in common.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
-    of a head as BK.
+    of a head as BK. A mask of truth values follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
     """
 
     d_out = operand_def(TensorType)
@@ -332,7 +332,8 @@ class AttentionDkvOp(AttentionSumOp):
     Pᵀ·dO, also over the heads of queries that share those of keys.
 
     The second operand is the `moment` of `gemm.attention_dq`. The epilogue takes dK, then dV, in
-    float32 (in pair mode: two columns of each).
+    float32 (in pair mode: two columns of each). `split_k` of the schedule is how many programs
+    share the heads of queries of a tile, equally many each.
     """
 
     name = "gemm.attention_dkv"
