@@ -33,9 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_element_type,
-    expect_shape,
+    expect_like,
     shape_of,
 )
 from coda_ir.dialects.gemm import verify
@@ -202,8 +200,7 @@ class AttentionSumOp(AttentionLike, ABC):
             raise VerifyException("attention with sinks or a mask, expected none")
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
-        expect_shape("operand d_out", self.d_out, shape_of(self.q))
-        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        expect_like("operand d_out", self.d_out, self.q)
         self.verify_lse("operand lse", self.lse)
         segment, head_dim = self.segment(), self.head_dim.value.data
         verify.verify_sums(segment, shape_of(self.rows_of))
@@ -285,8 +282,7 @@ class AttentionDqOp(AttentionSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_shape("operand out", self.stored, shape_of(self.q))
-        expect_element_type("operand out", self.stored, element_type_of(self.q))
+        expect_like("operand out", self.stored, self.q)
         self.verify_lse("result moment", self.moment)
 
 
