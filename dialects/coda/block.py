@@ -25,6 +25,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
@@ -32,7 +33,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_integers,
     expect_like,
     expect_one_of,
-    expect_rank,
     expect_rank_at_least,
     expect_shape,
     expect_tensor,

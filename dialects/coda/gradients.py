@@ -35,6 +35,7 @@ from coda_ir.dialects.coda.block import (
 )
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
 from coda_ir.dialects.coda.extension import verify_like
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     computes_in_float32,
@@ -44,7 +45,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_integers,
     expect_like,
     expect_one_of,
-    expect_rank,
     expect_rank_at_least,
     expect_shape,
     expect_tensor,

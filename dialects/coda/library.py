@@ -32,15 +32,15 @@ from coda_ir.dialects.coda.library_call import (
     expect_count,
     expect_floats,
     expect_other_dims,
+    expect_rank,
     replaced,
 )
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
     expect_integers,
-    expect_rank,
     expect_rank_at_least,
-    expect_tensor,
+    expect_shape,
     format_shape,
     is_float,
     shape_of,
@@ -148,7 +148,8 @@ class ScatterOp(ElementsByNumberOp):
 
     def check(self) -> None:
         super().check()
-        expect_tensor("operand values", self.values, shape_of(self.ids), element_type_of(self.x))
+        expect_shape("operand values", self.values, shape_of(self.ids))
+        expect_element_type("operand values", self.values, element_type_of(self.x))
 
 
 @irdl_op_definition
@@ -310,7 +311,8 @@ class GroupNormOp(LibraryCallOp):
         if len(self.params) not in (0, 2):
             raise VerifyException(f"{len(self.params)} parameters, expected a weight and a bias")
         for what, value in zip(("weight", "bias"), self.params, strict=False):
-            expect_tensor(f"operand {what}", value, (channels,), element_type_of(self.x))
+            expect_shape(f"operand {what}", value, (channels,))
+            expect_element_type(f"operand {what}", value, element_type_of(self.x))
 
 
 def _convolved(
@@ -410,7 +412,8 @@ class ConvolutionOp(LibraryCallOp):
             )
         expect_element_type("operand weight", self.weight, element_type_of(self.x))
         if self.bias is not None:
-            expect_tensor("operand bias", self.bias, (outputs,), element_type_of(self.x))
+            expect_shape("operand bias", self.bias, (outputs,))
+            expect_element_type("operand bias", self.bias, element_type_of(self.x))
 
     def argument(self, name: str) -> str:
         if name == "output_padding":

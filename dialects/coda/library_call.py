@@ -209,3 +209,9 @@ def expect_count(name: str, value: int, extent: int, what: str) -> None:
 def replaced(x: Extents, dim: int, *extents: Any) -> Extents:
     """The extents `x` with others in place of that of `dim`."""
     return (*x[:dim], *extents, *x[dim + 1 :])
+
+
+def expect_rank(what: str, value: SSAValue, rank: int) -> None:
+    """Raise unless `value` has `rank` dimensions."""
+    if len(shape_of(value)) != rank:
+        raise VerifyException(f"{what} has rank {len(shape_of(value))}, expected {rank}")

@@ -19,13 +19,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
     element_type_of,
     expect_element_type,
     expect_factor,
-    expect_rank,
     expect_rank_at_least,
     expect_shape,
     expect_tensor,

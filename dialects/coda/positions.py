@@ -16,11 +16,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_dim,
-    expect_rank,
     optional_operand,
     shape_of,
 )

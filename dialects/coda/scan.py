@@ -16,12 +16,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_type_of,
     expect_element_type,
     expect_like,
-    expect_rank,
     expect_shape,
     expect_wide_element_type,
     is_float,

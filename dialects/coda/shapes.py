@@ -186,12 +186,6 @@ def expect_like(what: str, value: SSAValue, other: SSAValue) -> None:
     expect_tensor(what, value, shape_of(other), element_type_of(other))
 
 
-def expect_rank(what: str, value: SSAValue, rank: int) -> None:
-    """Raise unless `value` has `rank` dimensions."""
-    if len(shape_of(value)) != rank:
-        raise VerifyException(f"{what} has rank {len(shape_of(value))}, expected {rank}")
-
-
 def expect_one_of(what: str, name: str, known: Collection[str]) -> None:
     """Raise unless the property `what` is one of the `known` names."""
     if name not in known:

@@ -13,13 +13,13 @@ from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     dims_agree,
     element_type_of,
     expect_element_type,
     expect_factor,
-    expect_rank,
     expect_shape,
     expect_tensor,
     format_shape,

@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import NoneAttr, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
-    expect_rank,
     format_shape,
     shape_of,
 )
