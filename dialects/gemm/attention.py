@@ -39,6 +39,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_segment,
     parse_typed_value,
     print_new_line,
@@ -245,9 +246,7 @@ class AttentionSumOp(AttentionLike, ABC):
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
         op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
+        parse_attributes(parser, op)
         return op
 
 
