@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import (
+    expect_element_type,
     expect_like,
     shape_of,
 )
@@ -214,10 +215,8 @@ class AttentionSumOp(AttentionLike, ABC):
         self.verify_inputs()
         if self.sinks is not None:
             raise VerifyException("attention with sinks, expected none")
-        if self.mask is not None and element_type_of(self.mask) != i1:
-            raise VerifyException(
-                f"operand mask has element type {element_type_of(self.mask)}, expected i1"
-            )
+        if self.mask is not None:
+            expect_element_type("operand mask", self.mask, i1)
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
         expect_like("operand d_out", self.d_out, self.q)
