@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -79,7 +79,7 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
 def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties: dict[str, object] = {name: op.properties.get(name) for name in OPTIONS}
+    properties: dict[str, Attribute | None] = {name: op.properties.get(name) for name in OPTIONS}
     inputs = (op.q, op.k, op.v, *([] if op.mask is None else [op.mask]))
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(
