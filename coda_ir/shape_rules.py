@@ -344,7 +344,8 @@ def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     of = dict(zip(op.operands, operands, strict=True))
     *rows, columns = of[op.rows_of]
     *batch, queries, _ = of[op.q]
-    own = [(batch[0] if batch else 1, op.heads, queries)] * len(op.own_results)
+    of_queries = (batch[0] if batch else 1, op.heads, queries)
+    own = [(*of_queries, *shape_of(result)[len(of_queries) :]) for result in op.own_results]
     return [*own, *_results(op.segment(), tuple(rows), columns, op.tile_heads)]
 
 

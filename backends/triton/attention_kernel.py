@@ -224,7 +224,7 @@ class _Kernel:
             *(f"    {argument}," for argument in arguments),
             f"    {mask},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims},",
+            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims}, {op.adds_mask},",
             "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]

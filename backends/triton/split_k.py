@@ -48,7 +48,7 @@ class SplitK:
         return SplitK(schedule.split_k.data, elements, parameters)
 
     def shared_tiles(self, tiles: HostValue) -> SharedTiles:
-        """What the host allocates for so many tiles."""
+        """The sums and counters that the host allocates for so many tiles."""
         return SharedTiles(tiles, self.programs, self.elements)
 
     def prologue(self) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -35,14 +35,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike, lse_type
 from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
     element_type_of,
-    expect_element_type,
-    expect_shape,
+    expect_like,
+    expect_tensor,
     shape_of,
 )
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_segment,
     parse_typed_value,
     print_new_line,
@@ -61,6 +63,17 @@ from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
 """The properties of attention that its kernels have, too."""
+
+
+def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
+    """The type of what `gemm.attention_dq` stores of each row and head: B x heads x T, of two
+    numbers where the mask is added.
+    """
+    return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
+
+
+def _is_added(mask: SSAValue | None) -> bool:
+    return mask is not None and element_type_of(mask) != i1
 
 
 @dataclass
@@ -89,7 +102,7 @@ class AttentionSumOp(AttentionLike, ABC):
     """What the kernels have in common.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
-    of a head as BK.
+    of a head as BK. A mask follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
     """
 
     ports = var_operand_def(TensorType)
@@ -132,6 +145,11 @@ class AttentionSumOp(AttentionLike, ABC):
         before = (getattr(self, name) for name in self.BEFORE)
         masks = () if self.mask is None else (self.mask,)
         return (*before, self.q, self.k, self.v, *masks)
+
+    @property
+    def adds_mask(self) -> bool:
+        """True if the mask is added to the scores."""
+        return _is_added(self.mask)
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
@@ -204,13 +222,13 @@ class AttentionSumOp(AttentionLike, ABC):
         return cls.build(
             operands=[*before, list(ports), q, k, v, [], mask],
             properties={name: value for name, value in properties.items() if value is not None},
-            result_types=[*cls._own_types(q, properties), list(types)],
+            result_types=[*cls._own_types(tensors, properties), list(types)],
             regions=[body],
         )
 
     @classmethod
     def _own_types(
-        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
     ) -> Sequence[Attribute]:
         """The types of the results before those of the epilogue."""
         return ()
@@ -282,16 +300,8 @@ class AttentionSumOp(AttentionLike, ABC):
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
         op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
+        parse_attributes(parser, op)
         return op
-
-
-def _lse_types(q: SSAValue, properties: Mapping[str, Attribute | None]) -> Sequence[Attribute]:
-    """The type of a number for each query and head."""
-    head_dim = properties.get("head_dim")
-    return [lse_type(q, head_dim.value.data)] if isinstance(head_dim, IntegerAttr) else []
 
 
 @irdl_op_definition
@@ -321,9 +331,12 @@ class FusedAttentionOp(AttentionSumOp):
 
     @classmethod
     def _own_types(
-        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
     ) -> Sequence[Attribute]:
-        return _lse_types(q, properties)
+        head_dim = properties.get("head_dim")
+        return (
+            [lse_type(tensors[0], head_dim.value.data)] if isinstance(head_dim, IntegerAttr) else []
+        )
 
     def verify_(self) -> None:
         super().verify_()
@@ -338,14 +351,14 @@ class AttentionGradSumOp(AttentionSumOp, ABC):
     lse = operand_def(TensorType)
     BEFORE: ClassVar[tuple[str, ...]] = ("d_out", "stored", "lse")
 
+    def verify_moment(self, what: str, moment: SSAValue) -> None:
+        """Check the numbers of rows that both kernels need."""
+        expected = moment_type(self.lse, self.mask)
+        expect_tensor(what, moment, expected.get_shape(), f32)
+
     def verify_(self) -> None:
         super().verify_()
-        if self.mask is not None and element_type_of(self.mask) != i1:
-            raise VerifyException(
-                f"operand mask has element type {element_type_of(self.mask)}, expected i1"
-            )
-        expect_shape("operand d_out", self.d_out, shape_of(self.q))
-        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        expect_like("operand d_out", self.d_out, self.q)
         self.verify_lse("operand lse", self.lse)
 
 
@@ -356,7 +369,9 @@ class AttentionDqOp(AttentionGradSumOp):
     c bounds, c·tanh(scale·q·k / c), give dS the factor 1 - (score / c)².
 
     The epilogue takes dQ in float32 (in pair mode: two columns of a head). The first result is the
-    moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs.
+    moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs. With a mask that is added
+    it is (B x heads x T x 2): the moment, and what the weights exp(score - lse) are multiplied by
+    so that their sum is 1, where padding that adds -1e9 to all scores leaves lse no digits for it.
 
         %moment, %dz = gemm.attention_dq (%dy : t, %y : t, %lse : f, %q : t, %k : t, %v : t)
             {head_dim = 128 : i64, causal = true}
@@ -376,15 +391,15 @@ class AttentionDqOp(AttentionGradSumOp):
 
     @classmethod
     def _own_types(
-        cls, q: SSAValue, properties: Mapping[str, Attribute | None]
+        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
     ) -> Sequence[Attribute]:
-        return _lse_types(q, properties)
+        _, _, lse, _, _, _, *mask = tensors
+        return [moment_type(lse, *mask)]
 
     def verify_(self) -> None:
         super().verify_()
-        expect_shape("operand out", self.stored, shape_of(self.q))
-        expect_element_type("operand out", self.stored, element_type_of(self.q))
-        self.verify_lse("result moment", self.moment)
+        expect_like("operand out", self.stored, self.q)
+        self.verify_moment("result moment", self.moment)
 
 
 @irdl_op_definition
@@ -393,7 +408,8 @@ class AttentionDkvOp(AttentionGradSumOp):
     Pᵀ·dO, also over the heads of queries that share those of keys.
 
     The second operand is the `moment` of `gemm.attention_dq`. The epilogue takes dK, then dV, in
-    float32 (in pair mode: two columns of each).
+    float32 (in pair mode: two columns of each). `split_k` of the schedule is how many programs
+    share the heads of queries of a tile, equally many each.
     """
 
     name = "gemm.attention_dkv"
@@ -409,4 +425,4 @@ class AttentionDkvOp(AttentionGradSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        self.verify_lse("operand moment", self.stored)
+        self.verify_moment("operand moment", self.stored)

@@ -45,8 +45,9 @@ class ConvertAttentionToGemmPass(FunctionPass):
     mask of another type, it stores the scores.
 
     Legal iff tensor cores multiply the operands; heads have a power of two of columns, up to 256,
-    the same in keys and values; there are no sinks; masks of the backward hide keys and add
-    nothing; and the function does not require the bits of eager PyTorch.
+    the same in keys and values; there are no sinks, or in the backward no mask beside them, for
+    they are in the logsumexp already; no gradient of sinks or of a mask is wanted; and the function
+    does not require the bits of eager PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-to-gemm"
@@ -75,17 +76,17 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.mask is not None and element_type_of(op.mask) != i1:
-        return Refusal(
-            "a mask hides keys and adds nothing", f"{instead}, whose mask adds to scores"
-        )
+    if op.d_sinks is not None or op.d_mask is not None:
+        what = "a mask" if op.d_sinks is None else "sinks"
+        condition = "gradients are wanted of queries, keys and values alone"
+        return Refusal(condition, f"{instead}, which gives that of {what}, too")
+    if op.sinks is not None and op.mask is not None:
+        condition = "the weights of keys have the sum 1 where a mask is added"
+        return Refusal(condition, f"{instead}, which has sinks and a mask")
     return _check(op, instead)
 
 
 def _check(op: AttentionLike, instead: str) -> Refusal | None:
-    if op.sinks is not None:
-        condition = "scores are products of queries and keys, hidden by position or a mask"
-        return Refusal(condition, f"{instead}, which has sinks")
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
@@ -111,7 +112,11 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
-    refusal = _check(op, "runs as PyTorch's attention, which stores something for each score")
+    instead = "runs as PyTorch's attention, which stores something for each score"
+    if op.sinks is not None:
+        condition = "scores are products of queries and keys, with a mask or without"
+        return Refusal(condition, f"{instead}: it has sinks")
+    refusal = _check(op, instead)
     if refusal is not None:
         return refusal
     rewriter.passed(op, "one kernel computes it, without storing a score")

@@ -72,7 +72,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the gradient of keys is not scaled",
         f"{TILES}[dkv_of_tile]",
-        Nth("keep", "Mult", 10),
+        Text("return (dk * SCALE, dv)", "return (dk, dv)"),
     ),
     KernelFault(
         "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")

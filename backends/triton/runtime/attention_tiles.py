@@ -77,10 +77,10 @@ def head_rows(
 
 
 @triton.jit
-def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr):
-    """The numbers of ROWS queries of a head, OTHER past the last one."""
+def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr, STEP: tl.constexpr):
+    """The numbers of ROWS queries of a head, STEP elements apart; OTHER past the last one."""
     row = start + tl.arange(0, ROWS)
-    return tl.load(x + head.to(tl.int64) * rows + row, mask=row < rows, other=OTHER)
+    return tl.load(x + (head.to(tl.int64) * rows + row) * STEP, mask=row < rows, other=OTHER)
 
 
 @triton.jit
@@ -155,6 +155,37 @@ def mask_tile(
 
 
 @triton.jit
+def weights_of(
+    scores,
+    lse,
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
+):
+    """exp(score - lse) of scores in powers of 2, with the mask where there is one: keys are hidden
+    where it is false, or it is added. A sum in natural units is rounded as in the forward.
+    """
+    if mask is None:
+        return tl.exp2(scores - lse * LOG2_E)
+    if ADDED:
+        added = mask_tile(
+            mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+        )
+        return tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
+    seen = shown(mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS)
+    return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
+
+
+@triton.jit
 def row_products(a, b):
     """The sums over the columns of a ⊙ b, which are rounded once."""
     products = a.to(tl.float32) * b.to(tl.float32)
@@ -218,17 +249,19 @@ def masked_scores(
     keys,
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """Scores in powers of 2 of BLOCK_M queries and BLOCK_N keys: -inf where a mask of truth values
-    hides them, else with what the mask adds."""
+    """Scores of BLOCK_M queries and BLOCK_N keys with the mask: -inf where it is false, or with
+    what it adds, in natural units, in which the lowest number of a type stays finite.
+    """
     # What is the same for all queries, or for all keys, is loaded once.
     rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
     columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
-    if mask.dtype.element_ty.is_floating():
+    if ADDED:
         found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
-        return scores + found.to(tl.float32) * LOG2_E
+        return scores * (1 / LOG2_E) + found.to(tl.float32)
     else:
         seen = shown(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
         return tl.where(seen, scores, float("-inf"))
@@ -251,6 +284,7 @@ def o_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -263,6 +297,8 @@ def o_of_tile(
     What was summed so far is scaled where a larger score comes. A query that sees no key has sums
     of 0, and a logsumexp of inf.
     """
+    # Scores are in powers of 2, or where a mask is added in natural units.
+    UNIT: tl.constexpr = LOG2_E if ADDED else 1.0
     row = start + tl.arange(0, BLOCK_M)
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
@@ -290,6 +326,7 @@ def o_of_tile(
                     keys,
                     HEADS,
                     MASK_DIMS,
+                    ADDED,
                     BLOCK_M,
                     BLOCK_N,
                 )
@@ -300,14 +337,14 @@ def o_of_tile(
             shift = most
             if masked or mask is not None:
                 shift = tl.where(most == float("-inf"), 0.0, most)
-            weights = tl.exp2(scores - shift[:, None])
-            before = tl.exp2(largest - shift)
+            weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            before = tl.exp2((largest - shift) * UNIT)
             total = total * before + tl.sum(weights, 1)
             acc = dot(narrowed(weights, v), v, acc * before[:, None])
             largest = most
     place = (batch * HEADS + head).to(tl.int64) * queries + row
     is_empty = total == 0.0
-    lse = tl.where(is_empty, float("inf"), largest / LOG2_E + tl.log(total))
+    lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
     tl.store(lse_pointer + place, lse, mask=row < queries)
     return acc / tl.where(is_empty, 1.0, total)[:, None]
 
@@ -332,6 +369,7 @@ def dq_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -339,19 +377,22 @@ def dq_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O."""
+    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O and, where
+    the mask is ADDED, what their weights are multiplied by so that their sum is 1.
+    """
     d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
     out = head_rows(out_rows, batch, start, queries, head, PITCHES[1], BLOCK_M, HEAD_DIM)
     moment = row_products(d_out, out)
     of_head, row = batch * HEADS + head, start + tl.arange(0, BLOCK_M)
-    place = of_head.to(tl.int64) * queries + row
+    place = (of_head.to(tl.int64) * queries + row) * (1 + ADDED)
     tl.store(moment_pointer + place, moment, mask=row < queries)
-    lse = head_numbers(lse_pointer, of_head, start, queries, BLOCK_M, float("inf")) * LOG2_E
+    lse = head_numbers(lse_pointer, of_head, start, queries, BLOCK_M, float("inf"), 1)
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
     dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
     for masked in tl.static_range(2):
         begin, end = whole if masked else first, last if masked else whole
@@ -359,22 +400,35 @@ def dq_of_tile(
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
             scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
-            weights = tl.exp2(scores - lse[:, None])
+            weights = weights_of(
+                scores,
+                lse[:, None],
+                mask,
+                batch,
+                head,
+                start,
+                at,
+                tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
+                tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+            )
             if masked:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-            if mask is not None:
-                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
-                weights = tl.where(
-                    shown(
-                        mask, batch, head, start, at, rows, columns, queries, keys, HEADS, MASK_DIMS
-                    ),
-                    weights,
-                    0.0,
-                )
+            if ADDED:
+                total += tl.sum(weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
             dq = dot(narrowed(d_scores, k), k, dq)
+    if ADDED:
+        # Where all scores are numbers so large that lse has no digits for the sum of the weights.
+        share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
+        tl.store(moment_pointer + place + 1, share, mask=row < queries)
+        dq *= share[:, None]
     return dq * SCALE
 
 
@@ -431,6 +485,7 @@ def dkv_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -460,32 +515,31 @@ def dkv_of_tile(
                 d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, HEAD_DIM
             )
             of_head = batch * HEADS + of_queries
-            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf")) * LOG2_E
-            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0)
+            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
+            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
             scores = scores_of(dot(k, tl.trans(q), zeros), SCALE, SOFTCAP)
-            weights = tl.exp2(scores - lse[None, :])
+            weights = weights_of(
+                scores,
+                lse[None, :],
+                mask,
+                batch,
+                of_queries,
+                at,
+                start,
+                tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
+                tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+            )
             if not seen_whole:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-            if mask is not None:
-                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
-                weights = tl.where(
-                    shown(
-                        mask,
-                        batch,
-                        of_queries,
-                        at,
-                        start,
-                        columns,
-                        rows,
-                        queries,
-                        keys,
-                        HEADS,
-                        MASK_DIMS,
-                    ),
-                    weights,
-                    0.0,
-                )
+            if ADDED:
+                share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
+                weights *= share[None, :]
             dv = dot(narrowed(weights, q), d_out, dv)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])

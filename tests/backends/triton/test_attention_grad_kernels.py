@@ -1,6 +1,7 @@
 """The backward of attention as kernels with epilogues, compared with float64."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -129,14 +130,34 @@ def test_masks_agree_with_float64(mask: str, options: str):
     shape = [sizes.get(n) or int(n) for n in mask.strip("[]").split(", ")]
     seen = torch.rand(shape) < 0.7
     seen[..., 0, :] = False  # Some queries may see no key.
+    check_masked(compiled, Heads(options=options), tensors, seen)
+
+
+def check_masked(
+    compiled: TrainableFunction, of: Heads, tensors: Sequence[torch.Tensor], mask: torch.Tensor
+) -> None:
+    """The gradients of attention with a mask agree with float64."""
     d_y = torch.randn_like(tensors[0])
-    plain = Heads(options=options)
-    wanted = gradients(
-        partial(attend, plain, mask=seen), [x.double() for x in tensors], d_y.double()
-    )
-    found = gradients(lambda *x: compiled(*x, seen), tensors, d_y)
+    exact = partial(attend, of, mask=mask if mask.dtype == torch.bool else mask.double())
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, mask), tensors, d_y)
     for one, other in zip(found, wanted, strict=True):
         assert relative_error(one, other) < 1e-2
+
+
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+@pytest.mark.parametrize("options", ["causal=true", "window=30, softcap=1.5"])
+@pytest.mark.parametrize("far", [-1e4, float(torch.finfo(torch.bfloat16).min), -torch.inf])
+def test_added_masks_agree_with_float64(options: str, element: str, far: float):
+    """Slopes, and padding: also of queries whose keys are all far."""
+    of = Heads(options=f"{options}, mask=detach(m)")
+    compiled = trained(of.text.replace(") {", f", m: {element}[B, 4, T, S]) {{", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    mask = torch.randn(2, 4, 45, 52)
+    mask[1, :, :, 20:] = far
+    mask[0, :, 7] = far
+    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[element]
+    check_masked(compiled, Heads(options=options), of.inputs(45, 52), mask.to(dtype))
 
 
 @pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
