@@ -334,9 +334,8 @@ class FusedAttentionOp(AttentionSumOp):
         cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
     ) -> Sequence[Attribute]:
         head_dim = properties.get("head_dim")
-        return (
-            [lse_type(tensors[0], head_dim.value.data)] if isinstance(head_dim, IntegerAttr) else []
-        )
+        assert isinstance(head_dim, IntegerAttr)
+        return [lse_type(tensors[0], head_dim.value.data)]
 
     def verify_(self) -> None:
         super().verify_()

@@ -4,7 +4,7 @@ from faults.fault import Fault, KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
 TILES = f"{T}prelude:_HELPERS"
-KERNEL = f"{T}attention_grad_kernel:"
+KERNEL = f"{T}attention_kernel:"
 FUSION = "coda_ir.passes.fusion.fuse_attention:"
 
 ATTENTION_FAULTS = (
