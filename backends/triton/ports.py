@@ -94,6 +94,9 @@ def load_port(
     computed = arguments.computed(port.value)
     if computed is not None:
         return _position(computed, place)
+    extent = arguments.extent(port.value)
+    if extent is not None:
+        return f"tl.cast({extent}, tl.int64)"
     pointer = arguments.operand(port.value, port.kind.value)
     if port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved:
         loaded = _load_shifted(port.value, pointer, columns, arguments)
