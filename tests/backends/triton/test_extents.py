@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.export import Dim
 
 import coda_ir
+from coda_ir.frontends.torch.export import export
 
 PROGRAM = """
 epilogue share(acc, n: scalar<i64>) -> (y: tile) {
@@ -35,3 +38,26 @@ def test_extents_are_numbers(sizes: tuple[int, int], target: str):
     )
     for value, wanted in zip(found, exact, strict=True):
         torch.testing.assert_close(value.double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+
+class Shares(nn.Module):
+    """Sizes as numbers, beside elements that are too narrow for them."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16, bias=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, positions = self.linear(x), x.shape[1]
+        return y / positions, y.sum(1) / (positions * x.shape[0]), x * 1000 > positions
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_models_compute_with_sizes(dtype: torch.dtype):
+    model, x = Shares().to(dtype), torch.randn(2, 1001, 16).to(dtype)
+    dims = {"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}}
+    exported = export(model, (x,), dynamic_shapes=dims)
+    assert "torch.call" not in str(exported.module)
+    found, exact = exported.compile()(x), model.double()(x.double())
+    for value, wanted in zip(found, exact, strict=True):
+        torch.testing.assert_close(value, wanted.to(value.dtype), rtol=2e-2, atol=1e-4)
