@@ -156,10 +156,7 @@ def _is_repeated(value: SSAValue) -> bool:
     stored."""
     op = value.owner
     return (
-        isinstance(op, Operation)
-        and not shape_of(value)
-        and is_pointwise(op)
-        and is_of_numbers(op)
+        isinstance(op, Operation) and not shape_of(value) and is_pointwise(op) and is_of_numbers(op)
     )
 
 

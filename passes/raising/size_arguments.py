@@ -42,9 +42,7 @@ class SizedCall:
             return None
         inputs = [sizes.widened(x) for x in arguments if isinstance(x, SSAValue)]
         numbers = iter(range(len(inputs)))
-        parts = [
-            f"{{{next(numbers)}}}" if isinstance(x, SSAValue) else repr(x) for x in arguments
-        ]
+        parts = [f"{{{next(numbers)}}}" if isinstance(x, SSAValue) else repr(x) for x in arguments]
         parts += map(ast.unparse, op.template.call.keywords)
         (result,) = op.outputs
         element = element_type_of(result)

@@ -140,8 +140,15 @@ func.func @f(%x : {x}, %w : {w}, %b : {b}, %r : tensor<?x1xf32>, %x0 : {y}, %end
 
 
 def moved_rows(
-    dtype: str, k: int, n: int, schedule: str, *, rows: str = "", groups: int = 0, of_x: int = 9,
-    column: str = "col"
+    dtype: str,
+    k: int,
+    n: int,
+    schedule: str,
+    *,
+    rows: str = "",
+    groups: int = 0,
+    of_x: int = 9,
+    column: str = "col",
 ) -> str:
     """acc·factor of the row, with rows that are gathered from 9 of x, scattered, or both; factors
     are those of `column`: of the row, of the one that is gathered, or of the one that is stored."""
