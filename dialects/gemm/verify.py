@@ -50,8 +50,8 @@ from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
 from coda_ir.dialects.gemm.verify_rows import (
     rows_of_input,
     verify_gathers,
-    verify_row_groups,
     verify_moved_column,
+    verify_row_groups,
     verify_scatter,
 )
 from coda_ir.dialects.gemm.verify_scales import verify_scales

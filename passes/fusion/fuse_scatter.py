@@ -24,8 +24,9 @@ class FuseScatterPass(FunctionPass):
 
     In this way the rows that experts compute return to the order of the tokens, without a copy and
     without computing the inverse of the permutation. Scales of rows in that order are loaded by the
-    numbers of the rows (`scatter_col`) instead of being copied. Legal iff the numbers of the rows are the
-    inverse of a permutation, and the rows are the only result of a GEMM, without another use.
+    numbers of the rows (`scatter_col`) instead of being copied. Legal iff the numbers of the rows
+    are the inverse of a permutation, and the rows are the only result of a GEMM, without another
+    use.
     """
 
     name: ClassVar[str] = "fuse-scatter"

@@ -278,6 +278,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             return b.parameter((*kept, choices.pick(divisors)), element, hint="table")
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise ValueError(f"{kind}: partials come from a GEMM, not from parameters")
+        case PortKind.GATHER_COL | PortKind.SCATTER_COL:
+            raise ValueError(f"{kind}: `moved_port` makes them of columns")
 
 
 def draw_results(

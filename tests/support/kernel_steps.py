@@ -15,7 +15,8 @@ from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
 
 NOT_RUN = (ConstantOp, ExtentOp, PackWeightOp, ReturnOp)
-"""What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from weights are kept between calls."""
+"""What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from
+weights are kept between calls."""
 
 
 def kernel_steps(module: ModuleOp) -> dict[str, str]:

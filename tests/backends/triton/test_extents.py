@@ -7,6 +7,7 @@ from torch.export import Dim
 
 import coda_ir
 from coda_ir.frontends.torch.export import export
+from coda_ir.options import Target
 
 PROGRAM = """
 epilogue share(acc, n: scalar<i64>) -> (y: tile) {
@@ -19,14 +20,15 @@ fn halved(x: f32[R, C, 16]) {
 
 fn f(x: f32[B, T, 16], weight w: f32[24, 16]) {
     y = linear(x, w)
-    return y / T, share(linear(x, w), cast(T, i64)), sum(y) * B, halved(x), x - (B * T + 1), cast(B + T, f32), x > T
+    shares = share(linear(x, w), cast(T, i64))
+    return y / T, shares, sum(y) * B, halved(x), x - (B * T + 1), cast(B + T, f32), x > T
 }
 """
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 5), (3, 17)])
 @pytest.mark.parametrize("target", ["triton", "reference"])
-def test_extents_are_numbers(sizes: tuple[int, int], target: str):
+def test_extents_are_numbers(sizes: tuple[int, int], target: Target):
     b, t = sizes
     x, w = torch.randn(b, t, 16), torch.randn(24, 16)
     found = coda_ir.compile(PROGRAM, target=target)(x, w)
