@@ -42,8 +42,10 @@ class ErrorKind:
 def error_kinds() -> Mapping[str, ErrorKind]:
     """All kinds of mistakes by their codes, in order."""
     page = files("coda_ir").joinpath("errors.md").read_text(encoding="utf-8")
-    kinds = [ErrorKind(*section[:3], section[3].strip()) for section in _SECTION.findall(page)]
-    return {kind.code: kind for kind in kinds}
+    sections = _SECTION.findall(page)
+    return {
+        code: ErrorKind(code, title, form, text.strip()) for code, title, form, text in sections
+    }
 
 
 def language_code(message: str) -> str:
