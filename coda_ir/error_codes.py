@@ -42,10 +42,8 @@ class ErrorKind:
 def error_kinds() -> Mapping[str, ErrorKind]:
     """All kinds of mistakes by their codes, in order."""
     page = files("coda_ir").joinpath("errors.md").read_text(encoding="utf-8")
-    sections = _SECTION.findall(page)
-    return {
-        code: ErrorKind(code, title, form, text.strip()) for code, title, form, text in sections
-    }
+    found = (section.groups() for section in _SECTION.finditer(page))
+    return {code: ErrorKind(code, title, form, text.strip()) for code, title, form, text in found}
 
 
 def language_code(message: str) -> str:
