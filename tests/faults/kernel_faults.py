@@ -338,8 +338,10 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "buffers: taken again while still in use",
-        "coda_ir.storage:last_uses",
-        Text("for value in (*op.results, *op.operands)", "for value in op.results"),
+        "coda_ir.passes.layout.plan_buffers:plan_block",
+        Text(
+            "last_uses(block.ops)", "{op: list(map(storage_root, op.results)) for op in block.ops}"
+        ),
     ),
     KernelFault(
         "buffers: freed before the results of the operator are placed",
