@@ -56,7 +56,7 @@ def test_columns_of_moved_rows(ends: list[int], move: str, tmp_path: Path) -> No
     text = programs.moved_rows(
         "bf16", 40, 24, schedule(), rows="gather scatter", groups=4, column=column
     )
-    check(text, ends[-1], "gather scatter", tmp_path, ends)
+    check(text, ends[-1], tmp_path, ends)
 
 
 def test_scattered_from_boxes(tmp_path: Path) -> None:
