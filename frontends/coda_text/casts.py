@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import RoundOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.elementwise import combined, compared, expect_in_range, selected
@@ -76,7 +77,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
             argument="rounding",
         )
     is_needed = rounding == "nearest_even" and to_integer
-    return call.emit(coda.elementwise.RoundOp(x.ssa), x.dims) if is_needed else x
+    return call.emit(RoundOp(x.ssa), x.dims) if is_needed else x
 
 
 def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:

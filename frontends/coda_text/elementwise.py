@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -35,7 +36,7 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "-": coda.SubOp,
     "*": coda.MulOp,
     "/": coda.DivOp,
-    "//": coda.elementwise.FloorDivideOp,
+    "//": FloorDivideOp,
     **coda.FUNCTIONS_OF_TWO,
 }
 UNARY = coda.REAL_FUNCTIONS
@@ -72,10 +73,15 @@ def unary(call: Invocation) -> Value:
     return _applied(call, UNARY[call.name])
 
 
-def _applied(call: Invocation, operator: type[coda.UnaryOp], **properties: float) -> TensorValue:
+def _applied(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
+    x = _operand_of(call, operator)
+    return call.emit(operator(x.ssa), x.dims)
+
+
+def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
     x = call.tensor("x")
     _expect_elements(call.name, "x", x, operator.ELEMENTS)
-    return call.emit(operator(x.ssa, **properties), x.dims)
+    return x
 
 
 def negation(call: Invocation) -> TensorValue:
@@ -83,7 +89,8 @@ def negation(call: Invocation) -> TensorValue:
 
 
 def elu(call: Invocation) -> TensorValue:
-    return _applied(call, coda.EluOp, alpha=float(call.number("alpha", 1.0)))
+    x = _operand_of(call, coda.EluOp)
+    return call.emit(coda.EluOp(x.ssa, alpha=float(call.number("alpha", 1.0))), x.dims)
 
 
 def logical_not(call: Invocation) -> TensorValue:
