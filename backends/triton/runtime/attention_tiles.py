@@ -176,13 +176,16 @@ def weights_of(
     """
     if mask is None:
         return tl.exp2(scores - lse * LOG2_E)
-    if ADDED:
+    elif ADDED:
         added = mask_tile(
             mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
         )
         return tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
-    seen = shown(mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS)
-    return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
+    else:
+        seen = shown(
+            mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+        )
+        return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
 
 
 @triton.jit

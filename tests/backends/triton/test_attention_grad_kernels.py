@@ -160,6 +160,29 @@ def test_added_masks_agree_with_float64(options: str, element: str, far: float):
     check_masked(compiled, Heads(options=options), of.inputs(45, 52), mask.to(dtype))
 
 
+def test_sinks_agree_with_float64():
+    """Those that no gradient is wanted of: they are keys of their own scores, with values of 0."""
+    of = Heads(options="causal=true, sinks=detach(s)")
+    compiled = trained(of.text.replace(") {", ", s: bf16[4]) {", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors, sinks = of.inputs(45, 45), torch.randn(4).bfloat16()
+    d_y = torch.randn_like(tensors[0])
+
+    def exact(*x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (z.reshape(2, 45, -1, of.width).transpose(1, 2) for z in x)
+        k, v = (z.repeat_interleave(2, 1) for z in (k, v))
+        scores = q @ k.mT * of.width**-0.5
+        hidden = torch.ones(45, 45, dtype=torch.bool).triu(1)
+        column = sinks.double()[:, None, None].expand(2, 4, 45, 1)
+        scores = torch.cat([scores.masked_fill(hidden, -torch.inf), column], -1)
+        return (torch.softmax(scores, -1)[..., :-1] @ v).transpose(1, 2).flatten(2)
+
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, sinks), tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
 @pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
 def test_programs_share_the_heads_of_queries(of: Heads):
     """Where few heads of keys have many of queries, each program sums over some of those."""
