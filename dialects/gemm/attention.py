@@ -392,8 +392,8 @@ class AttentionDqOp(AttentionGradSumOp):
     def _own_types(
         cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
     ) -> Sequence[Attribute]:
-        _, _, lse, _, _, _, *mask = tensors
-        return [moment_type(lse, *mask)]
+        _, _, lse, *inputs = tensors
+        return [moment_type(lse, inputs[3] if len(inputs) > 3 else None)]
 
     def verify_(self) -> None:
         super().verify_()

@@ -157,7 +157,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
             return None
         case coda.ShiftOp() if is_shifted_where_read(op):
             return None
-        case coda.ConcatOp() | coda.CrossEntropyGradOp():
+        case coda.AttentionOp() | coda.ConcatOp() | coda.CrossEntropyGradOp():
             return None if _is_reported(op.location, (op.name,), rewriter) else reason
         case _:
             return reason

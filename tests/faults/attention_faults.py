@@ -1,4 +1,4 @@
-"""Faults of the backward of attention: its kernels, and what joins their epilogues."""
+"""Faults of attention and of its backward: their kernels, and what joins their epilogues."""
 
 from faults.fault import Fault, KernelFault, Nth, Text
 
@@ -8,6 +8,31 @@ KERNEL = f"{T}attention_kernel:"
 FUSION = "coda_ir.passes.fusion.fuse_attention:"
 
 ATTENTION_FAULTS = (
+    KernelFault(
+        "attention: what was summed is not scaled for a larger score",
+        f"{TILES}[o_of_tile]",
+        Text("acc * before[:, None]", "acc"),
+    ),
+    KernelFault(
+        "attention: the weights before a larger score are not scaled",
+        f"{TILES}[o_of_tile]",
+        Text("total * before", "total"),
+    ),
+    KernelFault(
+        "attention: the last keys are those of zeros",
+        f"{TILES}[o_of_tile]",
+        Text('tl.where(seen, scores, float("-inf"))', "scores"),
+    ),
+    KernelFault(
+        "attention: a mask is added to scores in powers of 2",
+        f"{TILES}[masked_scores]",
+        Text("scores * (1 / LOG2_E)", "scores"),
+    ),
+    KernelFault(
+        "attention: a logsumexp in powers of 2",
+        f"{TILES}[o_of_tile]",
+        Text("largest * (UNIT / LOG2_E)", "largest"),
+    ),
     KernelFault(
         "attention: a query does not see its own key", f"{TILES}[is_seen]", Nth("operator", "LtE")
     ),

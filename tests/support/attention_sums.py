@@ -1,4 +1,4 @@
-"""Programs of the backward of attention on the GEMM level, in float32: several tiles of queries and
+"""Programs of attention and of its backward on the GEMM level, in float32: several tiles of queries and
 of keys, the last ones cut, and heads that share those of keys.
 """
 
@@ -44,5 +44,32 @@ func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {t
     gemm.yield %t : f32
   }}
   func.return %dz, %sum, %dk, %dv, %total : {q}, {row_sum}, {k}, {k}, {column_sum}
+}}
+"""
+
+
+def attention(options: str, mask: str = "") -> str:
+    """Attention with an epilogue of pairs and a sum of rows; `mask` is the type of one."""
+    q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{KEYS}x{SHARED}xf32>"
+    lse, table = f"tensor<2x4x{QUERIES}xf32>", f"tensor<{QUERIES}x8xf32>"
+    argument, operand = (f", %m: {mask}", f" mask(%m : {mask})") if mask else ("", "")
+    return f"""
+func.func @f(%q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q}{argument})
+    -> ({lse}, {q}, tensor<2x{QUERIES}x1xf32>) {{
+  %lse, %y, %p = gemm.attention (%q : {q}, %k : {k}, %v : {k}){operand}
+      {{head_dim = 16 : i64, {options}}}
+      pair<halves, 16> half_table(%cos : {table}) tile(%z : {q})
+      -> (tile : {q}, partial_row<add> : tensor<2x{QUERIES}x?xf32>) {{
+  ^epilogue(%a : f32, %b : f32, %c : f32, %za : f32, %zb : f32):
+    %first = arith.mulf %b, %c : f32
+    %second = arith.subf %a, %za : f32
+    %s = arith.addf %first, %zb : f32
+    gemm.yield %first, %second, %s : f32, f32, f32
+  }}
+  %sum = gemm.finalize row (add %p : tensor<2x{QUERIES}x?xf32>) -> (tensor<2x{QUERIES}x1xf32>) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  func.return %lse, %y, %sum : {lse}, {q}, tensor<2x{QUERIES}x1xf32>
 }}
 """

@@ -135,3 +135,94 @@ func.func @sinks(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A cap, and the logsumexp for the derivative.
+
+func.func @capped(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> (tensor<2x32x64xbf16>, tensor<2x4x32xf32>) {
+  %y, %lse = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> lse tensor<2x4x32xf32>
+  func.return %y, %lse : tensor<2x32x64xbf16>, tensor<2x4x32xf32>
+}
+
+// CHECK:      func.func @capped(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> (tensor<2x32x64xbf16>, tensor<2x4x32xf32>) {
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %lse : tensor<2x32x64xbf16>, tensor<2x4x32xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A window.
+
+func.func @window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) {head_dim = 16 : i64, causal = true, window = 8 : i64}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Numbers that are added, of a type that PyTorch's kernels do not take.
+
+func.func @added(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v mask(%m : tensor<4x1x40xf32>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @added(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<4x1x40xf32>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) mask(%m : tensor<4x1x40xf32>) {head_dim = 16 : i64, causal = false}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// PyTorch has kernels for causal attention and for masks of truth values.
+
+func.func @left(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @left(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+// CHECK:      func.func @truth(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %m: tensor<32x40xi1>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %y = coda.attention %q, %k, %v mask(%m : tensor<32x40xi1>) {head_dim = 16 : i64, causal = false} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// A tile would have few queries.
+
+func.func @few(%q: tensor<2x3x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x3x64xbf16> {
+  %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x3x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x3x64xbf16>
+  func.return %y : tensor<2x3x64xbf16>
+}
+
+// CHECK:      func.func @few(%q: tensor<2x3x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x3x64xbf16> {
+// CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x3x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x3x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x3x64xbf16>
+// CHECK-NEXT: }

@@ -106,3 +106,27 @@ func.func @shared_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %ls
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x512xbf16>, tensor<2x9x256xbf16>, tensor<2x9x256xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Attention itself.
+
+func.func @forward(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+  %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64}
+      -> (tile : tensor<2x32x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// REMARK: remark[analysis] schedule: gemm.attention: tiles of 64 rows of a head of 16 columns, 64 rows at a time, 4 warps, 3 stages, tma loads
+// CHECK:      func.func @forward(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:     schedule<tma, "64x64x16", warps = 4, stages = 3, group_m = 8>
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       gemm.yield %a : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }

@@ -157,3 +157,15 @@ func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4
     }
   func.return
 }
+
+// -----
+
+func.func @f(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>) {
+  // expected-error@below {{2 operands, expected 3}}
+  %lse, %y = gemm.attention (%q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}

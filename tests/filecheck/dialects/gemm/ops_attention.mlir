@@ -1,6 +1,29 @@
 // RUN: coda-opt %s | coda-opt -f mlir | filecheck %s
 // RUN: coda-opt %s --print-op-generic | coda-opt -f mlir | filecheck %s
 
+// Attention, with an epilogue.
+
+func.func @gated(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %gate: tensor<?x?x64xbf16>, %m: tensor<4x1x?xf32>) -> (tensor<?x4x?xf32>, tensor<?x?x64xbf16>) {
+  %lse, %y = gemm.attention (%q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xf32>) {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64}
+    schedule<tma, "64x64x16", warps = 4, stages = 3, group_m = 8> tile(%gate : tensor<?x?x64xbf16>)
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%o: f32, %g: f32):
+      %z = arith.mulf %o, %g : f32
+      gemm.yield %z : f32
+    }
+  func.return %lse, %y : tensor<?x4x?xf32>, tensor<?x?x64xbf16>
+}
+// CHECK:      func.func @gated(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %gate: tensor<?x?x64xbf16>, %m: tensor<4x1x?xf32>) -> (tensor<?x4x?xf32>, tensor<?x?x64xbf16>) {
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xf32>) {head_dim = 16 : i64, causal = true, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:     schedule<tma, "64x64x16", warps = 4, stages = 3, group_m = 8> tile(%gate : tensor<?x?x64xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x?x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%o: f32, %g: f32):
+// CHECK-NEXT:       %z = arith.mulf %o, %g : f32
+// CHECK-NEXT:       gemm.yield %z : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %lse, %y : tensor<?x4x?xf32>, tensor<?x?x64xbf16>
+// CHECK-NEXT: }
+
 // The backward of attention, with epilogues.
 
 func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %cos: tensor<?x8xf32>, %b: tensor<32xbf16>, %m: tensor<4x1x?xi1>) -> (tensor<?x?x64xbf16>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) {

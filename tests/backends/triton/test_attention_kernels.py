@@ -1,0 +1,142 @@
+"""Attention as a kernel of the program, compared with float64."""
+
+import pytest
+import torch
+from support.attention_heads import Heads, attend
+from support.joints import function_of
+
+import coda_ir
+from coda_ir.backends.reference import run_function
+from coda_ir.backends.triton import emit_program
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.context import make_context
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.lowering import Lowering
+from coda_ir.options import CompileOptions
+from coda_ir.passes.fusion.convert_attention_to_gemm import ConvertAttentionToGemmPass
+
+PROGRAMS = {
+    "capped": Heads(options="causal=true, softcap=1.5"),
+    "one head of keys": Heads(3, 1, options="causal=true, scale=0.5, softcap=4.0"),
+    "window": Heads(2, 2, 32, "causal=true, window=21", element="f16"),
+    "window on both sides": Heads(options="window=18"),
+    "narrow window": Heads(options="causal=true, window=1"),
+    "capped in a window": Heads(options="window=30, scale=0.3, softcap=0.7"),
+    "no batch": Heads(options="window=9", batches=""),
+}
+
+SIZES = [(64, 64), (33, 90), (90, 33), (17, 40), (1, 50)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_float64(name: str):
+    of = PROGRAMS[name]
+    compiled = coda_ir.compile(of.text, device="cpu")
+    assert "o_of_tile(" in compiled.source and "scaled_dot_product" not in compiled.source
+    for queries, keys in SIZES:
+        tensors = of.inputs(queries, keys)
+        wanted = attend(of, *(x.double() for x in tensors))
+        assert relative_error(compiled(*tensors), wanted) < 5e-3
+
+
+MASKS = {
+    "ALiBi": "f32[4, 1, S]",
+    "padding": "f32[B, 1, 1, S]",
+    "of all": "f32[B, 4, T, S]",
+    "of queries": "f32[T, 1]",
+    "truth values": "bool[B, 1, T, S]",
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("options", ["causal=false, softcap=2.0", "causal=true, softcap=1.5"])
+def test_masks_agree_with_float64(mask: str, options: str):
+    of = Heads(options=options)
+    text = Heads(options=f"{options}, mask=m").text.replace(") {", f", m: {mask}) {{", 1)
+    compiled = coda_ir.compile(text, device="cpu")
+    assert "o_of_tile(" in compiled.source
+    tensors = of.inputs(45, 52)
+    element, dims = mask.removesuffix("]").split("[")
+    shape = [{"B": 2, "T": 45, "S": 52}.get(n) or int(n) for n in dims.split(", ")]
+    if element == "bool":
+        given = torch.rand(shape) < 0.7
+        given[..., 0, :] = False  # A query may see no key.
+        wanted = attend(of, *(x.double() for x in tensors), mask=given)
+    else:
+        given = torch.randn(shape)
+        wanted = added(of, tensors, given)
+    assert relative_error(compiled(*tensors, given), wanted) < 5e-3
+
+
+def added(of: Heads, tensors: list[torch.Tensor], bias: torch.Tensor) -> torch.Tensor:
+    """Attention with a bias that one more column of queries and keys has for each pair."""
+    q, k, v = (x.double().unflatten(-1, (-1, of.width)).transpose(1, 2) for x in tensors)
+    k, v = (x.repeat_interleave(of.heads // of.kv_heads, 1) for x in (k, v))
+    cap = of.numbers["softcap"]
+    scores = cap * torch.tanh(q @ k.mT * of.width**-0.5 / cap) + bias.double()
+    if "causal" in of.numbers:
+        shift = k.shape[2] - q.shape[2]
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(shift)
+        scores = scores.masked_fill(~seen, -torch.inf)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+
+
+def test_the_lowest_numbers_hide_no_key_more_than_others():
+    """As masks of padding have them: a query all of whose keys are hidden gives their mean."""
+    of = Heads(options="causal=false, softcap=3.0, mask=m")
+    compiled = coda_ir.compile(of.text.replace(") {", ", m: f32[T, S]) {", 1), device="cpu")
+    q, k, v = of.inputs(20, 37)
+    mask = torch.zeros(20, 37)
+    mask[3] = torch.finfo(torch.float32).min
+    mask[4, 9:] = torch.finfo(torch.float32).min
+    found = compiled(q, k, v, mask)
+    values = v.double().unflatten(-1, (-1, of.width)).repeat_interleave(2, 2).flatten(2)
+    assert relative_error(found[:, 3], values.mean(1)) < 5e-3
+    fewer = coda_ir.compile(of.text.replace(", mask=m", ""), device="cpu")
+    assert relative_error(found[:, 4], fewer(q, k[:, :9], v[:, :9]).double()[:, 4]) < 5e-3
+
+
+GATED = """
+fn f(q: bf16[B, T, 64], k: bf16[B, S, 32], v: bf16[B, S, 32], gate: bf16[B, T, 64]) {
+    y = attention(q, k, v, head_dim=16, causal=true, softcap=1.5)
+    return y * sigmoid(gate)
+}
+"""
+
+
+def test_what_follows_is_an_epilogue():
+    """A gate of the result, which is not stored before it."""
+    compiled = coda_ir.compile(GATED, device="cpu")
+    assert len(compiled.kernels) == 1
+    of = Heads(options="causal=true, softcap=1.5")
+    tensors, gate = of.inputs(33, 40), torch.randn(2, 33, 64).bfloat16()
+    wanted = attend(of, *(x.double() for x in tensors)) * gate.double().sigmoid()
+    assert relative_error(compiled(*tensors, gate), wanted) < 5e-3
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_pass_keeps_what_a_function_means(name: str):
+    of = PROGRAMS[name]
+    before, after = parse_text(of.text), parse_text(of.text)
+    ConvertAttentionToGemmPass().apply(make_context(), after)
+    assert "gemm.attention" in str(after)
+    tensors = of.inputs(19, 33)
+    (one,), (other,) = (
+        run_function(function_of(module, "f"), tensors) for module in (before, after)
+    )
+    assert relative_error(other, one) < 1e-12
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("mask", ["", "f32[4, 1, S]", "f32[B, 4, T, S]"], ids=["", "row", "dense"])
+def test_compiles_ahead_of_time(target: str, width: int, mask: str):
+    options = "causal=true, softcap=50.0" + (", mask=m" if mask else "")
+    text = Heads(4, 2, width, options).text
+    module = parse_text(text.replace(") {", f", m: {mask}) {{", 1) if mask else text)
+    chosen = f"target={target}" + (" mainloop=warp_specialized" if target == "sm_90" else "")
+    lowered = Lowering(module, CompileOptions(chosen)).module("scheduled")
+    (kernel,) = compile_kernels(emit_program(lowered, "f").kernels, target, level="ttgir")
+    assert kernel.resources.fits
+    assert kernel.resources.spills <= (1200 if mask and width == 256 else 256)
