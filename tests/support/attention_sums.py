@@ -1,5 +1,5 @@
-"""Programs of attention and of its backward on the GEMM level, in float32: several tiles of queries and
-of keys, the last ones cut, and heads that share those of keys.
+"""Programs of attention and of its backward on the GEMM level, in float32: several tiles of queries
+and of keys, the last ones cut, and heads that share those of keys.
 """
 
 QUERIES, KEYS, COLUMNS, SHARED = 45, 70, 64, 32
