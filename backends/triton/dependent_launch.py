@@ -33,6 +33,12 @@ def start_next_kernel(helpers: set[str]) -> list[str]:
     return ["start_next_kernel()"]
 
 
+def wait_for_earlier_kernels(helpers: set[str]) -> list[str]:
+    """The statement that comes before the first access to what earlier kernels wrote or read."""
+    helpers.add("wait_for_earlier_kernels")
+    return ["wait_for_earlier_kernels()"]
+
+
 @dataclass(frozen=True)
 class Launch:
     """How the kernel of an operator is launched, and what its text needs for that."""
@@ -53,10 +59,7 @@ class Launch:
 
     def wait(self, helpers: set[str]) -> list[str]:
         """Statements before the first access to memory."""
-        if not self.is_dependent:
-            return []
-        helpers.add("wait_for_earlier_kernels")
-        return ["wait_for_earlier_kernels()"]
+        return wait_for_earlier_kernels(helpers) if self.is_dependent else []
 
     def wait_and_start_next(self, helpers: set[str]) -> list[str]:
         """The same for a kernel that is over soon: the next one may begin at once, and waits."""

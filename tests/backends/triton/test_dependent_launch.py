@@ -56,7 +56,7 @@ SCHEDULES = (
     'warp_specialized, "128x64x64", warps = 8, stages = 3, group_m = 2',
 )
 
-MEMORY = re.compile(r"\b(ld\.global|st\.global|cp\.async|atom\.|red\.)")
+MEMORY = re.compile(r"\b(ld\.global|st\.global|cp\.async(?!\.bulk\.prefetch)|atom\.|red\.)")
 """Instructions of PTX that access global memory."""
 
 
