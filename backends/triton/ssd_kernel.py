@@ -1,5 +1,6 @@
 """The kernels of a state space model of heads, by chunks of rows (arXiv 2405.21060, section 6).
 
+    block_sums     dt of the rows of each head, side by side, and sums of dt · a within blocks
     chunk_states   what each chunk but the last adds to the states: a product over its rows
     carry_states   the states at the end of each chunk, from those of the chunks before
     ssd            the results: a product with a masked product of c and b within the chunk, and
@@ -17,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.scan_text import output, over_chunks
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, holds_all
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SUMS, SSDText, holds_all
 from coda_ir.dialects.coda import SSDLike, SSDOp
 
 Pitches = Mapping[SSAValue, int]
@@ -32,6 +33,28 @@ CARRIED = 1024
 def held_chunks(op: SSDLike, *, is_reversed: bool = False) -> str:
     """The number of chunks of a sample whose states kernels keep."""
     return CHUNKS if holds_all(op, is_reversed=is_reversed) else f"({CHUNKS} - 1)"
+
+
+def block_sums_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
+    """The times of each chunk and head, 0 past the end, and sums of dt · a within blocks up to each
+    row and behind it. The rows of the launch are all chunks.
+    """
+    text = SSDText(op, pitches)
+    at = f"sums_ptr + (place * {op.heads} + head) * {SUMS * CHUNK}"
+    lines = [
+        *text.place(op.heads),
+        "head = part",
+        text.rate(),
+        f"row = tl.arange(0, {BLOCKS})[:, None] * {ROWS} + tl.arange(0, {ROWS})[None, :]",
+        f"dt = {text.times()}",
+        f"tl.store({at} + row, dt)",
+        f"tl.store({at} + {CHUNK} + row, tl.cumsum(dt * rate, 1))",
+        "rest = tl.cumsum(dt * rate, 1, reverse=True) - dt * rate",
+        f"tl.store({at} + {2 * CHUNK} + row, rest)",
+    ]
+    arguments = [*map(text.operand, ("dt", "a")), output("sums", 0)]
+    summary = f"times of heads, and their sums in blocks of {ROWS} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads)
 
 
 def chunk_states_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -70,7 +93,7 @@ def sums_kernel(
         f"head = part // {parts}",
         *text.tiles(),
         f"column = part % {parts} * {narrow} + tl.arange(0, {narrow})",
-        text.rate(),
+        text.sums(),
         f"h = tl.zeros(({text.states}, {narrow}), tl.float32)",
         "gap = 0.0",
         f"for number in range({BLOCKS}):",
@@ -79,9 +102,10 @@ def sums_kernel(
         f"tl.store(decays_ptr + place * {op.heads} + head, gap)",
     ]
     arguments = [
-        *map(text.operand, (written, "dt", "a", read)),
+        *map(text.operand, (written, read)),
         output("states", 0),
         output("decays", 1),
+        output("sums", 2),
     ]
     return text.emitted(
         name, arguments, lines, f"states of chunks of {CHUNK} rows", op.heads * parts
@@ -129,7 +153,7 @@ def carry_kernel(
 
 def _ends(op: SSDLike, name: str) -> list[KernelArgument]:
     """The argument for the last states, where they are a result."""
-    return [] if getattr(op, name, None) is None else [output(name, 2)]
+    return [] if getattr(op, name, None) is None else [output(name, 3)]
 
 
 def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
@@ -142,7 +166,7 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         f"head = part % {op.heads}",
         f"block = part // {op.heads}",
         *text.tiles(),
-        text.rate(),
+        text.sums(),
         *text.rows("", "block"),
         text.tile("c", ""),
         f"y = tl.zeros({shape}, tl.float32)",
@@ -165,10 +189,11 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         text.store_columns("y", op.result),
     ]
     arguments = [
-        *map(text.operand, ("x", "dt", "a", "b", "c")),
+        *map(text.operand, ("x", "b", "c")),
         *text.carried("initial"),
-        output("states", 0),
-        text.result("y", op.result, 1),
+        output("sums", 0),
+        output("states", 1),
+        text.result("y", op.result, 2),
     ]
     summary = f"a state space model of heads by chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)

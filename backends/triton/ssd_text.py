@@ -30,6 +30,9 @@ ROWS = 64
 
 BLOCKS = CHUNK // ROWS
 
+SUMS = 3
+"""For each row of a head: dt, and sums of dt · a within its block, up to it and behind it."""
+
 CHUNKS = f"tl.cdiv(T, {CHUNK})"
 """The chunks of a sample."""
 
@@ -104,18 +107,24 @@ class SSDText(StateSpaceText[SSDLike]):
         """The statement that loads the rate of the head."""
         return f"rate = {load('a_ptr + head', element_type_of(self.op.a), None)}"
 
+    def sums(self) -> str:
+        """The statement for where the times and sums of the chunk and the head are."""
+        place = f"((sample * {CHUNKS} + chunk) * {self.op.heads} + head)"
+        return f"sums = sums_ptr + {place} * {SUMS * CHUNK}"
+
     def rows(self, suffix: str, block: str) -> list[str]:
         """The statements for rows of a block of the chunk, and their times and decays.
 
         `passed` is the sum of dt · a from the start of the block to each row, `rest` that from each
         row to the end.
         """
+        row = f"row{suffix}"
         return [
-            f"row{suffix} = {block} * {ROWS} + offset",
-            f"dt{suffix} = {self.times(suffix)}",
-            f"passed{suffix} = tl.cumsum(dt{suffix} * rate, 0)",
-            f"whole{suffix} = tl.sum(dt{suffix} * rate, 0)",
-            f"rest{suffix} = tl.cumsum(dt{suffix} * rate, 0, reverse=True) - dt{suffix} * rate",
+            f"{row} = {block} * {ROWS} + offset",
+            f"dt{suffix} = tl.load(sums + {row})",
+            f"passed{suffix} = tl.load(sums + {CHUNK} + {row})",
+            f"rest{suffix} = tl.load(sums + {2 * CHUNK} + {row})",
+            f"whole{suffix} = tl.load(sums + {CHUNK} + {block} * {ROWS} + {ROWS - 1})",
         ]
 
     def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
