@@ -16,9 +16,9 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.scan_text import output, over_chunks
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SUMS, SSDText, holds_all
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.scan_text import ends, holds_all, output, over_chunks
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SUMS, SSDText
 from coda_ir.dialects.coda import SSDLike, SSDOp
 
 Pitches = Mapping[SSAValue, int]
@@ -28,11 +28,6 @@ COLUMNS = 64
 
 CARRIED = 1024
 """States that a program carries over chunks."""
-
-
-def held_chunks(op: SSDLike, *, is_reversed: bool = False) -> str:
-    """The number of chunks of a sample whose states kernels keep."""
-    return CHUNKS if holds_all(op, is_reversed=is_reversed) else f"({CHUNKS} - 1)"
 
 
 def block_sums_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -71,7 +66,8 @@ def sums_kernel(
     """Emit the kernel of sums over a chunk of a row of states times a row of columns, which decay
     from the row to the end of the chunk, or reversed, from its start to the row.
     """
-    text, count = SSDText(op, pitches), held_chunks(op, is_reversed=is_reversed)
+    text = SSDText(op, pitches)
+    count = text.held_chunks(is_reversed=is_reversed)
     first = int(is_reversed and not holds_all(op, is_reversed=True))
     narrow = min(text.columns, COLUMNS)
     parts = text.columns // narrow
@@ -126,7 +122,7 @@ def carry_kernel(
     parts = -(-states // CARRIED)
     pointer = f"states_ptr + (place * {op.heads} + head) * {states} + state"
     given, wanted = ("d_final", "d_initial") if is_reversed else ("initial", "final")
-    begin, end = text.carried(given), _ends(op, wanted)
+    begin, end = text.carried(given), ends(op, wanted, 3)
     of_sample = (
         f"(sample * {op.heads} + head) * {states}"
         f" + (state % {op.head_columns} * {op.state_count} + state // {op.head_columns})"
@@ -143,17 +139,12 @@ def carry_kernel(
         f"state = tl.program_id(0) % {parts} * {CARRIED} + tl.arange(0, {CARRIED})",
         f"holds = state < {states}",
         f"h = {begun if begin else f'tl.zeros(({CARRIED},), tl.float32)'}",
-        *over_chunks(held_chunks(op, is_reversed=is_reversed), body, is_reversed=is_reversed),
+        *over_chunks(text.held_chunks(is_reversed=is_reversed), body, is_reversed=is_reversed),
         *(f"tl.store({each.name} + {of_sample}, h, mask=holds)" for each in end),
     ]
     arguments = [*begin, output("states", 0), output("decays", 1), *end]
     summary = f"states carried over chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, op.heads * parts)
-
-
-def _ends(op: SSDLike, name: str) -> list[KernelArgument]:
-    """The argument for the last states, where they are a result."""
-    return [] if getattr(op, name, None) is None else [output(name, 3)]
 
 
 def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:

@@ -40,13 +40,6 @@ MIN_TILE = 16
 """The least extent of a tile of a product."""
 
 
-def holds_all(op: SSDLike, *, is_reversed: bool = False) -> bool:
-    """Return whether kernels keep the states at the end of all chunks, for those behind the last
-    position; reversed, the adjoints before all chunks, for that of the states to begin with.
-    """
-    return getattr(op, "d_initial" if is_reversed else "final", None) is not None
-
-
 @dataclass(frozen=True)
 class SSDText(StateSpaceText[SSDLike]):
     """Lines that kernels of state space models of heads share.
@@ -56,6 +49,10 @@ class SSDText(StateSpaceText[SSDLike]):
     """
 
     helpers: set[str] = field(default_factory=lambda: {"dot"})
+
+    @property
+    def chunks(self) -> str:
+        return CHUNKS
 
     @property
     def columns(self) -> int:
@@ -71,10 +68,6 @@ class SSDText(StateSpaceText[SSDLike]):
     def members(self) -> int:
         """The heads of a group."""
         return self.op.heads // self.op.groups
-
-    def carried(self, *names: str) -> list[KernelArgument]:
-        """The arguments for those of the operands of states that there are."""
-        return [self.operand(name) for name in names if getattr(self.op, name, None) is not None]
 
     def result(self, name: str, value: SSAValue, index: int) -> KernelArgument:
         """The argument for a result."""
@@ -191,13 +184,11 @@ class SSDText(StateSpaceText[SSDLike]):
             f"mask={mask})"
         )
 
-    def load_states(self, name: str, base: str, place: str, condition: str) -> str:
-        """The statement that loads states, which are 0 unless there are some."""
-        mask = f"{self.mask_of_states()} & ({condition})"
+    def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
+        mask = self.mask_of_states() + (f" & ({condition})" if condition else "")
         return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
 
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
-        """The statement that adds an operand of states, if there is one, where it is read."""
         if getattr(self.op, operand, None) is None:
             return []
         states, columns = self.op.state_count, self.op.head_columns
@@ -207,24 +198,6 @@ class SSDText(StateSpaceText[SSDLike]):
         )
         mask = f"{self.mask_of_states()} & ({condition})"
         return [f"{name} += tl.load({pointer}, mask={mask}, other=0.0)"]
-
-    def states_before(self) -> list[str]:
-        """The statements for the states `h` before a chunk."""
-        place = "place - 1" if holds_all(self.op) else "place - sample - 1"
-        return [
-            "# There are states at the end of chunks, of which a sample may lack the last.",
-            self.load_states("h", "states_ptr", place, "chunk > 0"),
-            *self.add_carried("h", "initial", "chunk == 0"),
-        ]
-
-    def adjoints_after(self) -> list[str]:
-        """The statements for the adjoint `g` of the states after a chunk."""
-        place = "place + 1" if holds_all(self.op, is_reversed=True) else "place - sample"
-        return [
-            "# There are adjoints before chunks, of which a sample may lack the first.",
-            self.load_states("g", "adjoints_ptr", place, f"chunk < {CHUNKS} - 1"),
-            *self.add_carried("g", "d_final", f"chunk == {CHUNKS} - 1"),
-        ]
 
     def narrow(self, value: str) -> str:
         """`value`, of float32, as an operand of a product."""

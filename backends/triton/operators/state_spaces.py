@@ -22,7 +22,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
-from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 
 Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
@@ -34,15 +34,14 @@ class _Chunks:
 
     def __init__(self, host: HostProgram, op: StateSpaceLike, rows: int):
         self.host, self.op = host, op
+        self.final = op.final if isinstance(op, StateSpaceModel) else None
+        self.d_initial = op.d_initial if isinstance(op, StateSpaceGradLike) else None
         tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
         pitches = {value: row_pitch(host, value) for value in tensors}
         self.pitches = {value: pitch for value, pitch in pitches.items() if pitch is not None}
         self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
         self.chunks = host.number(ceiling(self.length, rows), "chunks")
-
-    def all(self) -> str:
-        """The number of chunks of all samples."""
-        return self.host.number(f"{self.samples} * {self.chunks}", "all_chunks")
+        self.all = host.number(f"{self.samples} * {self.chunks}", "all_chunks")
 
     def scratch(self, name: str, *extents: str | int) -> str:
         """A tensor of float32 of so many elements, uninitialized."""
@@ -50,8 +49,8 @@ class _Chunks:
 
     def launch(self, emit: Emit, name: str, outputs: Sequence[str]) -> None:
         """Launch a kernel whose rows are all chunks."""
-        rows, operands = self.all(), operands_of(self.host, self.op, self.pitches)
-        self.host.launch(self._kernel(emit, name), rows, operands, outputs)
+        operands = operands_of(self.host, self.op, self.pitches)
+        self.host.launch(self._kernel(emit, name), self.all, operands, outputs)
 
     def carried(
         self,
@@ -107,16 +106,16 @@ class _ScanChunks(_Chunks):
         self.size = (self.columns, op.state_count)
 
     def states(self) -> str:
-        """The states at the end of all chunks but the last."""
+        """The states at the end of all chunks, but for the last where they are no result."""
         kernels = {"chunk_states": selective_scan_kernel.chunk_states_kernel}
         carry = {"carry_states": selective_scan_kernel.carry_kernel}
-        return self.carried(kernels | carry, ("states", "times"), self.size)
+        return self.carried(kernels | carry, ("states", "times"), self.size, self.final)
 
     def adjoints(self) -> str:
-        """The adjoints of the states before all chunks but the first."""
+        """The adjoints of the states before all chunks, but for the first where it is no result."""
         kernels = {"chunk_adjoints": selective_scan_grad_kernel.chunk_adjoints_kernel}
         carry = {"carry_adjoints": partial(selective_scan_kernel.carry_kernel, is_reversed=True)}
-        return self.carried(kernels | carry, ("adjoints", "times"), self.size)
+        return self.carried(kernels | carry, ("adjoints", "times"), self.size, self.d_initial)
 
 
 class _HeadChunks(_Chunks):
@@ -124,10 +123,8 @@ class _HeadChunks(_Chunks):
 
     def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
         super().__init__(host, op, ssd_text.CHUNK)
-        self.final = op.final if isinstance(op, SSDOp) else None
-        self.d_initial = op.d_initial if isinstance(op, SSDGradOp) else None
         self.size = (op.heads, op.state_count, op.head_columns)
-        self.sums = self.scratch("sums", self.all(), op.heads, ssd_text.SUMS * ssd_text.CHUNK)
+        self.sums = self.scratch("sums", self.all, op.heads, ssd_text.SUMS * ssd_text.CHUNK)
         self.launch(ssd_kernel.block_sums_kernel, "block_sums", [self.sums])
 
     def states(self) -> str:
@@ -163,7 +160,7 @@ def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     assert isinstance(op, SelectiveScanGradOp)
     chunks, size = _ScanChunks(host, op), op.state_count
-    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all()
+    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all
     in_chunk = scan_text.CHUNK // scan_text.STEPS
     blocks = chunks.scratch("block_states", rows, in_chunk, chunks.columns, size)
     chunks.launch(selective_scan_grad_kernel.block_states_kernel, "block_states", [states, blocks])
@@ -186,7 +183,7 @@ def _ssd_grad(host: HostProgram, op: Operation) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     assert isinstance(op, SSDGradOp)
     chunks = _HeadChunks(host, op)
-    sums, states, adjoints, rows = chunks.sums, chunks.states(), chunks.adjoints(), chunks.all()
+    sums, states, adjoints, rows = chunks.sums, chunks.states(), chunks.adjoints(), chunks.all
     shares = op.heads // ssd_grad_kernel.heads_of_program(op)
     places = (chunks.samples, chunks.length)
     held, own, inner, taken = (

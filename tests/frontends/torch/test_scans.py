@@ -52,7 +52,10 @@ class Scanning(nn.Module):
         if self.read == "sum":
             return self.out(states.sum(-1).transpose(1, 2))
         y = (states.transpose(1, 2) @ c[..., None]).squeeze(-1)
-        return (self.out(y), states[:, :, -1]) if self.read == "last" else self.out(y)
+        places = {"first": 0, "last": -1}
+        if self.read in places:
+            return self.out(y), states[:, :, places[self.read]]
+        return self.out(y)
 
 
 def check(model: Scanning, *lengths: int) -> None:
@@ -67,9 +70,10 @@ def check(model: Scanning, *lengths: int) -> None:
             assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
-def test_raised(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("read", ["product", "last"])
+def test_raised(read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    check(Scanning(), 20, 9, 13)
+    check(Scanning(read=read), 20, 9, 13)
     assert RAISED in caplog.text
     assert LEFT not in caplog.text
 
@@ -97,7 +101,7 @@ def test_gradients_are_derived(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "last")]
+    ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "first")]
 )
 def test_left_to_pytorch(combine: Combine, read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
