@@ -21,7 +21,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.matching import defined_by, first_place, unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import replace_by_rows, rows_of
-from coda_ir.symbolic_shapes import dims_attribute
+from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 Labels: TypeAlias = tuple[int | None, ...]
 """For each dimension of a value, which one of the scan it is; None where its extent is 1."""
@@ -92,15 +92,33 @@ class _Read(NamedTuple):
     labels: tuple[int, ...]
 
 
-def _reads(value: SSAValue, labels: tuple[int, ...]) -> Iterator[_Read]:
-    """What reads states, behind transposes and conversions."""
+def _reads(value: SSAValue, labels: tuple[int, ...], shapes: SymbolicShapes) -> Iterator[_Read]:
+    """What reads states, behind transposes, also as views, and conversions."""
     for op in [use.operation for use in value.uses]:
         if isinstance(op, coda.TransposeOp):
-            yield from _reads(op.result, tuple(labels[axis] for axis in op.permutation))
-        elif isinstance(op, coda.CastOp):
-            yield from _reads(op.result, labels)
-        else:
+            yield from _reads(op.result, tuple(labels[axis] for axis in op.permutation), shapes)
+            continue
+        if isinstance(op, coda.CastOp):
+            yield from _reads(op.result, labels, shapes)
+            continue
+        moved = _moved(op, labels, shapes) if isinstance(op, coda.ReshapeOp) else None
+        if moved is None:
             yield _Read(op, value, labels)
+        else:
+            yield from _reads(op.results[0], moved, shapes)
+
+
+def _moved(
+    op: coda.ReshapeOp, labels: tuple[int, ...], shapes: SymbolicShapes
+) -> tuple[int, ...] | None:
+    """The labels of a view that moves dimensions of 1 alone; None for another one."""
+    before, after = shapes.dims(op.x), shapes.dims(op.result)
+    if len(before) != len(after) or [d for d in before if d != 1] != [d for d in after if d != 1]:
+        return None
+    own = list(zip(before, labels, strict=True))
+    units = iter([label for dim, label in own if dim == 1])
+    others = iter([label for dim, label in own if dim != 1])
+    return tuple(next(units) if dim == 1 else next(others) for dim in after)
 
 
 class _Scan:
@@ -153,7 +171,7 @@ class _Scan:
         """
         if len(self.extents) != 4:
             return None
-        reads = list(_reads(self.op.result, tuple(range(4))))
+        reads = list(_reads(self.op.result, tuple(range(4)), self.rewriter.shapes))
         self.last = [read for read in reads if self._is_last(read)]
         others = [read for read in reads if read not in self.last]
         if len(others) != 1:
