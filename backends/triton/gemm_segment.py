@@ -99,7 +99,7 @@ class SegmentEmitter(SegmentColumns):
         if self.split is None:
             self._load_partials()
         accumulators = self._emit_main_loop()
-        if self.is_dependent and not self.fetches_ahead:
+        if self.is_dependent:
             self.lines += start_next_kernel(self.helpers)
         if self.split is None:
             self._emit_parts_of(accumulators)
@@ -184,7 +184,6 @@ class SegmentEmitter(SegmentColumns):
         assert self.main_loop is not None
         self.lines += self.main_loop.fetch_ahead(self._column_tile(self._accumulator_names()))
         self.lines += wait_for_earlier_kernels(self.helpers)
-        self.lines += start_next_kernel(self.helpers)
 
     def _column_tile(self, accumulators: Sequence[str]) -> ColumnTile:
         return ColumnTile(
