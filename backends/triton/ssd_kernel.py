@@ -160,7 +160,9 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         text.sums(),
         *text.rows("", "block"),
         text.tile("c", ""),
-        f"y = tl.zeros({shape}, tl.float32)",
+        *text.states_before(),
+        f"reads = {text.product('c', text.narrow('h'), shape)}",
+        f"y = tl.exp({text.before_block()} + passed)[:, None] * reads",
         "gap = -whole",
         "for number in range(bound(block + 1)):",
         *indented(
@@ -175,8 +177,6 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
                 "gap += whole_j",
             ]
         ),
-        *text.states_before(),
-        f"y += tl.exp(gap + passed)[:, None] * {text.product('c', text.narrow('h'), shape)}",
         text.store_columns("y", op.result),
     ]
     arguments = [
