@@ -11,6 +11,7 @@ The GPU may start such a kernel when all programs of the one before have called
 `start_next_kernel` or are done, instead of when its results are in memory. So each of them waits
 first: it reads what earlier kernels wrote, and it writes where they may still read. As a kernel
 starts the next one only behind its own wait, waiting for one kernel is waiting for all before.
+A GEMM asks the L2 for weights before that (`fetch_ahead`), which no other kernel can notice.
 
 What differs between versions of Triton is here: the functions of the device (since 3.4), and the
 option of a launch.

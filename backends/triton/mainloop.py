@@ -166,16 +166,22 @@ class MainLoop(ABC):
         if tile.segment.layout != Layout.NK or request < LEAST_REQUEST:
             return []
         self.helpers.add("fetch_ahead")
-        before, (first, _) = self._bounds(0)
         extents = f"{self.depths[0]}, {pieces}, {request}, {size}"
         places = zip(weights, columns, strict=True)
+        first = f"{self._part_of_depth(self.depths[0])}[0]" if self._is_split else "0"
         return [
-            *before,
-            *(
-                f"fetch_ahead({self.arguments.operand(w, 'w')}, {column}, {first}, {extents})"
-                for w, column in places
-            ),
+            f"fetch_ahead({self.arguments.operand(w, 'w')}, {column}, {first}, {extents})"
+            for w, column in places
         ]
+
+    @property
+    def _is_split(self) -> bool:
+        return self.schedule.split_k.data > 1
+
+    def _part_of_depth(self, depth: str) -> str:
+        """The expression of where the part of K of a program begins and ends."""
+        self.helpers.add("depths_of_split")
+        return f"depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
 
     def _scales(self, tile: ColumnTile) -> list[str]:
         """The arguments that say where the scales of blocks of each row and column are."""
@@ -208,10 +214,8 @@ class MainLoop(ABC):
         if self.ragged is not None:
             self.helpers.add("bound")
             return self._bounds_of_group()
-        if self.schedule.split_k.data > 1:
-            self.helpers.add("depths_of_split")
-            split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
-            return [split], ("first", "last")
+        if self._is_split:
+            return [f"first, last = {self._part_of_depth(depth)}"], ("first", "last")
         if self.op.is_transposed:
             self.helpers.add("bound")
             depth = f"bound({depth})"

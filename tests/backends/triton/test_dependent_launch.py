@@ -83,6 +83,36 @@ def test_instructions(schedule: str):
     assert not kernel.is_dependent and "griddepcontrol" not in machine.text
 
 
+DECODING = """
+func.func @f(%x: tensor<?x4096xbf16>, %w: tensor<256x4096xbf16>, %v: tensor<4096x256xbf16>)
+    -> (tensor<?x256xbf16>, tensor<?x256xbf16>) {
+  %y = gemm.fused %x : tensor<?x4096xbf16>
+      schedule<pointer, "16x32x256", warps = 4, stages = 3, group_m = 8, split_k = 2>
+      columns(%w : tensor<256x4096xbf16>) -> (tile : tensor<?x256xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  } attributes {coda.dependent}
+  %z = gemm.fused %x : tensor<?x4096xbf16>
+      schedule<pointer, "16x32x256", warps = 4, stages = 3, group_m = 8>
+      columns(%v : tensor<4096x256xbf16>) kn -> (tile : tensor<?x256xbf16>) {
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  } attributes {coda.dependent}
+  func.return %y, %z : tensor<?x256xbf16>, tensor<?x256xbf16>
+}
+"""
+
+
+def test_weights_are_asked_for_before_the_wait():
+    """Where the columns of a weight lie in one piece."""
+    kernels = emit_program(parse_module(DECODING)).kernels
+    asks, waits = (compiled.text for compiled in compile_kernels(kernels, "sm_90", "ptx"))
+    request, wait = "cp.async.bulk.prefetch.L2.global", "griddepcontrol.wait"
+    assert asks.count(request) == 1 and asks.index(request) < asks.index(wait)
+    assert all(found.start() > asks.index(wait) for found in MEMORY.finditer(asks))
+    assert request not in waits and wait in waits
+
+
 def test_groups_of_warps_begin_behind_the_wait():
     program = emit_program(parse_module(PROGRAM.format(schedule=SCHEDULES[2])))
     source = program.kernels[0].source
@@ -127,6 +157,15 @@ def test_numbers():
 def test_other_targets_are_refused():
     with pytest.raises(CodaError, match="target sm_80 has no programmatic dependent launch"):
         Lowering(layer(), CompileOptions("target=sm_80 pdl=true")).module("scheduled")
+
+
+@pytest.mark.parametrize(("rows", "target"), [(1, "sm_90"), (64, "sm_90"), (1, "sm_80")])
+def test_default_for_few_rows(rows: int, target: str):
+    options = CompileOptions(f'target={target} sizes="B=1,T={rows}"')
+    module = Lowering(layer(), options).module("scheduled")
+    kernels = [op for op in module.walk() if op.name.startswith("gemm.") and op.regions]
+    is_dependent = rows == 1 and target == "sm_90"
+    assert kernels and all((DEPENDENT_ATTRIBUTE in op.attributes) == is_dependent for op in kernels)
 
 
 def test_option_of_the_schedule():

@@ -58,10 +58,10 @@ class Scanning(nn.Module):
         return self.out(y)
 
 
-def check(model: Scanning, *lengths: int) -> None:
+def check(model: Scanning, *lengths: int, samples: int = 2) -> None:
     run = compiled(model, target="triton")
     for length in lengths:
-        x = torch.randn(2, length, 16, generator=torch.Generator().manual_seed(length))
+        x = torch.randn(samples, length, 16, generator=torch.Generator().manual_seed(length))
         with torch.no_grad():
             got, eager = run(x), model(x)
             exact = model.double()(x.double())
@@ -74,6 +74,15 @@ def check(model: Scanning, *lengths: int) -> None:
 def test_raised(read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     check(Scanning(read=read), 20, 9, 13)
+    assert RAISED in caplog.text
+    assert LEFT not in caplog.text
+
+
+@pytest.mark.parametrize("read", ["product", "last"])
+def test_one_sample(read: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A transpose that moves a dimension of 1 is a view."""
+    caplog.set_level(logging.INFO)
+    check(Scanning(read=read), 20, samples=1)
     assert RAISED in caplog.text
     assert LEFT not in caplog.text
 

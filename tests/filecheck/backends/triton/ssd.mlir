@@ -96,7 +96,10 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:     passed = tl.load(sums + 256 + row)
 // CHECK-NEXT:     whole = tl.load(sums + 256 + block * 64 + 63)
 // CHECK-NEXT:     c = tl.load(c_ptr + (start * 96 + head // 2 * 16) + (row[:, None] * 96 + state[None, :]), mask=(row < count)[:, None] & (state < 16)[None, :], other=0.0)
-// CHECK-NEXT:     y = tl.zeros((64, 32), tl.float32)
+// CHECK-NEXT:     # There are states at the end of chunks, of which a sample may lack the last.
+// CHECK-NEXT:     h = tl.load(states_ptr + ((place - sample - 1) * 2 + head) * 512 + (state[:, None] * 32 + column[None, :]), mask=(state < 16)[:, None] & (column < 32)[None, :] & (chunk > 0), other=0.0)
+// CHECK-NEXT:     reads = dot(c, to_bf16(h), tl.zeros((64, 32), tl.float32))
+// CHECK-NEXT:     y = tl.exp(tl.sum(tl.load(sums + 319 + tl.arange(0, 4) * 64, mask=tl.arange(0, 4) < block, other=0.0), 0) + passed)[:, None] * reads
 // CHECK-NEXT:     gap = -whole
 // CHECK-NEXT:     for number in range(bound(block + 1)):
 // CHECK-NEXT:         row_j = (block - number) * 64 + offset
@@ -114,9 +117,6 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:         weights = scores * decays * dt_j[None, :]
 // CHECK-NEXT:         y = dot(to_bf16(weights), x_j, y)
 // CHECK-NEXT:         gap += whole_j
-// CHECK-NEXT:     # There are states at the end of chunks, of which a sample may lack the last.
-// CHECK-NEXT:     h = tl.load(states_ptr + ((place - sample - 1) * 2 + head) * 512 + (state[:, None] * 32 + column[None, :]), mask=(state < 16)[:, None] & (column < 32)[None, :] & (chunk > 0), other=0.0)
-// CHECK-NEXT:     y += tl.exp(gap + passed)[:, None] * dot(c, to_bf16(h), tl.zeros((64, 32), tl.float32))
 // CHECK-NEXT:     tl.store(y_ptr + (start * 64 + head * 32) + (row[:, None] * 64 + column[None, :]), to_bf16(y), mask=(row < count)[:, None] & (column < 32)[None, :])
 
 // CHECK:          chunks = (T + 255) // 256
