@@ -11,7 +11,6 @@ The GPU may start such a kernel when all programs of the one before have called
 `start_next_kernel` or are done, instead of when its results are in memory. So each of them waits
 first: it reads what earlier kernels wrote, and it writes where they may still read. As a kernel
 starts the next one only behind its own wait, waiting for one kernel is waiting for all before.
-A GEMM asks the L2 for weights before that (`fetch_ahead`), which no other kernel can notice.
 
 What differs between versions of Triton is here: the functions of the device (since 3.4), and the
 option of a launch.
@@ -34,12 +33,6 @@ def start_next_kernel(helpers: set[str]) -> list[str]:
     return ["start_next_kernel()"]
 
 
-def wait_for_earlier_kernels(helpers: set[str]) -> list[str]:
-    """The statement that comes before the first access to what earlier kernels wrote or read."""
-    helpers.add("wait_for_earlier_kernels")
-    return ["wait_for_earlier_kernels()"]
-
-
 @dataclass(frozen=True)
 class Launch:
     """How the kernel of an operator is launched, and what its text needs for that."""
@@ -60,7 +53,10 @@ class Launch:
 
     def wait(self, helpers: set[str]) -> list[str]:
         """Statements before the first access to memory."""
-        return wait_for_earlier_kernels(helpers) if self.is_dependent else []
+        if not self.is_dependent:
+            return []
+        helpers.add("wait_for_earlier_kernels")
+        return ["wait_for_earlier_kernels()"]
 
     def wait_and_start_next(self, helpers: set[str]) -> list[str]:
         """The same for a kernel that is over soon: the next one may begin at once, and waits."""

@@ -66,16 +66,11 @@ class _GemmEmitter(GemmEmitter):
 
     @cached_property
     def split(self) -> SplitK | None:
-        return SplitK.of(self.schedule, self.arguments)
-
-    @property
-    def fetches_ahead(self) -> bool:
-        """True if programs fetch their weights before they wait, for which they read nothing."""
-        return self.launch.is_dependent and self.main_loop.fetches_ahead
+        bm, bn, _ = self.schedule.tile
+        return SplitK.of(self.schedule, self.arguments, bm * bn)
 
     def emit(self) -> EmittedKernel:
-        wait = [] if self.fetches_ahead else self.launch.wait(self.helpers)
-        body = [*wait, *self._emit_prologue(), *self._emit_segments()]
+        body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         shared = () if self.split is None else self.split.parameters
         arguments = (*self.arguments.arguments, *shared, self.extent)
@@ -102,9 +97,7 @@ class _GemmEmitter(GemmEmitter):
         return self.tiles if self.split is None else self.tiles * self.split.programs
 
     def _shared_tiles(self) -> SharedTiles | None:
-        if self.split is None:
-            return None
-        return SharedTiles(self.tiles, self.split.programs, self.split.elements)
+        return None if self.split is None else self.split.shared_tiles(self.tiles)
 
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile
@@ -167,7 +160,6 @@ class _GemmEmitter(GemmEmitter):
                 is_ordered=self.op.order is not None,
                 stored_row="row" if self.op.scatter is None else "scattered",
                 is_dependent=self.launch.is_dependent,
-                fetches_ahead=self.fetches_ahead,
                 split=self.split,
             )
             bodies.append(emitter.emit(f"tile_n - {start}" if start else "tile_n"))

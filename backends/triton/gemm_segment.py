@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList
-from coda_ir.backends.triton.dependent_launch import start_next_kernel, wait_for_earlier_kernels
+from coda_ir.backends.triton.dependent_launch import start_next_kernel
 from coda_ir.backends.triton.epilogue import RegionEmitter, stored_values
 from coda_ir.backends.triton.kernel import indented
 from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
@@ -75,8 +75,6 @@ class SegmentEmitter(SegmentColumns):
     """The rows in which tiles are stored."""
     is_dependent: bool = False
     """True if the next kernel may begin when the main loop is done."""
-    fetches_ahead: bool = False
-    """True if the program waits here for earlier kernels, behind a request for its weights."""
     partials: dict[Port, str] = field(default_factory=dict[Port, str])
     """The names of partials that are loaded already."""
 
@@ -95,7 +93,6 @@ class SegmentEmitter(SegmentColumns):
         parts = self.columns.parts
         self.tile = self.program_tile = self._tile_number(tile)
         self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
-        self._wait_behind_requests()
         if self.split is None:
             self._load_partials()
         accumulators = self._emit_main_loop()
@@ -174,26 +171,17 @@ class SegmentEmitter(SegmentColumns):
         suffix = "_tile" if self.columns.parts > 1 else ""
         names = self._accumulator_variables(suffix if self.split is None else "_split")
         assert self.main_loop is not None
-        self.lines += self.main_loop.emit(self._column_tile(names))
-        return names
-
-    def _wait_behind_requests(self) -> None:
-        """Ask for the weights, and wait for earlier kernels, where that is not done already."""
-        if not self.fetches_ahead:
-            return
-        assert self.main_loop is not None
-        self.lines += self.main_loop.fetch_ahead(self._column_tile(self._accumulator_names()))
-        self.lines += wait_for_earlier_kernels(self.helpers)
-
-    def _column_tile(self, accumulators: Sequence[str]) -> ColumnTile:
-        return ColumnTile(
-            segment=self.segment,
-            columns=self.columns,
-            number=self.tile,
-            accumulators=accumulators,
-            lanes=self.lane_columns,
-            accumulator_columns=self.accumulator_columns,
+        self.lines += self.main_loop.emit(
+            ColumnTile(
+                segment=self.segment,
+                columns=self.columns,
+                number=self.tile,
+                accumulators=names,
+                lanes=self.lane_columns,
+                accumulator_columns=self.accumulator_columns,
+            )
         )
+        return names
 
     def _load_ports(self, *, with_columns: bool, combine: bool = True) -> None:
         """Load the ports that vary by column, or those that do not: these once for all parts.

@@ -16,7 +16,7 @@ from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
     Layout,
@@ -30,17 +30,6 @@ from coda_ir.dialects.gemm.tma import WeightBox, weight_box
 
 TENSOR_DESCRIPTOR = frozenset({"from triton.tools.tensor_descriptor import TensorDescriptor"})
 """The import that the host code of a launch with descriptors needs."""
-
-
-AHEAD = 32768
-"""Bytes of weights that a program asks for before it waits for earlier kernels. Those that a GPU
-runs at a time ask for half of its L2 at most."""
-
-THREADS = 128
-"""About as many requests a program makes, one for each of its threads."""
-
-LEAST_REQUEST = 64
-"""Bytes of a request, at least."""
 
 
 @dataclass(frozen=True)
@@ -144,45 +133,6 @@ class MainLoop(ABC):
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
 
-    @property
-    def fetches_ahead(self) -> bool:
-        """True if the columns of weights that a program multiplies follow from its number."""
-        op = self.op
-        is_grouped = self.groups is not None or self.ragged is not None
-        is_elsewhere = op.is_transposed or op.gather is not None or op.scatter is not None
-        return not is_grouped and not is_elsewhere
-
-    def fetch_ahead(self, tile: ColumnTile) -> list[str]:
-        """Statements that have the L2 load the beginning of the columns of the first weights.
-
-        Where a column lies in one piece: K is the last dimension.
-        """
-        weights = [tile.weight(i, tile.segment.terms[0]) for i in range(len(tile.accumulators))]
-        columns, size = tile.weight_columns(), element_bytes(element_type_of(weights[0]))
-        pieces = max(1, THREADS // tile.width)
-        of_program = self.op.depth(0) * size // self.schedule.split_k.data
-        of_column = min(AHEAD // len(weights) // tile.width, of_program)
-        request = of_column // pieces // 16 * 16
-        if tile.segment.layout != Layout.NK or request < LEAST_REQUEST:
-            return []
-        self.helpers.add("fetch_ahead")
-        extents = f"{self.depths[0]}, {pieces}, {request}, {size}"
-        places = zip(weights, columns, strict=True)
-        first = f"{self._part_of_depth(self.depths[0])}[0]" if self._is_split else "0"
-        return [
-            f"fetch_ahead({self.arguments.operand(w, 'w')}, {column}, {first}, {extents})"
-            for w, column in places
-        ]
-
-    @property
-    def _is_split(self) -> bool:
-        return self.schedule.split_k.data > 1
-
-    def _part_of_depth(self, depth: str) -> str:
-        """The expression of where the part of K of a program begins and ends."""
-        self.helpers.add("depths_of_split")
-        return f"depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
-
     def _scales(self, tile: ColumnTile) -> list[str]:
         """The arguments that say where the scales of blocks of each row and column are."""
         op, blocks = self.op, self.op.blocks
@@ -214,8 +164,10 @@ class MainLoop(ABC):
         if self.ragged is not None:
             self.helpers.add("bound")
             return self._bounds_of_group()
-        if self._is_split:
-            return [f"first, last = {self._part_of_depth(depth)}"], ("first", "last")
+        if self.schedule.split_k.data > 1:
+            self.helpers.add("depths_of_split")
+            split = f"first, last = depths_of_split({depth}, split, SPLIT_K, BLOCK_K)"
+            return [split], ("first", "last")
         if self.op.is_transposed:
             self.helpers.add("bound")
             depth = f"bound({depth})"

@@ -164,29 +164,6 @@ def tma_multiply_last(
 
 
 @triton.jit
-def fetch_ahead(
-    weight, column, first, K, PIECES: tl.constexpr, BYTES: tl.constexpr, SIZE: tl.constexpr
-):
-    """Have the L2 load PIECES times BYTES of columns of K elements of SIZE bytes, from `first` on.
-
-    Registers and shared memory get nothing, so that it makes no difference who writes the weight.
-    """
-    if not INTERPRET:
-        begin = weight.to(tl.int64) + column.to(tl.int64) * (K * SIZE)
-        piece = tl.minimum(first * SIZE + tl.arange(0, PIECES) * BYTES, K * SIZE - BYTES)
-        # Requests are of whole units of 16 bytes.
-        place = (begin[:, None] + piece[None, :]) // 16 * 16
-        tl.inline_asm_elementwise(
-            "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;",
-            "=r,l,r",
-            [place, tl.full(place.shape, BYTES, tl.int32)],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
-        )
-
-
-@triton.jit
 def wait_for_earlier_kernels():
     """Until the kernels before have finished, and what they wrote can be read."""
     if not INTERPRET:

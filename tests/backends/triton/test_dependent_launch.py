@@ -56,7 +56,7 @@ SCHEDULES = (
     'warp_specialized, "128x64x64", warps = 8, stages = 3, group_m = 2',
 )
 
-MEMORY = re.compile(r"\b(ld\.global|st\.global|cp\.async(?!\.bulk\.prefetch)|atom\.|red\.)")
+MEMORY = re.compile(r"\b(ld\.global|st\.global|cp\.async|atom\.|red\.)")
 """Instructions of PTX that access global memory."""
 
 
@@ -81,36 +81,6 @@ def test_instructions(schedule: str):
             assert wait < code.index("griddepcontrol.launch_dependents")
     kernel, machine = plain
     assert not kernel.is_dependent and "griddepcontrol" not in machine.text
-
-
-DECODING = """
-func.func @f(%x: tensor<?x4096xbf16>, %w: tensor<256x4096xbf16>, %v: tensor<4096x256xbf16>)
-    -> (tensor<?x256xbf16>, tensor<?x256xbf16>) {
-  %y = gemm.fused %x : tensor<?x4096xbf16>
-      schedule<pointer, "16x32x256", warps = 4, stages = 3, group_m = 8, split_k = 2>
-      columns(%w : tensor<256x4096xbf16>) -> (tile : tensor<?x256xbf16>) {
-  ^epilogue(%acc : f32):
-    gemm.yield %acc : f32
-  } attributes {coda.dependent}
-  %z = gemm.fused %x : tensor<?x4096xbf16>
-      schedule<pointer, "16x32x256", warps = 4, stages = 3, group_m = 8>
-      columns(%v : tensor<4096x256xbf16>) kn -> (tile : tensor<?x256xbf16>) {
-  ^epilogue(%acc : f32):
-    gemm.yield %acc : f32
-  } attributes {coda.dependent}
-  func.return %y, %z : tensor<?x256xbf16>, tensor<?x256xbf16>
-}
-"""
-
-
-def test_weights_are_asked_for_before_the_wait():
-    """Where the columns of a weight lie in one piece."""
-    kernels = emit_program(parse_module(DECODING)).kernels
-    asks, waits = (compiled.text for compiled in compile_kernels(kernels, "sm_90", "ptx"))
-    request, wait = "cp.async.bulk.prefetch.L2.global", "griddepcontrol.wait"
-    assert asks.count(request) == 1 and asks.index(request) < asks.index(wait)
-    assert all(found.start() > asks.index(wait) for found in MEMORY.finditer(asks))
-    assert request not in waits and wait in waits
 
 
 def test_groups_of_warps_begin_behind_the_wait():

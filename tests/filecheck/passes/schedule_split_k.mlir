@@ -19,10 +19,6 @@
 // KERNEL:      tile = tl.program_id(0) // SPLIT_K
 // KERNEL-NEXT: split = tl.program_id(0) % SPLIT_K
 // KERNEL:      first, last = depths_of_split(11008, split, SPLIT_K, BLOCK_K)
-// KERNEL-NEXT: fetch_ahead(w_ptr, column, first, 11008, 2, 256, 2)
-// KERNEL-NEXT: wait_for_earlier_kernels()
-// KERNEL-NEXT: acc_split = tl.zeros((BLOCK_M, 64), SUM_TYPE)
-// KERNEL-NEXT: first, last = depths_of_split(11008, split, SPLIT_K, BLOCK_K)
 // KERNEL-NEXT: (acc_split,) = tma_multiply(
 // KERNEL:      store_partial(partials + split * 1024, acc_split, row_mask)
 // KERNEL-NEXT: if is_last_of_tile(counters_ptr + tile, SPLIT_K):
