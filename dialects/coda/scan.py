@@ -16,11 +16,14 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_type_of,
     expect_element_type,
+    expect_like,
     expect_shape,
+    expect_tensor,
     expect_wide_element_type,
     is_float,
     optional_operand,
@@ -63,13 +66,11 @@ class StateSpaceLike(CodaOp, ABC):
 
     def verify_states(self, name: str, value: SSAValue) -> None:
         """Raise unless `value` has the type of states at one position."""
-        expect_shape(name, value, self.states_shape)
-        expect_element_type(name, value, f32)
+        expect_tensor(name, value, self.states_shape, f32)
 
     def verify_operands(self) -> None:
         """Raise unless the operands are those of the model."""
-        if len(shape_of(self.x)) != 3:
-            raise VerifyException(f"operand x has rank {len(shape_of(self.x))}, expected 3")
+        expect_rank("operand x", self.x, 3)
         type = element_type_of(self.x)
         if not (is_float(type) and computes_in_float32(type)):
             raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
@@ -143,8 +144,7 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
             )
         for operand, result in zip(self.operands[1:], self.results, strict=False):
             name = f"result {result.index}"
-            expect_shape(name, result, shape_of(operand))
-            expect_element_type(name, result, element_type_of(operand))
+            expect_like(name, result, operand)
 
 
 class ScanLike(StateSpaceLike, ABC):
@@ -162,8 +162,7 @@ class ScanLike(StateSpaceLike, ABC):
 
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes and the states of a selective scan."""
-        if len(shape_of(self.a)) != 2:
-            raise VerifyException(f"operand a has rank {len(shape_of(self.a))}, expected 2")
+        expect_rank("operand a", self.a, 2)
         if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
             count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
@@ -210,7 +209,7 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
