@@ -38,7 +38,7 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
     """y and the states behind the last position."""
     x, dt, a, b, c, *initial = operands
     heads = len(a)
-    x_heads = x.unflatten(-1, (heads, -1))
+    x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
     b_heads, c_heads = (_by_head(part, heads, states) for part in (b, c))
     first = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
     state = initial[0] if initial else first
@@ -54,7 +54,7 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
 def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
     """The columns of b or c for each head."""
     groups = part.shape[-1] // states
-    return part.unflatten(-1, (groups, states)).repeat_interleave(heads // groups, 2)
+    return part.reshape(*part.shape[:-1], groups, states).repeat_interleave(heads // groups, 2)
 
 
 def _model(scan: Scan, op: StateSpaceModel, operands: Tensors) -> Tensors:
@@ -89,12 +89,13 @@ def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
 
 
 def _linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    state = torch.zeros_like(operands[1][:1])
-    rows = [state]
-    for a_t, x_t in zip(*(operand.split(1) for operand in operands), strict=True):
+    a, x = operands
+    state = x.new_zeros(x.shape[1:])
+    rows: list[torch.Tensor] = []
+    for a_t, x_t in zip(a.unbind(), x.unbind(), strict=True):
         state = a_t * state + x_t
         rows.append(state)
-    return [torch.cat(rows)[len(rows) - len(operands[1]) :]]
+    return [torch.stack(rows) if rows else x.clone()]
 
 
 SCAN_HANDLERS: Handlers = {

@@ -10,8 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import TensorValue, TupleValue, Value
-from coda_ir.symbolic_shapes import Dims
+from coda_ir.frontends.coda_text.values import Dims, TensorValue, TupleValue, Value
 
 SIGNATURE = "selective_scan(u, dt, a, b, c, initial?, *, final: boolean = false)"
 

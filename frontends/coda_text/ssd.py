@@ -83,8 +83,8 @@ def _expect_columns(x: TensorValue, heads: int) -> None:
 def _expect_groups(call: Invocation, b: TensorValue, heads: int, states: int) -> None:
     """Raise unless the columns of b are those of groups that divide the heads."""
     columns = b.dims[-1] if b.dims else None
-    is_group = isinstance(columns, int) and columns > 0 and columns % states == 0
-    if not is_group or heads % (columns // states):
+    groups = columns // states if isinstance(columns, int) else 0
+    if groups < 1 or columns != groups * states or heads % groups:
         raise Mistake(
             f"ssd: b is {b.type}, expected columns of {states} states, for as many groups as "
             f"divide the {heads} heads",

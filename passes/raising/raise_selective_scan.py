@@ -135,7 +135,7 @@ class _Scan:
         if product is None:
             return CONTRACTED
         call, batch, channel, state = product
-        whole = {label for label in range(4) if self.extents[label] != 1}
+        whole = frozenset(label for label in range(4) if self.extents[label] != 1)
         rows, columns = whole - {state}, whole - {channel}
         decay = self._decay(whole & {channel, state}, rows)
         if decay is None:
@@ -193,8 +193,9 @@ class _Scan:
         length = self.extents[TIME]
         if isinstance(op, coda.SliceOp) and isinstance(length, int):
             return op.range == (axis, length - 1, length)
-        is_select = isinstance(op, CallOp) and op.callee.data == "aten.select.int"
-        return is_select and op.arguments.data == f"{{0}}, {axis}, -1"
+        if not isinstance(op, CallOp) or op.callee.data != "aten.select.int":
+            return False
+        return op.arguments.data == f"{{0}}, {axis}, -1"
 
     def _sums(self, call: CallOp) -> bool:
         """Return whether a product is one with a vector for each position of each sample."""
@@ -203,7 +204,7 @@ class _Scan:
 
     # What the states are computed from
 
-    def _decay(self, rates: set[int], rows: set[int]) -> tuple[_Factor, _Factor] | None:
+    def _decay(self, rates: frozenset[int], rows: frozenset[int]) -> tuple[_Factor, _Factor] | None:
         """a and dt."""
         found = self._factor(self.op.a, tuple(range(4)))
         exp = defined_by(found.value, coda.ExpOp)
@@ -214,7 +215,7 @@ class _Scan:
         return None
 
     def _written(
-        self, dt: _Factor, rows: set[int], columns: set[int]
+        self, dt: _Factor, rows: frozenset[int], columns: frozenset[int]
     ) -> tuple[_Factor, _Factor] | None:
         """b and u."""
         parts = self._parts(self.op.x, tuple(range(4)))

@@ -165,7 +165,7 @@ def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
     blocks = chunks.scratch("block_states", rows, in_chunk, chunks.columns, size)
     chunks.launch(selective_scan_grad_kernel.block_states_kernel, "block_states", [states, blocks])
     wide = host.number(ceiling(chunks.columns, scan_text.CHANNELS), "channel_blocks")
-    shapes = {op.d_a: (rows, chunks.columns, size)}
+    shapes: dict[SSAValue, tuple[str | int, ...]] = {op.d_a: (rows, chunks.columns, size)}
     for result in (op.d_b, op.d_c):
         shapes[result] = (chunks.samples, chunks.length, wide, size)
     parts = [
