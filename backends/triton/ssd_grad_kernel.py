@@ -34,6 +34,9 @@ HEADS = 8
 WARPS = 8
 """Warps of a program that adds up over heads: its tiles would not fit in the registers of four."""
 
+STAGES = 1
+"""Stages of its loops. (H100, 8192 rows of Mamba 2 2.7B: 0.91 ms for b and c, with two 1.21.)"""
+
 _SQUARE = (ROWS, ROWS)
 
 OPERANDS = ("x", "b", "c", "d_y")
@@ -166,7 +169,13 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         *_outputs(0, "sums", "states", "d_c"),
     ]
     return text.emitted(
-        name, arguments, _over_heads(text, "d_c", head), "gradients of c", _programs(op), WARPS
+        name,
+        arguments,
+        _over_heads(text, "d_c", head),
+        "gradients of c",
+        _programs(op),
+        WARPS,
+        STAGES,
     )
 
 
@@ -198,7 +207,13 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
         *_outputs(0, "sums", "adjoints", "d_b"),
     ]
     return text.emitted(
-        name, arguments, _over_heads(text, "d_b", head), "gradients of b", _programs(op), WARPS
+        name,
+        arguments,
+        _over_heads(text, "d_b", head),
+        "gradients of b",
+        _programs(op),
+        WARPS,
+        STAGES,
     )
 
 

@@ -221,6 +221,7 @@ class SSDText(StateSpaceText[SSDLike]):
         summary: str,
         programs: int,
         num_warps: int = 4,
+        num_stages: int = 2,
     ) -> EmittedKernel:
         """A kernel with so many programs for each row of the launch."""
         x = nth_operand(list(self.op.operands).index(self.op.x))
@@ -231,6 +232,7 @@ class SSDText(StateSpaceText[SSDLike]):
             summary=summary,
             grid=ROW_COUNT * programs,
             num_warps=num_warps,
+            num_stages=num_stages,
         )
         used = (helper for helper in self.helpers if f"{helper}(" in kernel.source)
         return replace(kernel, helpers=frozenset(used))
