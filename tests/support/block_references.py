@@ -130,7 +130,7 @@ def convnext_block(v: Values) -> Tensor:
     x = F.conv1d(v["x"].mT, v["w_taps"][:, None], v["w_b_taps"], padding=3, groups=D).mT
     h = ln(x, v["w_n1"], v["w_b1"], 1e-6)
     a = F.gelu(F.linear(h, v["w_in"], v["w_bin"]))
-    length = a.norm(dim=1, keepdim=True)
+    length = a.square().sum(1, keepdim=True).sqrt()
     scaled = v["w_gamma"] * (a * (length / (length.mean(-1, keepdim=True) + 1e-6)))
     return v["x"] + F.linear(scaled + v["w_beta"] + a, v["w_out"], v["w_bout"])
 
