@@ -84,6 +84,14 @@ class _Tensor:
     """None of numbers of queries, which are no rows of heads."""
 
 
+_FUNCTIONS: Mapping[type[AttentionSumOp], str] = {
+    FusedAttentionOp: "o_of_tile",
+    AttentionDqOp: "dq_of_tile",
+    AttentionDkvOp: "dkv_of_tile",
+}
+"""The device functions of the sums."""
+
+
 class _Kernel:
     def __init__(
         self,
@@ -105,7 +113,7 @@ class _Kernel:
         return self.schedule.mainloop == "tma"
 
     def _sums(self) -> str:
-        return f"{''.join(self._names())}_of_tile"
+        return _FUNCTIONS[type(self.op)]
 
     def _title(self) -> str:
         features = [name for name in segment_features(self.op.segment()) if name != "tile"]
