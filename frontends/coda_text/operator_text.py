@@ -219,10 +219,11 @@ class OperatorWriter:
         operands = map(self._tensor, (op.q, op.k, op.v))
         return _call("attention", *operands, **_properties(op), **given)
 
-    def ssd(self, op: coda.SSDOp) -> Text:
+    def state_space(self, op: coda.SelectiveScanOp | coda.SSDOp) -> Text:
         given = {} if op.final is None else {"final": "true"}
         properties = {**_properties(op), **_widened(op), **given}
-        return _call("ssd", *map(self._tensor, op.operands), **properties)
+        name = op.name.rpartition(".")[2]
+        return _call(name, *map(self._tensor, op.operands), **properties)
 
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
@@ -291,6 +292,12 @@ class OperatorWriter:
         defaults = {"start": "0", "step": "1", "dtype": "i64"}
         return _call("arange", size, **{k: v for k, v in given.items() if defaults[k] != v})
 
+    def extent(self, op: coda.ExtentOp) -> Text:
+        size = self._known(self._shapes.dims(op.like)[op.axis])
+        if size == "-1":
+            raise Inexpressible("the extent is not known by name")
+        return _call("cast", size, "i64")
+
     def concat(self, op: coda.ConcatOp) -> Text:
         dim, rank = op.dim.value.data, len(self._shapes.dims(op.result))
         given = {} if dim == rank - 1 else {"dim": str(dim)}
@@ -320,8 +327,8 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
-    coda.SelectiveScanOp: OperatorWriter.with_properties,
-    coda.SSDOp: OperatorWriter.ssd,
+    coda.SelectiveScanOp: OperatorWriter.state_space,
+    coda.SSDOp: OperatorWriter.state_space,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,
@@ -331,6 +338,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.PadOp: OperatorWriter.pad,
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
+    coda.ExtentOp: OperatorWriter.extent,
     coda.ShiftOp: OperatorWriter.with_properties,
     **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,

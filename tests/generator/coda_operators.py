@@ -121,6 +121,13 @@ def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int
     return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
 
 
+def _size(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A tile beside a size, which may be known at run time only."""
+    rows = b.choices.pick(b.rows)
+    texts = ("{x} / ({rows} + 1)", "{x} + cast(2 * {rows}, {element}) * 0.03", "{rows} * {x} / 8")
+    return b.choices.pick(texts).format(x=x, rows=rows, element=b.element), n
+
+
 def _joined(operator: str, left: str, right: str) -> str:
     return (
         f"{operator}({left}, {right})" if operator.isidentifier() else f"{left} {operator} {right}"
@@ -343,7 +350,12 @@ def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     states = b.choices.pick((1, 4))
     dt, a = b.parameter(*b.rows, n), b.parameter(n, states)
     reads = [b.parameter(*b.rows, states) for _ in range(2)]
-    return f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)})", n
+    if b.choices.chance(30):
+        reads.append(b.parameter(b.rows[0], n, states, element="f32"))
+    call = f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}"
+    if b.choices.chance(30):
+        b.result(f"{call}, final=true)[1]")
+    return f"{call})", n
 
 
 def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
@@ -448,6 +460,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (4, _function),
     (2, _parametrized),
     (3, _two_operands),
+    (2, _size),
     (3, _truth),
     (3, _quantized),
     (2, _narrowed),
