@@ -121,8 +121,8 @@ def losses_of_rows() -> Generator[None]:
     PyTorch's rule for `nll_loss` takes the reduction by name, but operators have its number. Where
     sizes are symbolic, fake tensors of the losses would have the shape of their mean.
     """
-    # PyTorch documents no way to leave a rule out.
-    rules: dict[Any, Any] = import_module("torch._decomp").decomposition_table
+    # PyTorch documents no way to leave a rule out. Without the table there is no such rule.
+    rules: dict[Any, Any] = getattr(import_module("torch._decomp"), "decomposition_table", {})
     operator: Any = torch.ops.aten.nll_loss
     rule = rules.pop(operator.default, None)
     try:
