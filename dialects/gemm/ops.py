@@ -31,6 +31,7 @@ from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_operand,
     parse_ports,
     parse_segment,
@@ -46,6 +47,7 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
+    PortKind,
     PortKindAttr,
     SegmentAttr,
 )
@@ -222,6 +224,13 @@ class FusedOp(GemmInputs, HasSegments):
             return self.row_shape[-1] % MOST_ROWS != 0
         return self.groups is not None or self.scatter is not None
 
+    def rows_of_port(self, kind: PortKind) -> SSAValue | None:
+        """The numbers of the rows whose elements a port of `kind` has; None if it has its own."""
+        return {
+            PortKind.GATHER_COL: self.gather,
+            PortKind.SCATTER_COL: self.scatter,
+        }.get(kind)
+
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:
         values = (self.groups, self.gather, self.gather_weights, self.scatter)
@@ -283,7 +292,7 @@ class FusedOp(GemmInputs, HasSegments):
             regions=[parsed.bodies],
             result_types=[parsed.result_types],
         )
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op
 
 
@@ -297,12 +306,6 @@ def _print_order(printer: Printer, order: OrderAttr | None) -> None:
     if order is not None:
         printer.print_string(" order")
         order.print_parameters(printer)
-
-
-def _parse_attributes(parser: Parser, op: Operation) -> None:
-    attributes = parser.parse_optional_attr_dict_with_keyword()
-    if attributes is not None:
-        op.attributes |= attributes.data
 
 
 @irdl_op_definition
@@ -368,7 +371,7 @@ class MapOp(HasSegments):
             regions=parsed.bodies,
             result_types=[parsed.result_types],
         )
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op
 
 
@@ -469,5 +472,5 @@ class FinalizeOp(IRDLOperation):
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         body = parser.parse_region()
         op = cls(partials, ports, types, body, axis=axis, order=order)  # pyright: ignore[reportArgumentType]
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op

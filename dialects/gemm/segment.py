@@ -17,6 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     is_narrow_integer,
     shape_of,
     stores_floats,
+    tensor_type,
 )
 from coda_ir.dialects.gemm.attrs import (
     Layout,
@@ -135,10 +136,13 @@ class Segment:
 
     def yielded(self, index: int) -> Sequence[SSAValue]:
         """The yielded values of result `index`."""
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         assert self.block.last_op is not None
-        values = self.block.last_op.operands
-        return values[start : start + self.result_arity(self.results[index].port)]
+        return self.block.last_op.operands[self._span(index)]
+
+    def _span(self, index: int) -> slice:
+        """Where the yielded values of result `index` are among all of them."""
+        start = sum(self.result_arity(r.port) for r in self.results[:index])
+        return slice(start, start + self.result_arity(self.results[index].port))
 
     # Editing: the segment must own its body (see FusedOp.take_segments).
 
@@ -173,15 +177,13 @@ class Segment:
 
     def set_yielded(self, index: int, values: Sequence[SSAValue]) -> None:
         """Replace the values that result `index` yields."""
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         operands = self._all_yielded()
-        operands[start : start + self.result_arity(self.results[index].port)] = values
+        operands[self._span(index)] = values
         self._set_yielded(operands)
 
     def remove_result(self, index: int) -> None:
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         operands = self._all_yielded()
-        del operands[start : start + self.result_arity(self.results[index].port)]
+        del operands[self._span(index)]
         del self.results[index]
         self._set_yielded(operands)
 
@@ -212,17 +214,15 @@ def read_segments(
         own = outputs[r : r + len(attr.results)]
         count = attr.weights.data
         terms = [list(weights[w + i * count : w + (i + 1) * count]) for i in range(inputs)]
+        loaded, stored = (
+            zip(attr.ports, ports[p:], strict=False),
+            zip(attr.results, own, strict=True),
+        )
         segments.append(
             Segment(
                 weights=terms[0],
-                ports=[
-                    Port(kind.data, value)
-                    for kind, value in zip(attr.ports, ports[p:], strict=False)
-                ],
-                results=[
-                    Result(port, value.type)  # pyright: ignore[reportArgumentType]
-                    for port, value in zip(attr.results, own, strict=True)
-                ],
+                ports=[Port(kind.data, value) for kind, value in loaded],
+                results=[Result(port, tensor_type(value)) for port, value in stored],
                 body=body,
                 layout=attr.layout.data,
                 pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,

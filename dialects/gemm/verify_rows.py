@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import NoneAttr, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
@@ -15,7 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     shape_of,
 )
-from coda_ir.dialects.gemm.attrs import ResultKind
+from coda_ir.dialects.gemm.attrs import PortKind, ResultKind
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -26,7 +28,7 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
     """The groups of rows are those of a matrix."""
     if op.groups is None:
         return
-    _expect_vector("operand groups", op.groups)
+    expect_rank("operand groups", op.groups, 1)
     expect_element_type("operand groups", op.groups, i32)
     if len(shape_of(op.x)) != 2:
         raise VerifyException(
@@ -87,14 +89,25 @@ def verify_scatter(op: FusedOp) -> None:
             )
 
 
+def verify_moved_column(
+    what: str, kind: PortKind, shape: Sequence[int], op: FusedOp | None
+) -> None:
+    """A column of other rows than those of the accumulator has an element for each of them."""
+    ids = None if op is None else op.rows_of_port(kind)
+    if op is None or ids is None or op.is_transposed:
+        keyword = kind.value.removesuffix("_col")
+        raise VerifyException(f"{what} is of other rows, expected rows that {keyword}(...) names")
+    rows = shape_of(op.x)[0] if kind == PortKind.GATHER_COL else shape_of(ids)[0]
+    if len(shape) not in (1, 2) or not dims_agree(shape[0], rows) or shape[1:] not in ((), (1,)):
+        expected = format_shape((rows,))
+        raise VerifyException(
+            f"{what} has shape {format_shape(shape)}, expected {expected} or {expected}x1"
+        )
+
+
 def _expect_ids(what: str, value: SSAValue) -> None:
-    _expect_vector(what, value)
+    expect_rank(what, value, 1)
     if element_type_of(value) not in (i32, i64):
         raise VerifyException(
             f"{what} has element type {element_type_of(value)}, expected i32 or i64"
         )
-
-
-def _expect_vector(what: str, value: SSAValue) -> None:
-    if len(shape_of(value)) != 1:
-        raise VerifyException(f"{what} has rank {len(shape_of(value))}, expected 1")

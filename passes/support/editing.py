@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScalarBuilder,
     Segment,
+    YieldOp,
     numerics_mode,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
@@ -73,6 +74,18 @@ class Site:
         )
 
 
+def new_map(location: LocationAttr, tiles: Sequence[SSAValue] = ()) -> MapOp:
+    """A kernel that loads `tiles`, and computes nothing yet."""
+    block = Block()
+    block.add_op(YieldOp())
+    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
+    for tile in tiles:
+        segment.add_port(PortKind.TILE, tile)
+    kernel = MapOp(segment)
+    kernel.location = location
+    return kernel
+
+
 def is_scattered(op: Operation) -> bool:
     """Return whether a kernel stores its results in other rows than it computes them in."""
     return isinstance(op, FusedOp) and op.scatter is not None
@@ -90,7 +103,19 @@ def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
-    """`op` and the operators that the epilogue repeats for it, each after its operands.
+    """`op` and the operators that the epilogue repeats for it, each after its operands."""
+
+    def inner(op: Operation) -> list[Operation]:
+        repeated = (recomputed(value, domain) for value in op.operands)
+        return [each for each in repeated if each is not None]
+
+    return operands_first(op, inner)
+
+
+def operands_first(
+    op: Operation, inner: Callable[[Operation], Sequence[Operation]]
+) -> list[Operation]:
+    """`op` and all that `inner` names for an operator, each after what it names.
 
     An explicit stack, because chains may be longer than Python's recursion limit.
     """
@@ -104,8 +129,7 @@ def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
             order[current] = None
             continue
         pending.append((current, True))
-        inner = [recomputed(value, domain) for value in reversed(current.operands)]
-        pending.extend((repeated, False) for repeated in inner if repeated is not None)
+        pending.extend((each, False) for each in reversed(inner(current)))
     return list(order)
 
 
@@ -127,7 +151,7 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
     if is_per_sample(shape, domain):
         is_by_column = not _is_stored_anyway(value)
-    if is_by_column or is_widening_cast(op) or _is_of_positions(op):
+    if is_by_column or is_widening_cast(op) or is_of_numbers(op):
         return op
     if kind != PortKind.TILE:
         return None
@@ -158,9 +182,9 @@ def is_left_to_readers(op: Operation) -> bool:
     return isinstance(tile.owner, Block) or tile.has_more_than_one_use()
 
 
-def _is_of_positions(op: Operation) -> bool:
-    """Return whether a few operators compute `op` from positions and numbers, which nothing
-    loads.
+def is_of_numbers(op: Operation) -> bool:
+    """Return whether a few pointwise operators compute `op` from positions, extents and constants,
+    which nothing loads.
     """
     pending = [op]
     for _ in range(MAX_RECOMPUTED):
@@ -174,7 +198,7 @@ def _is_of_positions(op: Operation) -> bool:
 
 
 def _is_in_code(value: SSAValue) -> bool:
-    return isinstance(value.owner, coda.ConstantOp) or coda.positions_in(value) is not None
+    return isinstance(value.owner, coda.ConstantOp) or coda.is_of_extents(value)
 
 
 MAX_RECOMPUTED = 8

@@ -7,15 +7,16 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from coda_ir.context import make_context
-from coda_ir.dialects.coda import ConcatOp, ConstantOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, ExtentOp
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.functions import functions_of
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
 
-NOT_RUN = (ConstantOp, PackWeightOp, ReturnOp)
-"""What runs nothing in a call: vectors that are computed from weights are kept between calls."""
+NOT_RUN = (ConstantOp, ExtentOp, PackWeightOp, ReturnOp)
+"""What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from
+weights are kept between calls."""
 
 
 def kernel_steps(module: ModuleOp) -> dict[str, str]:
@@ -48,14 +49,15 @@ DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} finalize map"
 """The same, where the next GEMM multiplies the norm alone: that one moves past it, and the residual
 normalizes again. The last norm is stored, since the caller gets it."""
 
-NORM_OF_GROUPS = "map aten.full.default finalize map map"
-"""Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
+NORM_OF_GROUPS = "map finalize map map"
+"""Sums of columns, the sums of all tiles, scale and shift, the norm."""
 
 BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
     "llama.window_attention": "fused attention",
     "llama.qk_norm_attention": "fused attention",
     "llama.olmo2_block": POST_NORM_BLOCK,
+    "llama.gated_attention": "rms_norm fused attention fused fused",
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
     "gpt.cohere_block": "layer_norm fused attention fused",
@@ -66,6 +68,8 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.rezero": "fused",
     "residual.layer_scale": "fused",
     "residual.value_residual": "fused",
+    # Sums of the columns of an argument, divided by the positions of the call.
+    "residual.mean_of_positions": "sum_to map",
     "residual.lora": "fused fused",
     # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
     # norm that follows.
@@ -85,10 +89,10 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
-    # Numbers of experts in order, and where each begins; rows are gathered in the first GEMM. The
-    # scales of rows are gathered. The last map adds up what k experts give for a token.
+    # Numbers of experts in order, and where each begins. GEMMs gather rows, and their scales where
+    # they are stored. The last map adds up what k experts give for a token.
     "moe.grouped_experts": (
-        "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
+        "fused topk map sort positions aten.searchsorted.Tensor map fused fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",
@@ -96,6 +100,14 @@ BLOCK_STEPS: dict[str, str] = {
     # The first map behind the norm is the silu of the time, an argument; the others are the scale
     # and shift, and the norm, of what the GEMM before stored: columns cross tiles.
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
+    "unet.film_block": "fused fused fused",
+    # The convolution, whose rows cross tiles; shares of the length of each column of a sample, and
+    # what they scale, of what the GEMM before stored.
+    "unet.convnext_block": "map finalize fused finalize map map fused",
+    # Norms of an argument and of rows of a table, side by side.
+    "mla.multi_token_head": "embedding rms_norm rms_norm concat fused finalize fused",
+    # Rows mixed with those before, which cross tiles, for two GEMMs.
+    "mamba.channel_mix": "map fused fused fused",
     "mamba.causal_convolution": "map",
     # The convolution, whose rows cross tiles; -exp of a weight; skip and gate after the scan.
     "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",

@@ -1,6 +1,7 @@
 """The backward of attention as kernels with epilogues, compared with float64."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -108,6 +109,109 @@ def test_random_programs_agree_with_float64(seed: int):
         assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(spelled, wanted))
 
 
+MASKS = {
+    "padding": "[B, 1, 1, S]",
+    "of batches": "[B, 1, T, S]",
+    "of heads": "[4, T, S]",
+    "of all": "[T, S]",
+    "of queries": "[B, 4, T, 1]",
+}
+
+
+@pytest.mark.parametrize("options", ["causal=false", "causal=true, window=30", "softcap=1.5"])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_masks_agree_with_float64(mask: str, options: str):
+    of = Heads(options=f"{options}, mask=m")
+    text = of.text.replace(") {", f", m: bool{mask}) {{", 1)
+    compiled = trained(text)
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors = of.inputs(45, 52)
+    sizes = {"B": 2, "T": 45, "S": 52}
+    shape = [sizes.get(n) or int(n) for n in mask.strip("[]").split(", ")]
+    seen = torch.rand(shape) < 0.7
+    seen[..., 0, :] = False  # Some queries may see no key.
+    check_masked(compiled, Heads(options=options), tensors, seen)
+
+
+def check_masked(
+    compiled: TrainableFunction, of: Heads, tensors: Sequence[torch.Tensor], mask: torch.Tensor
+) -> None:
+    """The gradients of attention with a mask agree with float64."""
+    d_y = torch.randn_like(tensors[0])
+    exact = partial(attend, of, mask=mask if mask.dtype == torch.bool else mask.double())
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, mask), tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+@pytest.mark.parametrize("options", ["causal=true", "window=30, softcap=1.5"])
+@pytest.mark.parametrize("far", [-1e4, float(torch.finfo(torch.bfloat16).min), -torch.inf])
+def test_added_masks_agree_with_float64(options: str, element: str, far: float):
+    """Slopes, and padding: also of queries whose keys are all far."""
+    of = Heads(options=f"{options}, mask=detach(m)")
+    compiled = trained(of.text.replace(") {", f", m: {element}[B, 4, T, S]) {{", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    mask = torch.randn(2, 4, 45, 52)
+    mask[1, :, :, 20:] = far
+    mask[0, :, 7] = far
+    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[element]
+    check_masked(compiled, Heads(options=options), of.inputs(45, 52), mask.to(dtype))
+
+
+def test_sinks_agree_with_float64():
+    """Those that no gradient is wanted of: they are keys of their own scores, with values of 0."""
+    of = Heads(options="causal=true, sinks=detach(s)")
+    compiled = trained(of.text.replace(") {", ", s: bf16[4]) {", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors, sinks = of.inputs(45, 45), torch.randn(4).bfloat16()
+    d_y = torch.randn_like(tensors[0])
+
+    def exact(*x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (z.reshape(2, 45, -1, of.width).transpose(1, 2) for z in x)
+        k, v = (z.repeat_interleave(2, 1) for z in (k, v))
+        scores = q @ k.mT * of.width**-0.5
+        hidden = torch.ones(45, 45, dtype=torch.bool).triu(1)
+        column = sinks.double()[:, None, None].expand(2, 4, 45, 1)
+        scores = torch.cat([scores.masked_fill(hidden, -torch.inf), column], -1)
+        return (torch.softmax(scores, -1)[..., :-1] @ v).transpose(1, 2).flatten(2)
+
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, sinks), tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
+@pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
+def test_programs_share_the_heads_of_queries(of: Heads):
+    """Where few heads of keys have many of queries, each program sums over some of those."""
+    compiled = trained(of.text.replace("B, T", "1, 50").replace("B, S", "1, 61"))
+    assert "sum_of_partials(" in compiled.source
+    tensors = of.inputs(50, 61, batch=1)
+    d_y = torch.randn_like(tensors[0])
+    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
+    found = gradients(compiled, tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+    for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_epilogues_of_shared_tiles_agree_with_float64():
+    of = Heads(4, 1)
+    compiled = trained(rotated_text(of, 48).replace("B, T", "1, 45").replace("[T,", "[45,"))
+    assert "sum_of_partials(" in compiled.source and "pointwise over" not in compiled.source
+    tensors = rotated_inputs(of, 48, 1, 45)
+    d_y = torch.randn_like(tensors[0])
+    wide = [x.double() for x in tensors]
+    wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
+    eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
+    found = gradients(compiled, tensors, d_y, LEARNED)
+    for one, spelled, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+
+
 def test_one_tensor_for_queries_keys_and_values():
     of = Heads(2, 2, 32)
     text = "fn f(x: bf16[B, T, 64]) { return attention(x, x, x, head_dim=32, causal=true) }"
@@ -166,6 +270,25 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
         most = 256 if of.width < 256 and target != "gfx942" else 400
         assert kernel.resources.fits and kernel.resources.spills <= most
+        assert not divisions_in_loops(kernel.text)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
+@pytest.mark.parametrize("width", [64, 256])
+def test_masks_compile_ahead_of_time(target: str, width: int):
+    of = Heads(8, 1, width, "causal=true, mask=m")
+    text = of.text.replace(") {", ", m: bool[B, 1, T, S]) {", 1)
+    text = text.replace("B, ", "2, ").replace("T, ", "1024, ").replace("S,", "1024,")
+    module = parse_text(text.replace("S]", "1024]"))
+    DifferentiatePass().apply(make_context(), module)
+    scheduled = {"sm_90": "sm_90 mainloop=warp_specialized", "sm_100": "portable"}
+    options = CompileOptions(f"target={scheduled.get(target, target)}")
+    lowered = Lowering(module, options).module("scheduled")
+    kernels = emit_program(lowered, "f_backward").kernels
+    of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
+    assert [kernel.shared_tiles is not None for kernel in of_attention] == [False, True]
+    for kernel in compile_kernels(of_attention, target, level="ttgir"):
+        assert kernel.resources.fits and kernel.resources.spills <= 400
         assert not divisions_in_loops(kernel.text)
 
 
