@@ -101,7 +101,7 @@ class DynamoGraph:
 
     def _in_model(self, node: Node) -> ModelInput:
         """An input as the model has it, where AOTAutograd says which one it is."""
-        index: object = getattr(node.meta.get("desc"), "idx", None)
+        index: Any = getattr(node.meta.get("desc"), "idx", None)
         known = isinstance(index, int) and index < len(self._model_inputs)
         return self._model_inputs[index] if known else ModelInput()
 
@@ -112,16 +112,17 @@ class DynamoGraph:
         """
         hints: dict[str, int] = {}
         for node in self._positions:
-            value: object = node.meta.get("val")
-            sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+            value: Any = node.meta.get("val")
+            sizes: Any = getattr(value, "shape", (value,))
             for size in sizes:
                 text = symbolic_text(size) if isinstance(size, torch.SymInt) else ""
-                if text.isidentifier() and size.node.has_hint():
-                    hints.setdefault(text, int(size.node.hint))
+                known: Any = getattr(size, "node", None)
+                if text.isidentifier() and known.has_hint():
+                    hints.setdefault(text, int(known.hint))
         return hints
 
     def _input(self, node: Node) -> GraphInput:
-        value: object = node.meta.get("val")
+        value: Any = node.meta.get("val")
         symbol = _symbol_of(value)
         if symbol is None or self.places[symbol][1] is not None:
             position = self._positions[node]

@@ -67,7 +67,7 @@ class Extents:
         """Compute the one extent of `dims` that is not known: `source` has as many elements."""
         unknown = [dim for dim in dims if self.unbound(dim)]
         if len(unknown) == 1 and not any(map(self.unbound, source)):
-            known = self.size([dim for dim in dims if dim not in unknown])
+            known = self.size(tuple(dim for dim in dims if dim not in unknown))
             self.bind(unknown[0], f"{self.size(source)} // {known}")
 
     def symbol(self, symbol: str, op: Operation) -> str:

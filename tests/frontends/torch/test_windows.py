@@ -87,5 +87,6 @@ def test_one_program_for_all_sizes(
         exact = gradients(exact_model, exact_model, x.double())
         for mine, wanted in zip(found, exact, strict=True):
             assert (mine is None) == (wanted is None)
-            assert mine is None or relative_error(mine, wanted) < 1e-5
+            if mine is not None and wanted is not None:
+                assert relative_error(mine, wanted) < 1e-5
     assert not [record for record in caplog.records if record.name.startswith("coda_ir")]
