@@ -1,6 +1,6 @@
 # pyright: basic, reportGeneralTypeIssues=false
-"""Device functions of attention and of its backward: the sums over the keys for a tile of queries,
-and over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, sections 3.1 and 3.2).
+"""Device functions of the backward of attention: the sums over the keys for a tile of queries, and
+over the queries for a tile of keys (FlashAttention-2, arXiv 2307.08691, section 3.2).
 
 Heads lie side by side in the columns. The last query has the position of the last key. A query
 that sees no key has an lse of inf: its weights are 0, and so are those of rows past the end.
@@ -174,18 +174,19 @@ def weights_of(
     """exp(score - lse) of scores in powers of 2, with the mask where there is one: keys are hidden
     where it is false, or it is added. A sum in natural units is rounded as in the forward.
     """
-    if mask is None:
-        return tl.exp2(scores - lse * LOG2_E)
-    elif ADDED:
+    if ADDED:
         added = mask_tile(
             mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
         )
-        return tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
+        weights = tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
     else:
-        seen = shown(
-            mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
-        )
-        return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
+        weights = tl.exp2(scores - lse * LOG2_E)
+        if mask is not None:
+            seen = shown(
+                mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+            )
+            weights = tl.where(seen, weights, 0.0)
+    return weights
 
 
 @triton.jit
@@ -224,132 +225,34 @@ def inside_cap(weights, scores, SOFTCAP: tl.constexpr):
 def keys_of_queries(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The keys that some of the queries see: from the first to the last, and before which of them
-    all queries see whole blocks.
+    """The keys that some of the queries see, from the first to the last, and between them those of
+    which all queries see whole blocks, from `begin` to `end`.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), keys
-    whole = last // BLOCK_N * BLOCK_N
+    begin, end = first, last // BLOCK_N * BLOCK_N
     if CAUSAL:
         last = tl.minimum(keys, start + BLOCK_M + shift)
-        whole = tl.minimum(whole, tl.maximum(start + shift + 1, 0) // BLOCK_N * BLOCK_N)
+        end = tl.minimum(end, tl.maximum(start + shift + 1, 0) // BLOCK_N * BLOCK_N)
     if WINDOW > 0:
         first = tl.maximum(start + shift - WINDOW + 1, 0) // BLOCK_N * BLOCK_N
         last = tl.minimum(last, start + BLOCK_M + shift + WINDOW - 1)
-        whole = first
-    return first, whole, last
+        begin = tl.cdiv(tl.maximum(start + BLOCK_M + shift - WINDOW, 0), BLOCK_N) * BLOCK_N
+        end = tl.minimum(end, tl.maximum(start + shift + WINDOW, 0) // BLOCK_N * BLOCK_N)
+        end = tl.maximum(end, first)
+        begin = tl.minimum(begin, end)
+    return first, begin, end, last
 
 
 @triton.jit
-def masked_scores(
-    scores,
-    mask,
-    batch,
-    head,
-    start,
-    at,
-    queries,
-    keys,
-    HEADS: tl.constexpr,
-    DIMS: tl.constexpr,
-    ADDED: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
-    """Scores of BLOCK_M queries and BLOCK_N keys with the mask: -inf where it is false, or with
-    what it adds, in natural units, in which the lowest number of a type stays finite.
-    """
-    # What is the same for all queries, or for all keys, is loaded once.
-    rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
-    columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
-    if ADDED:
-        found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
-        return scores * (1 / LOG2_E) + found.to(tl.float32)
+def part_of(part: tl.constexpr, first, whole, edge, last):
+    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest."""
+    if part == 0:
+        return first, whole
+    elif part == 1:
+        return whole, edge
     else:
-        seen = shown(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
-        return tl.where(seen, scores, float("-inf"))
-
-
-@triton.jit
-def o_of_tile(
-    lse_pointer,
-    q_rows,
-    k_rows,
-    v_rows,
-    mask,
-    batch,
-    head,
-    start,
-    queries,
-    keys,
-    HEADS: tl.constexpr,
-    SHARED: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    PITCHES: tl.constexpr,
-    MASK_DIMS: tl.constexpr,
-    ADDED: tl.constexpr,
-    SCALE: tl.constexpr,
-    SOFTCAP: tl.constexpr,
-    CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
-    """Attention of BLOCK_M queries of a head in float32; stores the logsumexp of their scores.
-
-    What was summed so far is scaled where a larger score comes. A query that sees no key has sums
-    of 0, and a logsumexp of inf.
-    """
-    # Scores are in powers of 2, or where a mask is added in natural units.
-    UNIT: tl.constexpr = LOG2_E if ADDED else 1.0
-    row = start + tl.arange(0, BLOCK_M)
-    q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
-    query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
-    zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    total = tl.zeros((BLOCK_M,), tl.float32)
-    first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
-    of_keys = head // SHARED
-    for masked in tl.static_range(2):
-        begin, end = whole if masked else first, last if masked else whole
-        for at in range(bound(begin), bound(end), BLOCK_N):
-            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD_DIM)
-            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD_DIM)
-            scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
-            if mask is not None:
-                scores = masked_scores(
-                    scores,
-                    mask,
-                    batch,
-                    head,
-                    start,
-                    at,
-                    queries,
-                    keys,
-                    HEADS,
-                    MASK_DIMS,
-                    ADDED,
-                    BLOCK_M,
-                    BLOCK_N,
-                )
-            if masked:
-                seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
-                scores = tl.where(seen, scores, float("-inf"))
-            most = tl.maximum(largest, tl.max(scores, 1))
-            shift = most
-            if masked or mask is not None:
-                shift = tl.where(most == float("-inf"), 0.0, most)
-            weights = tl.exp2((scores - shift[:, None]) * UNIT)
-            before = tl.exp2((largest - shift) * UNIT)
-            total = total * before + tl.sum(weights, 1)
-            acc = dot(narrowed(weights, v), v, acc * before[:, None])
-            largest = most
-    place = (batch * HEADS + head).to(tl.int64) * queries + row
-    is_empty = total == 0.0
-    lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
-    tl.store(lse_pointer + place, lse, mask=row < queries)
-    return acc / tl.where(is_empty, 1.0, total)[:, None]
+        return edge, last
 
 
 @triton.jit
@@ -393,12 +296,14 @@ def dq_of_tile(
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    first, whole, edge, last = keys_of_queries(
+        start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
+    )
     dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
-    for masked in tl.static_range(2):
-        begin, end = whole if masked else first, last if masked else whole
+    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+        begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
@@ -419,7 +324,7 @@ def dq_of_tile(
                 MASK_DIMS,
                 ADDED,
             )
-            if masked:
+            if part != 1:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
             if ADDED:
@@ -439,22 +344,27 @@ def dq_of_tile(
 def queries_of_keys(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The queries that see some of BLOCK_M keys: from the first to the last, and from which of them
-    on all see the whole block.
+    """The queries that see some of BLOCK_M keys, from the first to the last, and between them those
+    of which all see the whole block, from `begin` to `end`.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), queries
-    whole = first
+    begin = first
     if CAUSAL:
         first = tl.maximum(start - shift, 0)
-        whole = tl.maximum(start + BLOCK_M - 1 - shift, 0)
+        begin = tl.maximum(start + BLOCK_M - 1 - shift, 0)
     if WINDOW > 0:
         if not CAUSAL:
             first = tl.maximum(start - shift - WINDOW + 1, 0)
+            begin = tl.maximum(start + BLOCK_M - WINDOW - shift, 0)
         last = tl.maximum(tl.minimum(last, start + BLOCK_M + WINDOW - 1 - shift), 0)
-        whole = last
+    end = last
     first = first // BLOCK_N * BLOCK_N
-    return first, tl.minimum(tl.cdiv(whole, BLOCK_N), tl.cdiv(last, BLOCK_N)) * BLOCK_N, last
+    if WINDOW > 0:
+        end = tl.minimum(last, tl.maximum(start + WINDOW - shift, 0)) // BLOCK_N * BLOCK_N
+        end = tl.maximum(end, first)
+    begin = tl.minimum(tl.cdiv(begin, BLOCK_N), tl.cdiv(end, BLOCK_N)) * BLOCK_N
+    return first, begin, end, last
 
 
 @triton.jit
@@ -503,11 +413,13 @@ def dkv_of_tile(
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD_DIM)
     key = (start + tl.arange(0, BLOCK_M))[:, None]
     column, zeros = tl.arange(0, BLOCK_N), tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    first, whole, last = queries_of_keys(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    first, whole, edge, last = queries_of_keys(
+        start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
+    )
     dk = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
     dv = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-    for seen_whole in tl.static_range(2):
-        begin, end = whole if seen_whole else first, last if seen_whole else whole
+    for part in tl.static_range(0, 3 if WINDOW > 0 else 2):
+        begin, end = part_of(part, first, whole, edge, last)
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
         # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
         # a division there would say that it has.
@@ -537,7 +449,7 @@ def dkv_of_tile(
                 MASK_DIMS,
                 ADDED,
             )
-            if not seen_whole:
+            if part != 1:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
             if ADDED:

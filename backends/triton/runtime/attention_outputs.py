@@ -1,0 +1,134 @@
+# pyright: basic, reportGeneralTypeIssues=false
+"""Device functions of attention: the sums over the keys for a tile of queries (FlashAttention-2,
+arXiv 2307.08691, section 3.1).
+"""
+
+import triton
+import triton.language as tl
+
+from coda_ir.backends.triton.runtime.attention_tiles import (
+    LOG2_E,
+    head_rows,
+    is_seen,
+    keys_of_queries,
+    mask_tile,
+    narrowed,
+    part_of,
+    scores_of,
+    shown,
+)
+from coda_ir.backends.triton.runtime.device import bound, dot
+
+
+@triton.jit
+def masked_scores(
+    scores,
+    mask,
+    batch,
+    head,
+    start,
+    at,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Scores of BLOCK_M queries and BLOCK_N keys with the mask: -inf where it is false, or with
+    what it adds, in natural units, in which the lowest number of a type stays finite.
+    """
+    # What is the same for all queries, or for all keys, is loaded once.
+    rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
+    columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
+    if ADDED:
+        found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
+        return scores * (1 / LOG2_E) + found.to(tl.float32)
+    else:
+        seen = shown(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
+        return tl.where(seen, scores, float("-inf"))
+
+
+@triton.jit
+def o_of_tile(
+    lse_pointer,
+    q_rows,
+    k_rows,
+    v_rows,
+    mask,
+    batch,
+    head,
+    start,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    SHARED: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
+    SCALE: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Attention of BLOCK_M queries of a head in float32; stores the logsumexp of their scores.
+
+    What was summed so far is scaled where a larger score comes. A query that sees no key has sums
+    of 0, and a logsumexp of inf.
+    """
+    # Scores are in powers of 2, or where a mask is added in natural units.
+    UNIT: tl.constexpr = LOG2_E if ADDED else 1.0
+    row = start + tl.arange(0, BLOCK_M)
+    q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
+    query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
+    zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    first, whole, edge, last = keys_of_queries(
+        start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
+    )
+    of_keys = head // SHARED
+    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+        begin, end = part_of(part, first, whole, edge, last)
+        for at in range(bound(begin), bound(end), BLOCK_N):
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD_DIM)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD_DIM)
+            scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
+            if mask is not None:
+                scores = masked_scores(
+                    scores,
+                    mask,
+                    batch,
+                    head,
+                    start,
+                    at,
+                    queries,
+                    keys,
+                    HEADS,
+                    MASK_DIMS,
+                    ADDED,
+                    BLOCK_M,
+                    BLOCK_N,
+                )
+            if part != 1:
+                seen = is_seen(query, (at + column)[None, :], keys, CAUSAL, WINDOW)
+                scores = tl.where(seen, scores, float("-inf"))
+            most = tl.maximum(largest, tl.max(scores, 1))
+            shift = most
+            if part != 1 or mask is not None:
+                shift = tl.where(most == float("-inf"), 0.0, most)
+            weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            before = tl.exp2((largest - shift) * UNIT)
+            total = total * before + tl.sum(weights, 1)
+            acc = dot(narrowed(weights, v), v, acc * before[:, None])
+            largest = most
+    place = (batch * HEADS + head).to(tl.int64) * queries + row
+    is_empty = total == 0.0
+    lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
+    tl.store(lse_pointer + place, lse, mask=row < queries)
+    return acc / tl.where(is_empty, 1.0, total)[:, None]
