@@ -73,8 +73,8 @@ class Segment:
     scales: Sequence[SSAValue] = field(default=())
     """The scales of blocks of each weight; empty where the GEMM has none."""
     is_stored_by_row: bool = False
-    """True if no box holds the rows that a tile stores: others follow its last one, or each row of
-    a result has a place of its own."""
+    """True if no box holds the rows that a tile stores: each row of a result has a place of its
+    own."""
 
     @property
     def block(self) -> Block:

@@ -323,7 +323,13 @@ class GroupSegmentEmitter(SegmentEmitter):
         return self.order.period == 1 or taken <= MOST_AHEAD
 
     def _descriptor(
-        self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
+        self,
+        value: SSAValue,
+        slot: SlotShape,
+        default: str,
+        *,
+        transposed: bool,
+        bounded: bool = False,
     ) -> str:
         """The descriptor of an operand or a result that moves through slots."""
         op = self.arguments.op
@@ -333,6 +339,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
         pitch = self.arguments.pitches.get(value)
+        if bounded:
+            dense = extents[1] if pitch is None else pitch
+            return self.descriptors.bounded(value, extents[1], slot[:2], default, dense)
         return self.descriptors.matrix(value, extents, slot[:2], default, pitch)
 
     def _store_tile(
@@ -353,11 +362,15 @@ class GroupSegmentEmitter(SegmentEmitter):
             value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
-        descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
+        is_bounded = not is_transposed and self.end != "M"
+        descriptor = self._descriptor(
+            stored, shape, "tile", transposed=is_transposed, bounded=is_bounded
+        )
         slot = self._slot_of_store(shape, joined)
         column = self._first_place(columns, port)
         size, place_of_box = slot_bytes(shape), place_of(output)
-        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box)
+        end = self.end if is_bounded else None
+        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box, end)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()
