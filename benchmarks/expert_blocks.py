@@ -55,7 +55,8 @@ class Block:
         )
         with torch.device(setting.device):
             layer: torch.nn.Module = getattr(module, f"{prefix}{self.layer}")(made)
-        block = Residual(layer).to(setting.dtype)
+        block: torch.nn.Module = Residual(layer)
+        block.to(setting.dtype)
         for parameter in block.parameters():
             torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
         return block
