@@ -23,6 +23,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "raise-convolution": "RaiseConvolutionPass",
         "raise-depthwise-convolution": "RaiseDepthwiseConvolutionPass",
         "raise-elementwise": "RaiseElementwisePass",
+        "raise-group-biases": "RaiseGroupBiasesPass",
         "raise-library-calls": "RaiseLibraryCallsPass",
         "raise-linear": "RaiseLinearPass",
         "raise-rms-norm": "RaiseRMSNormPass",
