@@ -67,7 +67,8 @@ class Block:
 
     def _inputs(self, _: torch.nn.Module, setting: Setting) -> Mapping[str, torch.Tensor]:
         shape = (1, setting.tokens, self.hidden)
-        return {"x": torch.randn(shape, device=setting.device, dtype=setting.dtype)}
+        x = torch.randn(shape, device=setting.device, dtype=setting.dtype)
+        return {"x": x.requires_grad_()}
 
 
 class Residual(torch.nn.Module):
@@ -79,8 +80,9 @@ class Residual(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """B x T x D -> B x T x D."""
-        result = self.block(x)
-        return x + (result[0] if isinstance(result, tuple) else result)
+        result: Any = self.block(x)
+        rows: torch.Tensor = result if isinstance(result, torch.Tensor) else result[0]
+        return x + rows
 
 
 BLOCKS: Mapping[str, Block] = MappingProxyType(

@@ -220,7 +220,9 @@ class TensorDescriptor:
             return self.memory.bits[:0].reshape(extents), box
         if past > self.memory.bits.size:
             raise OutOfBoundsError(f"{here()}: element {past - 1} of a tensor by {self}")
-        strides = [stride * size if n > 1 else size for n, stride in zip(extents, self.strides)]
+        # A stride that no element takes may be larger than numpy's.
+        both = zip(extents, self.strides, strict=True)
+        strides = [size * (stride if n > 1 else 1) for n, stride in both]
         return np.lib.stride_tricks.as_strided(self.memory.bits[first:], extents, strides), box
 
     def read(self, corner: Sequence[int]) -> Array:
