@@ -33,14 +33,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_element_type,
-    expect_shape,
+    expect_like,
     shape_of,
 )
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_segment,
     parse_typed_value,
     print_new_line,
@@ -202,8 +201,7 @@ class AttentionSumOp(AttentionLike, ABC):
             raise VerifyException("attention with sinks or a mask, expected none")
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
-        expect_shape("operand d_out", self.d_out, shape_of(self.q))
-        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        expect_like("operand d_out", self.d_out, self.q)
         self.verify_lse("operand lse", self.lse)
         segment, head_dim = self.segment(), self.head_dim.value.data
         verify.verify_sums(segment, shape_of(self.rows_of))
@@ -248,9 +246,7 @@ class AttentionSumOp(AttentionLike, ABC):
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
         op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
+        parse_attributes(parser, op)
         return op
 
 
@@ -285,8 +281,7 @@ class AttentionDqOp(AttentionSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_shape("operand out", self.stored, shape_of(self.q))
-        expect_element_type("operand out", self.stored, element_type_of(self.q))
+        expect_like("operand out", self.stored, self.q)
         self.verify_lse("result moment", self.moment)
 
 

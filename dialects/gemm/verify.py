@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     dims_agree,
@@ -20,6 +21,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_element_type,
     expect_factor,
     expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     is_float8,
@@ -219,8 +221,7 @@ def _verify_weights(
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
         rank = len(groups) + len(depth) + 1
-        if len(shape) != rank:
-            raise VerifyException(f"{what} has rank {len(shape)}, expected {rank}")
+        expect_rank(what, weight, rank)
         if not all(map(dims_agree, shape, groups)):
             raise VerifyException(f"{what} is for {shape[0]} groups, expected {_extents(groups)}")
         shape = shape[len(groups) :]
@@ -309,15 +310,11 @@ def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | No
                 _verify_table(what, shape, rows, columns)
                 verify_group_port(what, shape, columns)
             case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
-                expect_shape(what, value, (*rows, DYNAMIC_INDEX))
-                expect_element_type(what, value, f32)
+                expect_tensor(what, value, (*rows, DYNAMIC_INDEX), f32)
 
 
 def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
-    def agree(a: Sequence[int], b: Sequence[int]) -> bool:
-        return len(a) == len(b) and all(map(dims_agree, a, b))
-
-    return agree(shape, (*rows, 1)) or agree(shape, rows)
+    return shapes_agree(shape, (*rows, 1)) or shapes_agree(shape, rows)
 
 
 def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns: int) -> None:
@@ -524,13 +521,11 @@ def verify_finalize(op: FinalizeOp) -> None:
 
 
 def verify_weight_vector(op: WeightVectorOp) -> None:
-    if len(shape_of(op.weight)) != 2:
-        raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
+    expect_rank("weight", op.weight, 2)
     k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
     if op.vector is not None:
         expect_shape("vector", op.vector, (k,))
     elif op.NEEDS_VECTOR:
         raise VerifyException("a weight is given, expected a vector of its K elements as well")
     expected = op.result_type(op.weight, op.layout.data)
-    expect_shape("result", op.result, expected.get_shape())
-    expect_element_type("result", op.result, expected.element_type)
+    expect_tensor("result", op.result, expected.get_shape(), expected.element_type)
