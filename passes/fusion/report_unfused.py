@@ -123,6 +123,8 @@ class ReportUnfusedPass(FunctionPass):
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
+    if isinstance(op, coda.TopkOp) and op.is_of_short_rows:
+        return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows")
     if isinstance(op, coda.LibraryCallOp):
         if _is_reported(op.location, (op.name,), rewriter):
             return None

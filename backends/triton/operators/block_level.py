@@ -17,6 +17,7 @@ from coda_ir.backends.triton.operators.launching import (
     operands_of,
 )
 from coda_ir.backends.triton.operators.row_pitches import parameter_pitches
+from coda_ir.backends.triton.operators.torch_calls import call_library
 from coda_ir.backends.triton.row_kernels import (
     cross_entropy_kernel,
     layer_norm_kernel,
@@ -26,6 +27,7 @@ from coda_ir.backends.triton.row_kernels import (
     rms_norm_kernel,
     softmax_kernel,
 )
+from coda_ir.backends.triton.topk_kernel import topk_kernel
 from coda_ir.dialects.coda import (
     CastOp,
     CrossEntropyOp,
@@ -37,6 +39,7 @@ from coda_ir.dialects.coda import (
     RMSNormOp,
     RopeOp,
     SoftmaxOp,
+    TopkOp,
 )
 
 
@@ -125,6 +128,15 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
+def _topk(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, TopkOp)
+    if not op.is_of_short_rows:
+        call_library(host, op)
+        return
+    kernel = kernel_of(host, op, lambda names: topk_kernel(op, names.fresh("topk")))
+    _row_kernel(host, op, op.x, kernel)
+
+
 WRITERS: Mapping[type, Writer] = {
     ElementwiseOp: _elementwise,
     CastOp: _elementwise,
@@ -136,4 +148,5 @@ WRITERS: Mapping[type, Writer] = {
     SoftmaxOp: _softmax,
     ReduceOp: _reduce,
     CrossEntropyOp: _cross_entropy,
+    TopkOp: _topk,
 }
