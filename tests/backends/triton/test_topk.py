@@ -6,8 +6,12 @@ from typing import Any, cast
 
 import pytest
 import torch
+from support.kernel_harness import parse_module
 
 from coda_ir.api import compile
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.topk_kernel import topk_kernel
+from coda_ir.dialects.coda import TopkOp
 
 pytestmark = pytest.mark.any_device
 
@@ -45,3 +49,17 @@ def test_nan_is_the_largest_and_infinity_next() -> None:
     values, ids = largest(x, 5)
     assert torch.equal(values.nan_to_num(99), x.topk(5).values.nan_to_num(99))
     assert ids[:, 0].tolist() == [1, 4, 0]
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "gfx942"])
+def test_compiled_ahead(architecture: str) -> None:
+    types = "(tensor<?x128xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>)"
+    module = parse_module(f"""
+func.func @f(%x: tensor<?x128xf32>) -> (tensor<?x8xf32>, tensor<?x8xi64>) {{
+  %v, %i = coda.topk %x {{k = 8 : i64, dim = 1 : i64}} : {types}
+  func.return %v, %i : tensor<?x8xf32>, tensor<?x8xi64>
+}}
+""")
+    (op,) = [op for op in module.walk() if isinstance(op, TopkOp)]
+    (kernel,) = compile_kernels([topk_kernel(op, "topk")], architecture)
+    assert kernel.resources.fits and not kernel.resources.spills
