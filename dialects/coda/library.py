@@ -36,7 +36,6 @@ from coda_ir.dialects.coda.library_call import (
     replaced,
 )
 from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
     element_type_of,
     expect_element_type,
     expect_integers,
@@ -183,15 +182,9 @@ class OneHotOp(LibraryCallOp):
 # Order and running sums.
 
 
-MOST_SHORT, MOST_TAKEN = 512, 16
-"""Columns of rows, and elements taken of each, that a kernel does one after the other."""
-
-
 @irdl_op_definition
 class TopkOp(LibraryCallOp):
     """The `k` largest elements along `dim`, the largest first, and their numbers.
-
-    The order of equal elements is open. Those of short rows run as a kernel.
 
     `%values, %ids = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<?x8xf32>) ->
     (tensor<?x2xf32>, tensor<?x2xi64>)`
@@ -214,15 +207,6 @@ class TopkOp(LibraryCallOp):
         expect_count(
             "k", self.given["k"], shape_of(self.x)[self.given["dim"]], "elements along dim"
         )
-
-    @property
-    def is_of_short_rows(self) -> bool:
-        """True if a kernel can hold the rows in registers."""
-        *_, columns = shape_of(self.x)
-        is_by_row = self.given["dim"] == len(shape_of(self.x)) - 1
-        is_short = columns != DYNAMIC_INDEX and columns <= MOST_SHORT
-        few = self.given["k"] <= MOST_TAKEN
-        return is_by_row and is_short and few and computes_in_float32(element_type_of(self.x))
 
 
 @irdl_op_definition

@@ -41,6 +41,7 @@ from coda_ir.dialects.coda import (
     SoftmaxOp,
     TopkOp,
 )
+from coda_ir.dialects.coda.short_rows import has_short_rows
 
 
 def _elementwise(host: HostProgram, op: Operation) -> None:
@@ -130,7 +131,7 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
 
 def _topk(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TopkOp)
-    if not op.is_of_short_rows:
+    if not has_short_rows(op):
         call_library(host, op)
         return
     kernel = kernel_of(host, op, lambda names: topk_kernel(op, names.fresh("topk")))

@@ -34,13 +34,13 @@ def test_values(columns: int, k: int, type: str) -> None:
     values, ids = largest(x, k)
     assert torch.equal(values, x.topk(k).values)
     assert torch.equal(x.gather(1, ids), values)
-    assert all(len(set(row)) == k for row in ids.tolist())
+    assert (ids.sort().values.diff() > 0).all()
 
 
 def test_equal_elements_are_taken_from_the_left() -> None:
     x = torch.tensor([[1.0, 2, 2, 0, 2], [0, 0, 0, 0, 0]])
     _, ids = largest(x, 3)
-    assert ids.tolist() == [[1, 2, 4], [0, 1, 2]]
+    assert torch.equal(ids, torch.tensor([[1, 2, 4], [0, 1, 2]]))
 
 
 def test_nan_is_the_largest_and_infinity_next() -> None:
@@ -48,7 +48,7 @@ def test_nan_is_the_largest_and_infinity_next() -> None:
     x = torch.tensor([[-inf, nan, inf, -0.0, 3], [-inf, -inf, -inf, -inf, -1], [-nan, 1, 2, 3, 4]])
     values, ids = largest(x, 5)
     assert torch.equal(values.nan_to_num(99), x.topk(5).values.nan_to_num(99))
-    assert ids[:, 0].tolist() == [1, 4, 0]
+    assert torch.equal(ids[:, 0], torch.tensor([1, 4, 0]))
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "gfx942"])
