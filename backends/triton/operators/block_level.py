@@ -121,11 +121,8 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
 
 def _topk(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TopkOp)
-    if not has_short_rows(op):
-        call_library(host, op)
-        return
-    kernel = kernel_of(host, op, lambda names: topk_kernel(op, names.fresh("topk")))
-    _row_kernel(host, op, op.x, kernel)
+    write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
+    write(host, op)
 
 
 WRITERS: Mapping[type, Writer] = {
