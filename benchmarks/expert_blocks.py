@@ -95,7 +95,7 @@ BLOCKS: Mapping[str, Block] = MappingProxyType(
         "mixtral": Block("mixtral", "SparseMoeBlock", 4096, 14336, 8, 2, tokens=(8192,)),
         "deepseek_v3": Block(
             *("deepseek_v3", "MoE", 7168, 2048, 256, 8),
-            tokens=(4096,),
+            tokens=(16384,),
             options={"n_group": 8, "topk_group": 4, "n_shared_experts": 1, "norm_topk_prob": True},
         ),
         "gpt_oss": Block("gpt_oss", "MLP", 2880, 2880, 32, 4, tokens=(8192,)),

@@ -112,6 +112,13 @@ class Segment:
             return None
         return self.pairing.group_size or self.columns
 
+    @property
+    def has_neighbours(self) -> bool:
+        """True if the columns of a pair are neighbours where they are multiplied: no box has every
+        other column of a K x N weight."""
+        is_adjacent = self.pairing is not None and self.pairing.is_adjacent
+        return is_adjacent and self.layout == Layout.KN
+
     def port_arity(self, kind: PortKind) -> int:
         """Number of region arguments of a port: two where each column of a pair has its own."""
         return 2 if self.pairing and kind.has_columns and not kind.is_half else 1

@@ -191,7 +191,11 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     if moved > MOST_MOVED:
         return f"its epilogue moves {moved} tiles, expected at most {MOST_MOVED}"
     if segment.layout == Layout.KN and segment.pairing is not None:
-        return "its weights are K x N and its columns are paired"
+        count = columns.lanes * columns.parts
+        if not segment.has_neighbours:
+            return "its weights are K x N and its columns are paired"
+        if count & (count - 1):
+            return f"its weights are K x N, and {count} pairs of neighbours are no power of 2"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:

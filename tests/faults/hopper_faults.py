@@ -204,6 +204,11 @@ HOPPER_FAULTS = (
         Text("2 ** 34 - pitch", "2 ** 34"),
     ),
     KernelFault(
+        "hopper: neighbours are paired as halves",
+        f"{SEGMENT}_emit_parts",
+        Text("how = 'split_neighbours(acc)'", "pass"),
+    ),
+    KernelFault(
         "hopper: all groups have the weights of the first",
         f"{W}loads:LoadEmitter._load_weight",
         Text("f'row_group * {first} + '", "''"),

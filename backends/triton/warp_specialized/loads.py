@@ -68,6 +68,8 @@ def weight_rows(
     if segment.pairing is None:
         whole = WeightRows(weights[0], first, count, 0)
         return [whole] if is_power_of_two(count) else _pieces(whole, schedule)
+    if segment.has_neighbours:
+        return [WeightRows(weights[0], f"{tile} * {2 * count}", 2 * count, 0)]
     if segment.pairing.is_adjacent:
         return [WeightRows(weights[0], first, count, half * count, half, 2) for half in range(2)]
     if len(segment.weights) == 2:

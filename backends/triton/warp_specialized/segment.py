@@ -119,9 +119,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
         self.helpers.add(self.split_function)
-        pieces = self.columns.parts * self.segment.accumulator_count
+        pieces, whole = self.columns.parts * self.segment.accumulator_count, "acc"
+        if self.segment.has_neighbours:
+            self.helpers.add("split_neighbours")
+            pieces, whole = self.columns.parts, "split_neighbours(acc)[0]"
         self.lines += [
-            f"LAYOUT: tl.constexpr = {self.split_function}(acc, {pieces})[0].type.layout",
+            f"LAYOUT: tl.constexpr = {self.split_function}({whole}, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
             f"row_mask = rows < {self.end}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -152,7 +155,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         sources = ["acc"]
         if len(names) == 2:
             sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
-            self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
+            how = "split_columns(acc, 2)"
+            if self.segment.has_neighbours:
+                how = "split_neighbours(acc)"
+            self.lines.append(f"{', '.join(sources)} = {how}")
         return [
             self._let(f"{name}_parts", f"{self.split_function}({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)

@@ -67,6 +67,13 @@ class TestRowsInGroups:
         text = programs.grouped_residual("bf16", depth, 264, 4, schedule(), layout)
         check(text, ends, tmp_path)
 
+    @pytest.mark.parametrize(("columns", "width"), [(128, 72), (256, 136), (64, 32)])
+    def test_neighbours(self, columns: int, width: int, tmp_path: Path) -> None:
+        """Both columns of a pair are neighbours in a row of a K x N weight."""
+        text = programs.grouped_neighbours("bf16", 128, width, 4, schedule(columns))
+        kernel = check(text, LOADS["ragged"], tmp_path)
+        assert "split_neighbours" in kernel.source
+
     def test_tiles_of_192_columns(self, tmp_path: Path) -> None:
         check(
             programs.grouped_residual("bf16", 72, 192, 4, schedule(192)),
@@ -149,6 +156,7 @@ class TestSummedRows:
     "text",
     [
         programs.grouped_swiglu("bf16", 2048, 768, 128, schedule(256), packed=True),
+        programs.grouped_neighbours("bf16", 2880, 2880, 32, schedule(256)),
         programs.grouped_residual("bf16", 768, 2048, 128, schedule(256), "kn"),
         programs.moved_rows("bf16", 768, 2048, schedule(256), rows="scatter", groups=128),
         programs.moved_rows("bf16", 2048, 1536, schedule(256), rows="gather", groups=128),
