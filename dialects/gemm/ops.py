@@ -47,6 +47,7 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
+    PortKind,
     PortKindAttr,
     SegmentAttr,
 )
@@ -222,6 +223,13 @@ class FusedOp(GemmInputs, HasSegments):
         return self.groups is not None and not (
             self.has_ragged_depth and self.row_shape[-1] % MOST_ROWS == 0
         )
+
+    def rows_of_port(self, kind: PortKind) -> SSAValue | None:
+        """The numbers of the rows whose elements a port of `kind` has; None if it has its own."""
+        return {
+            PortKind.GATHER_COL: self.gather,
+            PortKind.SCATTER_COL: self.scatter,
+        }.get(kind)
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:

@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, ResultPortAttr
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
+from coda_ir.passes.fusion.neighbours import pair_neighbours
 from coda_ir.passes.fusion.pairing import join_siblings, pair_columns
-from coda_ir.passes.fusion.sides import Sides, sides_of_pairs
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_pairing, find_site, pair_of_siblings
+from coda_ir.passes.support.matching import operand_pairs
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,23 @@ class PairGluPass(FunctionPass):
         %a = coda.mul (act %g), %u              }
 
     The weights are not moved or copied: two weights give the two halves, and a packed weight
-    (`coda.glu`) is paired by view, or by neighbouring columns with `adjacent`. So are slices of a
-    tile that pointwise code combines, `act(z[:, :F]) ⊙ z[:, F:]` or `act(z[:, ::2]) ⊙ z[:, 1::2]`:
-    the GEMM gives both for each pair, and `fuse-pointwise` moves the code into its epilogue. Legal
-    iff the GEMMs share the input, K, N and the types and neither depends on the other; any
-    pointwise operator on two such GEMMs qualifies.
+    (`coda.glu`) is paired by view, or by neighbouring columns with `adjacent`. So are the halves of
+    a tile that are sliced, `act(z[:, :F]) ⊙ z[:, F:]`, and its even and odd columns, `z[:, ::2]`
+    and `z[:, 1::2]`, whatever reads them. Legal iff the GEMMs share the input, K, N
+    and the types and neither depends on the other; any pointwise operator on two such GEMMs
+    qualifies.
     """
 
     name: ClassVar[str] = "pair-glu"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        pair_neighbours(rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.GluOp):
                 _pair_packed(op, rewriter)
-            elif (found := sides_of_pairs(op, rewriter.shapes)) is not None:
-                _pair_sides(found, rewriter)
+            elif isinstance(op, coda.MulOp) and (glu := _gate_of_halves(op)) is not None:
+                _replace(op, glu, rewriter)
+                _pair_packed(glu, rewriter)
             elif is_pointwise(op):
                 siblings = pair_of_siblings(op, rewriter.order)
                 if siblings is not None:
@@ -51,31 +55,53 @@ class PairGluPass(FunctionPass):
                         fuse_at(op, site, rewriter)
 
 
-def _pair_sides(found: Sides, rewriter: FunctionRewriter) -> None:
-    """Let the GEMM whose columns are sliced give one element of each slice for each pair."""
-    site = check_pairing(found.x, found.pairing)
-    if isinstance(site, Refusal):
-        rewriter.missed(found.first, site)
-        return
-    rewriter.passed(found.first, "both columns of a pair are in the epilogue of the GEMM")
-    assert isinstance(site.op, FusedOp)
-    fused = pair_columns(site.op, site.segment, found.pairing, rewriter.order)
-    editor = EpilogueEditor(fused, rewriter.order)
-    segment = editor.segments[site.segment]
-    slices = found.first, found.second
-    for each, lane in zip(slices, segment.yielded(site.result), strict=True):
-        (value,) = each.results
-        port, type = ResultPortAttr.half(), tensor_type(value)
-        editor.adopt(site.segment, editor.add_result(site.segment, port, type, [lane]), value)
-        each.operands = ()
-    editor.commit()
-    for each in slices:
-        rewriter.order.erase(each)
-
-
 def _join(first: FusedOp, second: FusedOp, rewriter: FunctionRewriter) -> None:
     rewriter.order.hoist(second.operands, first)
     join_siblings(first, second, rewriter.order)
+
+
+def _gate_of_halves(op: coda.MulOp) -> coda.GluOp | None:
+    """act(z[:, :F]) ⊙ z[:, F:] as an operator, where a GEMM can compute it."""
+    for activated, up in operand_pairs(op):
+        x, name = _left_half(activated)
+        right = up.owner
+        if x is None or name is None or not isinstance(right, coda.SliceOp) or right.x is not x:
+            continue
+        n = shape_of(x)[-1]
+        is_half = right.range == (len(shape_of(x)) - 1, n // 2, n)
+        if is_half and isinstance(check_pairing(x, PairingAttr.halves()), Site):
+            return coda.GluOp(x, name)
+    return None
+
+
+def _replace(op: coda.MulOp, glu: coda.GluOp, rewriter: FunctionRewriter) -> None:
+    """Put `glu` in the place of a product, without what only the product needed."""
+    unused = [value.owner for value in op.operands]
+    glu.location = op.location
+    rewriter.order.substitute(op, glu)
+    for each in unused:
+        if isinstance(each, Operation) and not any(result.uses for result in each.results):
+            unused += [value.owner for value in each.operands if value is not glu.x]
+            rewriter.order.erase(each)
+
+
+def _left_half(activated: SSAValue) -> tuple[SSAValue | None, str | None]:
+    """x and the name of the activation, where `activated` is one of the left half of x."""
+    op = activated.owner
+    part = op.operands[0].owner if isinstance(op, Operation) and len(op.operands) == 1 else None
+    if not isinstance(op, Operation) or not isinstance(part, coda.SliceOp):
+        return None, None
+    rank, n = len(shape_of(part.x)), shape_of(part.x)[-1]
+    if n == DYNAMIC_INDEX or n % 2 or part.range != (rank - 1, 0, n // 2):
+        return None, None
+    return part.x, _activation_name(op)
+
+
+def _activation_name(op: Operation) -> str | None:
+    if isinstance(op, coda.GeluOp):
+        return "gelu" if op.approximate.data == "none" else "gelu_tanh"
+    name = op.name.removeprefix("coda.")
+    return name if name in coda.ACTIVATIONS else None
 
 
 def _pair_packed(op: coda.GluOp, rewriter: FunctionRewriter) -> None:

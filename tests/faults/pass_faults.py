@@ -35,11 +35,6 @@ PASS_FAULTS = (
         Text("product.offsets, rows.x)", "product.offsets)"),
     ),
     Fault(
-        "pair slices: the sides are exchanged",
-        f"{P}fusion.pair_glu:_pair_sides",
-        Text("found.first, found.second", "found.second, found.first"),
-    ),
-    Fault(
         "gather: ids dropped", f"{P}fusion.fuse_gather:_fuse", Text("gather=op.ids", "gather=None")
     ),
     Fault(

@@ -255,46 +255,48 @@ func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi3
 }
 
 // CHECK:      func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
-// CHECK-NEXT:   %g, %u = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
+// CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x32x8xbf16>) pair<halves>
-// CHECK-NEXT:       -> (half : tensor<?x16xbf16>, half : tensor<?x16xbf16>) {
+// CHECK-NEXT:       -> (half : tensor<?x16xbf16>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32):
-// CHECK-NEXT:       gemm.yield %acc, %acc_1 : f32, f32
+// CHECK-NEXT:       %0 = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       %1 = arith.negf %acc : f32
+// CHECK-NEXT:       %2 = math.exp %1 : f32
+// CHECK-NEXT:       %3 = arith.addf %0, %2 : f32
+// CHECK-NEXT:       %4 = arith.divf %acc, %3 : f32
+// CHECK-NEXT:       %5 = arith.mulf %4, %acc_1 : f32
+// CHECK-NEXT:       gemm.yield %5 : f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %s = coda.silu %g : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
-// CHECK-NEXT:   %a = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
 // -----
 
-// Every other column of a tile, with a bias for each group, in any pointwise code.
+// Even and odd columns of a tile, by slices with a step and by a reshape, are columns of pairs.
 
-func.func @every_other(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %w: tensor<4x8x32xbf16>, %b: tensor<4x32xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
-  %z = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
-    columns(%w : tensor<4x8x32xbf16>) kn group_row(%b : tensor<4x32xbf16>)
-      -> (tile : tensor<?x32xbf16>) {
-    ^bb0(%acc: f32, %bias: f32):
-      %sum = arith.addf %acc, %bias : f32
-      gemm.yield %sum : f32
+func.func @neighbours(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>) -> (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) {
+  %z = gemm.fused %x : tensor<?x?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) row(%b : tensor<16xbf16>)
+      -> (tile : tensor<?x?x16xbf16>) {
+    ^bb0(%acc: f32, %b_1: f32):
+      %0 = arith.addf %acc, %b_1 : f32
+      gemm.yield %0 : f32
     }
-  %g = torch.call "aten.slice.Tensor"(%z) {coda.dims = ["M", 16 : i64], arguments = "{0}, 1, 0, 32, 2", view} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
-  %u = torch.call "aten.slice.Tensor"(%z) {coda.dims = ["M", 16 : i64], arguments = "{0}, 1, 1, 32, 2", view} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
-  %s = coda.sigmoid %g : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
-  %a = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
-  func.return %a : tensor<?x16xbf16>
+  %even = torch.call "aten.slice.Tensor"(%z) {coda.dims = ["B", "T", 8 : i64], arguments = "{0}, 2, 0, 16, 2", view} : (tensor<?x?x16xbf16>) -> tensor<?x?x8xbf16>
+  %pairs = coda.reshape %z {coda.dims = ["B", "T", 8 : i64, 2 : i64]} : (tensor<?x?x16xbf16>) -> tensor<?x?x8x2xbf16>
+  %second = coda.slice %pairs {dim = 3 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x8x2xbf16>) -> tensor<?x?x8x1xbf16>
+  %odd = coda.reshape %second {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x8x1xbf16>) -> tensor<?x?x8xbf16>
+  func.return %even, %odd : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
 }
 
-// CHECK:      func.func @every_other(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %w: tensor<4x8x32xbf16>, %b: tensor<4x32xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
-// CHECK-NEXT:   %g, %u = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
-// CHECK-NEXT:     columns(%w : tensor<4x8x32xbf16>) kn pair<adjacent> group_row(%b : tensor<4x32xbf16>)
-// CHECK-NEXT:       -> (half : tensor<?x16xbf16>, half : tensor<?x16xbf16>) {
+// CHECK:      func.func @neighbours(
+// CHECK-NEXT:   %even, %odd = gemm.fused %x : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<adjacent> row(%b : tensor<16xbf16>)
+// CHECK-NEXT:       -> (half : tensor<?x?x8xbf16>, half : tensor<?x?x8xbf16>) {
 // CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32, %b_1: f32, %b_2: f32):
-// CHECK-NEXT:       %sum = arith.addf %acc, %b_1 : f32
-// CHECK-NEXT:       %sum_1 = arith.addf %acc_1, %b_2 : f32
-// CHECK-NEXT:       gemm.yield %sum, %sum_1 : f32, f32
+// CHECK-NEXT:       %0 = arith.addf %acc, %b_1 : f32
+// CHECK-NEXT:       %1 = arith.addf %acc_1, %b_2 : f32
+// CHECK-NEXT:       gemm.yield %0, %1 : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %s = coda.sigmoid %g : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
-// CHECK-NEXT:   %a = coda.mul %u, %s : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
-// CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %even, %odd : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
 // CHECK-NEXT: }
