@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -77,7 +78,8 @@ def capture(
     interpret_without_gpu()
     _check_call(model, args, kwargs or {})
     try:
-        with _ONE_AT_A_TIME, torch.enable_grad(), _marks_removed((args, kwargs)):
+        marks = _marks_removed((args, kwargs))
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows():
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -108,8 +110,26 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
     """An exported program with the operators that the importer knows."""
     program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, losses_of_rows():
         return decompose(dict(decompositions()))
+
+
+@contextmanager
+def losses_of_rows() -> Generator[None]:
+    """While a graph is traced: `cross_entropy_loss` without a reduction has one loss for each row.
+
+    PyTorch's rule for `nll_loss` takes the reduction by name, but operators have its number. Where
+    sizes are symbolic, fake tensors of the losses would have the shape of their mean.
+    """
+    # PyTorch documents no way to leave a rule out. Without the table there is no such rule.
+    rules: dict[Any, Any] = getattr(import_module("torch._decomp"), "decomposition_table", {})
+    operator: Any = torch.ops.aten.nll_loss
+    rule = rules.pop(operator.default, None)
+    try:
+        yield
+    finally:
+        if rule is not None:
+            rules[operator.default] = rule
 
 
 @contextmanager
