@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coda_ir.frontends.torch.experts import register_experts
     from coda_ir.frontends.torch.export import export
     from coda_ir.frontends.torch.kept_scans import keep_scans
+    from coda_ir.frontends.torch.quantize import quantize
     from coda_ir.training.functions import TrainableFunction
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "keep_scans",
     "load",
     "parse",
+    "quantize",
     "register_experts",
     "save",
 ]
@@ -47,6 +49,7 @@ _MODULES = {
     "keep_scans": "coda_ir.frontends.torch.kept_scans",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
+    "quantize": "coda_ir.frontends.torch.quantize",
     "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
 }
