@@ -15,6 +15,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.ports import port_kind
 
 MAX_GROUP = 256
@@ -130,6 +131,10 @@ class GroupCode:
         """Return whether `value` has an element per group, of each row or of all of them."""
         *_, groups, _ = self.domain
         return shape_of(value) in ((*self.domain[:-1], 1), (groups, 1))
+
+    def columns_of_group(self, site: Site) -> int:
+        """The columns of an epilogue that a group consists of: two for each element of a pair."""
+        return 2 * self.group if site.is_half else self.group
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
         users = [use.operation for use in value.uses]
