@@ -273,7 +273,8 @@ class GraphImporter:
         assert self._node is not None
         op.location = location_of(self._node)
         value: Any = self._node.meta["val"]
-        if isinstance(op, ReshapeOp) and isinstance(value, torch.Tensor):
+        is_value = isinstance(value, torch.Tensor) and isinstance(op, ReshapeOp)
+        if is_value and shape_of(op.result) == tensor_type(value).get_shape():
             # Several dynamic extents do not follow from the operand.
             op.attributes["coda.dims"] = dims_attribute(dims_of(value))
         self._builder.insert(op)

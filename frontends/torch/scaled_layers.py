@@ -82,9 +82,11 @@ def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
     """x (... x K) in float8, and in float32 the scale of each `depth` elements of a row, so that
     the largest of them is 448.
     """
-    blocks = x.float().unflatten(-1, (x.shape[-1] // depth, depth))
+    is_row, k = depth == x.shape[-1], x.shape[-1]
+    blocks = (x if is_row else x.unflatten(-1, (k // depth, depth))).float()
     scales = (blocks.abs().amax(-1, keepdim=True) / LARGEST).clamp(min=LEAST_SCALE)
-    return (blocks / scales).to(FLOAT8).flatten(-2), scales.squeeze(-1)
+    elements = (blocks / scales).to(FLOAT8)
+    return (elements, scales) if is_row else (elements.flatten(-2), scales.squeeze(-1))
 
 
 def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor]:

@@ -259,8 +259,9 @@ class _Fusion:
         found: list[Operation] = []
         for op in self.code.ops:
             users = [] if op in self.code.repeated else self.code.users_outside(op.results[0])
-            if not self.code.is_split and users:
-                self._add_tile(op.results[0], op.results[0])
+            if not self.code.is_split:
+                if users and self.code.is_tile(op.results[0]):
+                    self._add_tile(op.results[0], op.results[0])
                 continue
             # A number of each group, as (... x H x 1), has that shape behind a view, too.
             for user in users if self.code.is_tile(op.results[0]) else ():
@@ -285,7 +286,7 @@ class _Fusion:
     def _add_group(self, value: SSAValue) -> int:
         """Store a number of each group, which is the same on all of its columns."""
         code = self.code
-        type = TensorType(f32, code.domain[:-1])
+        type = TensorType(f32, code.domain[:-1] if code.is_split else shape_of(value))
         port = ResultPortAttr.of_group(code.columns_of_group(self.site))
         return self.editor.add_result(self.site.segment, port, type, self.lanes[value][:1])
 
@@ -294,6 +295,9 @@ class _Fusion:
         kernel = stored.owner
         assert isinstance(kernel, Operation) and kernel.next_op is not None
         stored.name_hint = value.name_hint
+        if not self.code.is_split:
+            value.replace_all_uses_with(stored)
+            return
         view = coda.ReshapeOp(stored, shape_of(value))
         view.location, view.result.name_hint = kernel.location, value.name_hint
         self.rewriter.order.insert_before(view, kernel.next_op)

@@ -268,7 +268,7 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
                 known.add(user)
                 heappush(pending, (places[user], user))
     goes_on = any(code.is_tile(value) for value in behind)
-    is_read_once = code.has_softmax or not any(map(_is_on_chip, code.bases))
+    is_read_once = code.has_softmax or not any(_is_on_chip(base, code) for base in code.bases)
     return code if goes_on and is_read_once else None
 
 
@@ -292,6 +292,9 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
             pending += [(operand, False) for operand in reversed(op.operands)]
 
 
-def _is_on_chip(value: SSAValue) -> bool:
-    """Return whether the epilogue of a kernel computes `value`, and could sum it up."""
-    return isinstance(value.owner, FusedOp | MapOp)
+def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
+    """Return whether the epilogue of a kernel computes `value`, and could sum up what the code
+    does: not where that needs the statistics of whole rows of `value`, as behind a norm.
+    """
+    sums = [leaf.owner for leaf in code.leaves if isinstance(leaf.owner, GroupReduction)]
+    return isinstance(value.owner, FusedOp | MapOp) and not any(op.x is value for op in sums)

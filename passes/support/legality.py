@@ -367,11 +367,13 @@ def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
     """Return whether the kernel of group code may store a number of each group: a GEMM one of the
     large groups that all main loops can reduce, such as the scales of a quantized tensor.
     """
-    if not code.is_split or not isinstance(element_type_of(value), Float32Type):
+    if not isinstance(element_type_of(value), Float32Type):
         return False
     site = group_site(code, order)
-    is_gemm = site is not None and isinstance(site.op, FusedOp)
-    return not is_gemm or (code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1)
+    if site is None or not isinstance(site.op, FusedOp):
+        return True
+    is_whole = code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
+    return code.is_split and is_whole
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
