@@ -18,6 +18,7 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
     shape_of,
 )
+from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
@@ -76,18 +77,22 @@ def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | 
 
 
 def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
-    """The product of the layers of `quantize`: one scale of each row, or those of blocks."""
+    """The product of float8 layers: scales of rows or of the whole weight, or those of blocks."""
     x, weight, of_x, of_weight = (graph.tensor(operand) for operand in arguments(node)[:4])
     bias, depth, columns, dtype = arguments(node)[4:]
     if DYNAMIC_INDEX in shape_of(weight):
         return None
-    if depth == shape_of(weight)[1] and columns == 1:
+    n, k = shape_of(weight)
+    if depth == k and shape_of(of_weight) in ((n, 1), (1, 1)):
+        vector = graph.insert(coda.ReshapeOp(of_weight, shape_of(of_weight)[:1])).result
         value = graph.insert(coda.LinearOp(x, weight)).result
-        for scale in (of_x, graph.insert(coda.ReshapeOp(of_weight, shape_of(weight)[:1])).result):
+        for scale in (of_x, vector):
             value = graph.insert(coda.MulOp(value, scale)).result
-    else:
+    elif depth >= coda.LEAST_DEPTH and is_power_of_two(depth) and is_power_of_two(columns):
         blocks = coda.BlocksAttr.get(depth, columns)
         value = graph.insert(coda.ScaledLinearOp(x, weight, of_x, of_weight, blocks)).result
+    else:
+        return None
     return _with_bias(graph, value, bias, element_type(dtype))
 
 

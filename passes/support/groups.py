@@ -107,12 +107,14 @@ class GroupCode:
         """The reductions, what leads to them, and what follows from them."""
         sums = [op for op in self.ops if isinstance(op, GroupReduction | coda.SumToOp)]
         before = _reached(sums, lambda op: [v.owner for v in op.operands], self.ops)
-        behind = _reached(
-            sums,
-            lambda op: [use.operation for result in op.results for use in result.uses],
-            self.ops,
-        )
+        behind = _reached(sums, _users, self.ops)
         return before | behind
+
+    def stores_behind(self, value: SSAValue) -> bool:
+        """Return whether others read columns that are computed from `value`."""
+        behind = _reached([use.operation for use in value.uses], _users, self.ops)
+        found = [op.results[0] for op in behind if op in self.ops]
+        return any(self.is_tile(each) and self.users_outside(each) for each in found)
 
     @property
     def has_softmax(self) -> bool:
@@ -169,6 +171,10 @@ class GroupCode:
             return kind is not None
         is_of_groups = self.is_of_groups(value) and value not in self.behind
         return kind in (PortKind.ROW, PortKind.SCALAR) or is_of_groups
+
+
+def _users(op: Operation) -> list[Operation]:
+    return [use.operation for result in op.results for use in result.uses]
 
 
 def _reached(

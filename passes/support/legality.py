@@ -364,10 +364,13 @@ LEAST_STORED_GROUP = 32
 
 
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
-    """Return whether the kernel of group code may store a number of each group: a GEMM one of the
-    large groups that all main loops can reduce, such as the scales of a quantized tensor.
+    """Return whether the kernel of group code may store a number of each group, such as the scales
+    of a quantized tensor: one of whole rows beside rows that it is needed for, and a GEMM one of
+    large groups, which all main loops can reduce.
     """
     if not isinstance(element_type_of(value), Float32Type):
+        return False
+    if not code.is_split and not code.stores_behind(value):
         return False
     site = group_site(code, order)
     if site is None or not isinstance(site.op, FusedOp):
