@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -21,9 +22,20 @@ from coda_ir.frontends.torch.scaled_layers import (
 
 RECIPES: dict[str, Scheme] = {"rowwise": ROWWISE, "blocks": BLOCKS}
 
+# These have no complete types.
+torch_compile: Any = import_module("torch").compile
 _ATEN: Any = torch.ops.aten
 _OF_X, _OF_WEIGHT = [4], [5]
 """What `_scaled_mm_v2` calls scales of 1 x 128 elements, and of 128 x 128."""
+
+
+WEIGHTS = ("wo", "w_gate", "w_up", "w_down", "wq", "wk", "wv")
+
+
+def _linear(weight: torch.Tensor) -> nn.Linear:
+    linear = nn.Linear(*weight.shape[::-1], bias=False, device="meta")
+    linear.weight = nn.Parameter(weight)
+    return linear
 
 
 class LlamaLayer(nn.Module):
@@ -31,17 +43,15 @@ class LlamaLayer(nn.Module):
 
     def __init__(self, inputs: Tensors):
         super().__init__()
-        for name, tensor in inputs.items():
-            if name.startswith("w"):
-                linear = nn.Linear(*tensor.shape[::-1], bias=False, device="meta")
-                linear.weight = nn.Parameter(tensor)
-                self.add_module(name, linear)
+        self.wo, self.w_gate, self.w_up, self.w_down, self.wq, self.wk, self.wv = (
+            _linear(inputs[name]) for name in WEIGHTS
+        )
         self.norm1, self.norm2 = nn.Buffer(inputs["norm1"]), nn.Buffer(inputs["norm2"])
-        self.d, self.half = inputs["x0"].shape[-1], inputs["cos"].shape[-1]
+        self.d, self.pairs = inputs["x0"].shape[-1], inputs["cos"].shape[-1]
 
     def rope(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        heads = x.reshape(*x.shape[:-1], -1, 2 * self.half)
-        a, b = heads[..., : self.half], heads[..., self.half :]
+        heads = x.reshape(*x.shape[:-1], -1, 2 * self.pairs)
+        a, b = heads[..., : self.pairs], heads[..., self.pairs :]
         cos, sin = cos[:, None], sin[:, None]
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
@@ -96,7 +106,7 @@ def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torc
         q, k, v = of["w_qkv"](F.rms_norm(x2, (d,), t["norm2"], EPS)).chunk(3, -1)
         return x2, model.rope(q, t["cos"], t["sin"]), model.rope(k, t["cos"], t["sin"]), v
 
-    compiled: Any = torch.compile(layer, dynamic=False)
+    compiled = torch_compile(layer, dynamic=False)
 
     def forward() -> Sequence[torch.Tensor]:
         with torch.no_grad():

@@ -1,5 +1,6 @@
-"""Linear layers of transformers' FP8 checkpoints (`weight_scale_inv`), whose kernels of their own no
-graph shows."""
+"""Linear layers of transformers' FP8 checkpoints (`weight_scale_inv`), whose own kernels no graph
+shows.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def float8_linear(
     rows, depth = block_size or weight.shape
     scales = weight_scale_inv.float()
     if not scales.ndim:
-        scales = scales.expand(1, 1)
+        scales = scales.reshape(1, 1)
     scheme = Scheme(depth, rows)
     if activation_scale is None:
         return scaled_linear(input, weight, scales, bias, scheme)

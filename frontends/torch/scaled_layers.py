@@ -67,9 +67,7 @@ def _(x: Any, weight: Any, *rest: Any) -> torch.Tensor:
 SCALED_LINEAR: Any = torch.ops.coda_ir.scaled_linear.default
 
 
-def dequantized(
-    x: torch.Tensor, scales: torch.Tensor, columns: int, depth: int
-) -> torch.Tensor:
+def dequantized(x: torch.Tensor, scales: torch.Tensor, columns: int, depth: int) -> torch.Tensor:
     """Elements (... x K) times the scales of their blocks, in float32."""
     rows, k = x.shape[-2:] if columns > 1 else (1, x.shape[-1])
     wide = scales.float().repeat_interleave(depth, -1)[..., :k]

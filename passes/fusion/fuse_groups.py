@@ -221,9 +221,7 @@ class _Fusion:
         if value in self.lanes:
             return self.lanes[value]
         if self.code.is_split and self.code.is_of_groups(value):
-            return self.editor.elements_of_groups(
-                value, self.site.segment, half=self.site.is_half
-            )
+            return self.editor.elements_of_groups(value, self.site.segment, half=self.site.is_half)
         return self._elements(value, (*self.code.shape[:-1], self.code.group))
 
     def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:

@@ -303,9 +303,7 @@ class _Emitter(GemmEmitter):
         if blocks is None or op.x_scales is None:
             return []
         places: list[str] = []
-        for weight, first in scaled_columns(
-            blocks, segment, columns, tile, self.schedule
-        ):
+        for weight, first in scaled_columns(blocks, segment, columns, tile, self.schedule):
             pointer = self.arguments.operand(segment.scales[weight], "w_scales")
             last = segment.weight_columns(weight) - 1
             block = f"tl.minimum({first}, {last}) // {blocks.columns.data}"
