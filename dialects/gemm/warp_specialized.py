@@ -176,7 +176,7 @@ def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         for columns in ranges:
             together = columns_scaled_together(blocks, segment, columns, bn)
             if together < LEAST_SCALED:
-                return f"{together} neighbouring columns share a scale, expected {LEAST_SCALED} or more"
+                return f"its scales are for {together} columns, expected {LEAST_SCALED} or more"
     return None
 
 

@@ -99,9 +99,9 @@ class TestWarpSpecialized:
 
 REFUSED = {
     "its scales are for 256 of K, expected 128": scaled_blocks(hopper(), depth=256),
-    "1 neighbouring columns share a scale, expected 32": scaled_blocks(hopper(), columns=1),
+    "its scales are for 1 columns, expected 32 or more": scaled_blocks(hopper(), columns=1),
     "columns of two blocks are paired with their neighbours": gated_blocks(hopper(), "adjacent"),
-    "16 neighbouring columns share a scale": gated_blocks(hopper(), "halves", n=144),
+    "its scales are for 16 columns": gated_blocks(hopper(), "halves", n=144),
 }
 
 
