@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from coda_ir.error_codes import exception_code
+
 Severity = Literal["error", "warning", "note", "remark"]
 
 MAX_REPORTED = 20
@@ -39,25 +41,38 @@ class Diagnostic:
     range: SourceRange | None
     message: str
     remedy: str | None = None
+    code: str | None = None
+    """What `coda-opt --explain` explains: a code such as E0201, or the pass of a remark."""
 
     def to_dict(self) -> dict[str, str | dict[str, str | int]]:
         """Plain data for JSON; fields without a value are left out."""
-        fields = {"severity": self.severity, "message": self.message, "remedy": self.remedy}
+        fields = {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "remedy": self.remedy,
+        }
         known: dict[str, str | dict[str, str | int]] = {k: v for k, v in fields.items() if v}
         return known if self.range is None else {**known, "location": asdict(self.range)}
 
     def render(self, source_text: str | None = None) -> str:
-        """The message as `file:line:col: error: message`, the source line, carets and the remedy.
+        """The message as `file:line:col: error[code]: message`, the source line, carets and the
+        remedy.
 
         The source line and the carets are left out where `source_text` is None or has no such line.
         """
         prefix = "" if self.range is None else f"{self.range}: "
-        lines = [f"{prefix}{self.severity}: {self.message}"]
+        lines = [f"{prefix}{self._kind}: {self.message}"]
         if self.range is not None and source_text is not None:
             lines += excerpt(self.range, source_text)
         if self.remedy is not None:
             lines.append(f"  help: {self.remedy}")
         return "\n".join(lines)
+
+    @property
+    def _kind(self) -> str:
+        """`error[E0201]`, or the severity alone."""
+        return self.severity if self.code is None else f"{self.severity}[{self.code}]"
 
 
 def excerpt(place: SourceRange, source_text: str) -> list[str]:
@@ -98,6 +113,12 @@ class CodaError(Exception):
         self.message = message
         self.remedy = remedy
         super().__init__(message if remedy is None else f"{message}\n  help: {remedy}")
+
+    @property
+    def code(self) -> str:
+        """The kind of the mistake, which `coda-opt --explain` explains."""
+        names = [each.__name__ for each in type(self).__mro__ if issubclass(each, CodaError)]
+        return exception_code(names, self.message)
 
 
 class IndexOutOfRangeError(CodaError, IndexError):

@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Span
 
 from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, Severity, SourceRange
+from coda_ir.error_codes import INVALID, SYNTAX
 
 INPUT_ERRORS = (
     CodaError,
@@ -39,25 +40,25 @@ def diagnostics_of(error: BaseException) -> Sequence[Diagnostic]:
         case DiagnosticError():
             return error.diagnostics
         case CodaError():
-            return [_of_message(error.message, error.remedy)]
+            return [_of_message(error.message, error.remedy, error.code)]
         case ParseError():
             return _of_parse_error(error)
         case _:
             text = "\n".join([str(error), *getattr(error, "__notes__", [])])
-            return [_of_message(text.strip(), None)]
+            return [_of_message(text.strip(), None, INVALID)]
 
 
-def _of_message(message: str, remedy: str | None) -> Diagnostic:
+def _of_message(message: str, remedy: str | None, code: str) -> Diagnostic:
     found = _PLACE.match(message)
     if found is None:
-        return Diagnostic("error", None, message, remedy)
+        return Diagnostic("error", None, message, remedy, code)
     line, column = int(found["line"]), int(found["column"])
     place = SourceRange(found["file"], line, column, column + 1)
-    return Diagnostic("error", place, message[found.end() :], remedy)
+    return Diagnostic("error", place, message[found.end() :], remedy, code)
 
 
 def _of_parse_error(error: ParseError) -> list[Diagnostic]:
-    diagnostics = [_at_span("error", error.span, error.msg)]
+    diagnostics = [_at_span("error", error.span, error.msg, SYNTAX)]
     if isinstance(error, MultipleSpansParseError):
         for span, text in error.refs:
             message = text or error.ref_text or "see here"
@@ -65,7 +66,9 @@ def _of_parse_error(error: ParseError) -> list[Diagnostic]:
     return diagnostics
 
 
-def _at_span(severity: Severity, span: Span[str] | Span[bytes], message: str) -> Diagnostic:
+def _at_span(
+    severity: Severity, span: Span[str] | Span[bytes], message: str, code: str | None = None
+) -> Diagnostic:
     file, line, column = span.get_location()
     place = SourceRange(file, line, column, column + max(1, span.len))
-    return Diagnostic(severity, place, message)
+    return Diagnostic(severity, place, message, code=code)

@@ -102,7 +102,8 @@ class Remark:
         if self.position is not None:
             file, line, column = self.position
             place = SourceRange(file, line, column, column + 1)
-        return Diagnostic("remark", place, f"[{self.kind}] {self._statement()}", self.suggestion)
+        message = f"[{self.kind}] {self._statement()}"
+        return Diagnostic("remark", place, message, self.suggestion, self.pass_name)
 
     def render(self, source_text: str | None = None) -> str:
         """The remark as in `str`, but with the line of the source, a caret, and the suggestion on

@@ -150,10 +150,6 @@ def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [operands[0], final][: len(op.results)]
 
 
-def _broadcast(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [broadcast_dims(operands)]
-
-
 def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, LinearOp | MatmulOp)
     columns = operands[1][0] if isinstance(op, LinearOp) else operands[1][1]
@@ -165,14 +161,6 @@ def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
 
 
-def _scaled_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(*operands[0][:-1], operands[1][0])]
-
-
-def _glu(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(*operands[0][:-1], _quotient((operands[0][-1],), 2))]
-
-
 def _columns_to_one(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [(*operands[0][:-1], 1)] * len(op.results)
 
@@ -180,10 +168,6 @@ def _columns_to_one(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _cross_entropy(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, CrossEntropyOp)
     return [operands[1] if op.reduction.data == "none" else ()]
-
-
-def _embedding(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(*operands[0], operands[1][-1])]
 
 
 def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -207,25 +191,6 @@ def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     dim = op.dim.value.data
     joined = _sum([part[dim] for part in operands])
     return [(*operands[0][:dim], joined, *operands[0][dim + 1 :])]
-
-
-def _weight_gradient(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(operands[0][-1], operands[1][-1])]
-
-
-def _grouped_weight_gradient(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    dy, x, offsets = operands
-    return [(*offsets, dy[-1], x[-1])]
-
-
-def _sum_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    kept = shape_of(op.results[0])
-    return [operands[0][len(operands[0]) - len(kept) :]]
-
-
-def _broadcast_to(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    rank = len(shape_of(op.results[0]))
-    return [broadcast_dims([(1,) * rank, *operands])]
 
 
 def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -402,7 +367,7 @@ def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -
     tiles that a sample has rows of."""
     if samples:
         return (*rows[:samples], "?sample_tiles", columns)
-    return (_tiles(_product(rows), row_tile, "?row_tiles"), columns)
+    return (_tiles(_quotient(rows, 1), row_tile, "?row_tiles"), columns)
 
 
 COLUMN_TILES = "?tiles0"
@@ -430,10 +395,6 @@ def _sum(extents: Sequence[Dim]) -> Dim:
     return sum(numbers) if len(numbers) == len(extents) else UNKNOWN
 
 
-def _product(dims: Dims) -> Dim:
-    return _quotient(dims, 1)
-
-
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
     (..., N)."""
@@ -448,7 +409,7 @@ def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 RULES: dict[type, Rule] = {
-    ElementwiseOp: _broadcast,
+    ElementwiseOp: lambda _, of: [broadcast_dims(of)],
     CastOp: _like_first,
     RMSNormOp: _like_first,
     LayerNormOp: _like_first,
@@ -463,22 +424,22 @@ RULES: dict[type, Rule] = {
     LinearOp: _linear,
     MatmulOp: _linear,
     GroupedLinearMap: _grouped_linear,
-    ScaledLinearOp: _scaled_linear,
-    GluOp: _glu,
+    ScaledLinearOp: lambda _, of: [(*of[0][:-1], of[1][0])],
+    GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
     ReduceOp: _columns_to_one,
     NormStatsOp: _columns_to_one,
     CrossEntropyOp: _cross_entropy,
-    EmbeddingOp: _embedding,
+    EmbeddingOp: lambda _, of: [(*of[0], of[1][-1])],
     ReshapeOp: _reshape,
     BarrierOp: _like_first,
     TransposeOp: _transpose,
     ShiftOp: _like_first,
     SliceOp: _slice,
     ConcatOp: _concat,
-    WeightGradientOp: _weight_gradient,
-    GroupedWeightGradientOp: _grouped_weight_gradient,
-    SumToOp: _sum_to,
-    BroadcastOp: _broadcast_to,
+    WeightGradientOp: lambda _, of: [(of[0][-1], of[1][-1])],
+    GroupedWeightGradientOp: lambda _, of: [(*of[2], of[0][-1], of[1][-1])],
+    SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
+    BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
     PositionsOp: _positions,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -35,6 +35,18 @@ def stated_dtype(type: Attribute) -> torch.dtype:
     return getattr(torch, known.torch)
 
 
+def entry_of(entries: ArrayAttr[DictionaryAttr] | None, index: int) -> DictionaryAttr:
+    """The metadata of argument or result `index`; empty where there is none."""
+    known = () if entries is None else entries.data
+    return known[index] if index < len(known) else DictionaryAttr({})
+
+
+def entry_name(entry: DictionaryAttr) -> str | None:
+    """The `coda.name` of an argument or a result."""
+    name = entry.data.get("coda.name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
 def signature_of(func: FuncOp) -> Signature:
     """The signature from the types and the metadata of `func`.
 
@@ -43,13 +55,13 @@ def signature_of(func: FuncOp) -> Signature:
     types = func.function_type
     return Signature(
         func.sym_name.data,
-        _specs(types.inputs.data, func.arg_attrs.data if func.arg_attrs else (), "arg"),
-        _specs(types.outputs.data, func.res_attrs.data if func.res_attrs else (), "result"),
+        _specs(types.inputs.data, func.arg_attrs, "arg"),
+        _specs(types.outputs.data, func.res_attrs, "result"),
     )
 
 
 def _specs(
-    types: Sequence[Attribute], attributes: Sequence[DictionaryAttr], prefix: str
+    types: Sequence[Attribute], entries: ArrayAttr[DictionaryAttr] | None, prefix: str
 ) -> tuple[TensorSpec, ...]:
     specs: list[TensorSpec] = []
     for index, type in enumerate(types):
@@ -58,15 +70,8 @@ def _specs(
                 f"{prefix}{index} has type {type}, expected a tensor",
                 "pass a scalar as a tensor<f32>",
             )
-        tensor = cast(AnyTensor, type)
-        metadata = attributes[index] if index < len(attributes) else None
-        named = None if metadata is None else metadata.data.get("coda.name")
-        specs.append(
-            TensorSpec(
-                named.data if isinstance(named, StringAttr) else f"{prefix}{index}",
-                known_dims(tensor, metadata),
-                stated_dtype(tensor),
-                metadata is not None and WEIGHT in metadata.data,
-            )
-        )
+        tensor, entry = cast(AnyTensor, type), entry_of(entries, index)
+        name, dims = entry_name(entry), known_dims(tensor, entry)
+        is_weight = WEIGHT in entry.data
+        specs.append(TensorSpec(name or f"{prefix}{index}", dims, stated_dtype(tensor), is_weight))
     return tuple(specs)

@@ -2,6 +2,8 @@
 concatenation, and the roots.
 """
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
@@ -191,6 +193,17 @@ def is_donated(argument: BlockArgument) -> bool:
     if not isinstance(func, FuncOp) or func.arg_attrs is None:
         return False
     return DONATED in func.arg_attrs.data[argument.index].data
+
+
+def last_uses(
+    ops: Iterable[Operation], root: Callable[[SSAValue], SSAValue] = storage_root
+) -> Mapping[Operation, Sequence[SSAValue]]:
+    """The roots that each operator is the last to use; an unused result is one of its own."""
+    last = {root(value): op for op in ops for value in (*op.results, *op.operands)}
+    by_op = defaultdict[Operation, list[SSAValue]](list)
+    for value, op in last.items():
+        by_op[op].append(value)
+    return by_op
 
 
 def may_be_overwritten(value: SSAValue) -> bool:

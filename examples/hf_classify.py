@@ -19,13 +19,7 @@ from rich.console import Console
 
 import coda_ir
 from coda_ir.devices import default_device
-from coda_ir.tools.model_report import (
-    error_table,
-    exact_result,
-    fused_table,
-    kernel_table,
-    refused_table,
-)
+from coda_ir.tools.model_report import error_table, exact_result, fusion_tables
 
 try:
     import transformers
@@ -102,9 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     exact = exact_result(model, lambda wide: wide(**widened(inputs)).logits)
 
     console = Console(width=None if sys.stdout.isatty() else 140)
-    remarks = [*exported.remarks, *fast.remarks]
-    for table in (kernel_table(fast), fused_table(remarks), refused_table(remarks)):
-        console.print(table)
+    console.print(*fusion_tables(fast, exported.remarks), sep="\n")
     console.print(error_table({"logits": (ours, eager, exact)}))
     labels, expected = ours.argmax(-1).tolist(), eager.argmax(-1).tolist()
     console.print(

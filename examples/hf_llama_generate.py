@@ -23,13 +23,7 @@ from rich.console import Console
 import coda_ir
 from coda_ir.devices import default_device
 from coda_ir.exported import CompiledModel
-from coda_ir.tools.model_report import (
-    error_table,
-    exact_result,
-    fused_table,
-    kernel_table,
-    refused_table,
-)
+from coda_ir.tools.model_report import error_table, exact_result, fusion_tables
 
 try:
     import transformers
@@ -129,9 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     with torch.no_grad():
         exported, program = compile_exported(model, ids)
-        remarks = [*exported.remarks, *program.remarks]
-        for table in (kernel_table(program), fused_table(remarks), refused_table(remarks)):
-            console.print(table)
+        console.print(*fusion_tables(program, exported.remarks), sep="\n")
         if sum(parameter.numel() for parameter in model.parameters()) <= LARGEST_EXACT:
             ours = program(input_ids=ids, use_cache=False).logits
             exact = exact_result(model, lambda wide: wide(ids).logits)

@@ -22,8 +22,8 @@ from xdsl.dialects.builtin import ModuleOp
 import coda_ir
 from coda_ir.api import CompiledFunction, find_entry
 from coda_ir.devices import default_device
-from coda_ir.float64 import relative_error
 from coda_ir.remarks import format_location
+from coda_ir.tools.model_report import error_table
 from coda_ir.traffic import total_traffic
 
 LAYER = Path(__file__).with_suffix(".coda")
@@ -130,19 +130,6 @@ def traffic_table(layer: CompiledFunction, symbols: dict[str, int]) -> Table:
     return table
 
 
-def error_table(layer: CompiledFunction, inputs: Tensors) -> Table:
-    """Errors of every result, ours beside those of eager PyTorch in the same type."""
-    exact = torch_layer({name: tensor.double() for name, tensor in inputs.items()})
-    ours, eager = layer(**inputs), torch_layer(inputs)
-    title = "Error against float64"
-    table = Table("result", "coda", "PyTorch eager", "ratio", title=title, title_justify="left")
-    for spec, *results in zip(layer.signature.results, ours, eager, exact, strict=True):
-        ours_error, eager_error = (relative_error(result, results[2]) for result in results[:2])
-        ratio = ours_error / eager_error
-        table.add_row(spec.name, f"{ours_error:.2e}", f"{eager_error:.2e}", f"{ratio:.2f}")
-    return table
-
-
 def main() -> None:
     device = default_device()
     constants, symbols = sizes(on_gpu=device.type != "cpu")
@@ -154,8 +141,11 @@ def main() -> None:
     console.print(f"{LAYER.name} on {device}: {shown}\n")
     console.print(kernel_table(layer), fused_table(layer), refused_table(layer), sep="\n")
     console.print(traffic_table(layer, symbols))
+    exact = torch_layer({name: tensor.double() for name, tensor in inputs.items()})
+    names = [spec.name for spec in layer.signature.results]
     with torch.no_grad():
-        console.print(error_table(layer, inputs))
+        results = zip(layer(**inputs), torch_layer(inputs), exact, strict=True)
+        console.print(error_table(dict(zip(names, results, strict=True))))
 
 
 if __name__ == "__main__":

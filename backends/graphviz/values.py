@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -16,6 +15,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.remarks import Remark, source_position
+from coda_ir.signatures import entry_name, entry_of
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 _DRAWN = ("segments", "segment", "transposed", "combiners", "port_kinds", "schedule")
@@ -28,17 +28,17 @@ class Values:
     def __init__(self, func: FuncOp):
         self.func = func
         self.shapes = SymbolicShapes(func)
-        self._argument_attrs = func.arg_attrs.data if func.arg_attrs else ()
-        self._result_attrs = func.res_attrs.data if func.res_attrs else ()
 
     def name(self, value: SSAValue) -> str:
         """The name in the source; "" for a value without one."""
         if isinstance(value, BlockArgument) and value.block is self.func.body.block:
-            return _stated_name(self._argument_attrs, value.index) or value.name_hint or "arg"
+            return (
+                entry_name(entry_of(self.func.arg_attrs, value.index)) or value.name_hint or "arg"
+            )
         return value.name_hint or ""
 
     def result_name(self, index: int, value: SSAValue) -> str:
-        return _stated_name(self._result_attrs, index) or self.name(value)
+        return entry_name(entry_of(self.func.res_attrs, index)) or self.name(value)
 
     def type(self, value: SSAValue) -> str:
         """`bf16[B, T, 4096]`."""
@@ -58,11 +58,6 @@ class Values:
             rows, depths = depths[0], [self.rows(x) for x in op.inputs]
         depth = depths[0] if len(depths) == 1 else f"({' + '.join(depths)})"
         return times(f"{rows} × {columns} × {depth}")
-
-
-def _stated_name(attributes: Sequence[DictionaryAttr], index: int) -> str | None:
-    name = attributes[index].data.get("coda.name") if index < len(attributes) else None
-    return name.data if isinstance(name, StringAttr) else None
 
 
 def times(text: str) -> str:

@@ -26,16 +26,22 @@ Tensors = Sequence[torch.Tensor]
 
 
 def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    d_out, out, lse, *ports, q, k, v = operands
+    (d_out, out, lse, q, k, v, *mask), ports = _split(op, operands)
     moment = moment_of(op, d_out, out)
-    found = gradients_of_scores(op, d_out, moment, lse, q, k, v)
+    found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
     return [moment, *_stored(op, [query_gradient(op, found, q, k)], ports, numerics)]
 
 
 def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    d_out, moment, lse, *ports, q, k, v = operands
-    found = gradients_of_scores(op, d_out, moment, lse, q, k, v)
+    (d_out, moment, lse, q, k, v, *mask), ports = _split(op, operands)
+    found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
     return _stored(op, key_gradients(op, found, d_out, q, k, v), ports, numerics)
+
+
+def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
+    """The tensors of attention, and those of the ports."""
+    end = 3 + len(op.ports)
+    return [*operands[:3], *operands[end:]], operands[3:end]
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:

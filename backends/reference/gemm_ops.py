@@ -19,10 +19,10 @@ from coda_ir.backends.reference.numerics import (
     place,
     product_of,
     rounded_and_rest,
-    scaled_product_of,
     split_columns,
     vectors_of_rows,
 )
+from coda_ir.backends.reference.products import product, scaled_product
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
@@ -47,7 +47,6 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
-from coda_ir.float64 import grouped_mm, slices_of_groups
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -157,7 +156,7 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     results: list[torch.Tensor] = []
     for segment in op.segments():
         inputs = [value_of[port.value] for port in segment.ports]
-        multiply = _product if op.blocks is None else _scaled_product
+        multiply = product if op.blocks is None else scaled_product
         accumulator = multiply(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
         ends = None if op.groups is None or op.is_transposed else value_of[op.groups]
@@ -177,42 +176,6 @@ def _row_extents(
     return extents[:-1] if op.gather is None else tuple(value_of[op.gather].shape)
 
 
-def _product(
-    op: FusedOp | LibraryOp,
-    segment: Segment,
-    value_of: Mapping[SSAValue, torch.Tensor],
-    order: OrderAttr | None,
-    numerics: Numerics,
-) -> torch.Tensor:
-    """The accumulator of a segment, M x N: one below the other, of groups that are summed over."""
-    terms = _terms(op, segment, value_of)
-    ends = None if op.groups is None else value_of[op.groups]
-    if ends is None or not op.is_transposed:
-        return _multiply(terms, order, numerics, ends)
-    ((x, weights),) = terms
-    groups = slices_of_groups(ends)
-    parts = [_multiply([(x[:, rows], weights[rows])], order, numerics) for rows in groups]
-    return torch.cat(parts)
-
-
-def _scaled_product(
-    op: FusedOp,
-    segment: Segment,
-    value_of: Mapping[SSAValue, torch.Tensor],
-    order: OrderAttr | None,
-    numerics: Numerics,
-) -> torch.Tensor:
-    """The accumulator of a segment whose operands have scales of blocks."""
-    assert op.blocks is not None and op.x_scales is not None
-    step = None if order is None or numerics.exact else order["depth"]
-    rows = [_rows_of(value_of[value], transposed=False) for value in (op.x, op.x_scales)]
-    parts = [
-        scaled_product_of((rows[0], value_of[weight], rows[1], value_of[scales]), op.blocks, step)
-        for weight, scales in zip(segment.weights, segment.scales, strict=True)
-    ]
-    return torch.cat(parts, -1)
-
-
 def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
     """The results with row m as row ids[m]."""
     return [torch.empty_like(result).index_copy(0, ids.long(), result) for result in results]
@@ -222,85 +185,10 @@ def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
     """A product, which is rounded once: its result has the type that it is stored in."""
     value_of = dict(zip(op.operands, operands, strict=True))
     rows = _row_extents(op, value_of)
-    product = _product(op, op.segment, value_of, None, numerics)
+    result = product(op, op.segment, value_of, None, numerics)
     if op.is_stored_transposed:
-        return [product.T.reshape(product.shape[-1], *rows)]
-    return [product.reshape(*rows, product.shape[-1])]
-
-
-def _terms(
-    op: FusedOp | LibraryOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The inputs as M x K and what they are multiplied with as K x N, for each group of rows."""
-    ids = None if op.gather_weights is None else value_of[op.gather_weights].long()
-    is_grouped = op.groups is not None and not op.is_transposed
-    weights = [_joined(part, segment, value_of, is_grouped=is_grouped) for part in segment.terms]
-    if ids is not None:
-        weights = [weight[ids] for weight in weights]
-    inputs = (_input(op, x, value_of) for x in op.inputs)
-    return list(zip(inputs, weights, strict=True))
-
-
-def _input(
-    op: FusedOp | LibraryOp, x: SSAValue, value_of: Mapping[SSAValue, torch.Tensor]
-) -> torch.Tensor:
-    rows = value_of[x] if op.gather is None else value_of[x][value_of[op.gather].long()]
-    return _rows_of(rows, transposed=op.is_transposed)
-
-
-def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
-    """An input as M x K."""
-    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
-    return rows.T if transposed else rows
-
-
-def _joined(
-    weights: Sequence[SSAValue],
-    segment: Segment,
-    value_of: Mapping[SSAValue, torch.Tensor],
-    *,
-    is_grouped: bool,
-) -> torch.Tensor:
-    """All weights side by side: K x N."""
-    parts = [value_of[weight] for weight in weights]
-    if segment.layout == Layout.NK:
-        return torch.cat([weight.mT for weight in parts], -1)
-    if not is_grouped:
-        parts = [_rows_of(weight, transposed=False) for weight in parts]
-    return torch.cat(parts, -1)
-
-
-def _multiply(
-    terms: Sequence[tuple[torch.Tensor, torch.Tensor]],
-    order: OrderAttr | None,
-    numerics: Numerics,
-    ends: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated.
-
-    A step, or else the whole sum, is rounded once. `ends` are those of groups of rows, each of
-    which has matrices of its own.
-    """
-    x, weights = terms[0]
-    if order is None or numerics.exact:
-        total, *others = (_exact_product(x, weights, ends) for x, weights in terms)
-        return sum(others, total).to(x.dtype)
-    total = x.new_zeros(x.shape[0], weights.shape[-1])
-    for x, weights in terms:
-        for start in range(0, x.shape[-1], order["depth"]):
-            stop = start + order["depth"]
-            # A step is summed up exactly, so that the order inside of it does not matter.
-            step = _exact_product(x[:, start:stop], weights[..., start:stop, :], ends)
-            total = (total.double() + step).to(total.dtype)
-    return total
-
-
-def _exact_product(
-    x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor | None
-) -> torch.Tensor:
-    """x · W in float64, with the matrix of the group of each row where rows are in groups."""
-    x, weights = x.double(), weights.double()
-    return x @ weights if ends is None else grouped_mm(x, weights, ends)
+        return [result.T.reshape(result.shape[-1], *rows)]
+    return [result.reshape(*rows, result.shape[-1])]
 
 
 def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:

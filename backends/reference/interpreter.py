@@ -1,7 +1,6 @@
 """Runs a function of the IR, operator by operator."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -48,6 +47,7 @@ from coda_ir.dialects.torch import VjpOp
 from coda_ir.functions import find_entry
 from coda_ir.shape_rules import UNKNOWN
 from coda_ir.signatures import stated_dtype
+from coda_ir.storage import last_uses
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared_dims
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
@@ -188,8 +188,9 @@ def _check_tensor(what: str, parameter: SSAValue, tensor: torch.Tensor) -> None:
 
 def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) -> None:
     for dim, extent in zip(dims, shape, strict=True):
-        is_named = isinstance(dim, str) and dim != UNKNOWN
-        if is_named and symbols.setdefault(dim, extent) != extent:
+        if not isinstance(dim, str) or dim == UNKNOWN:
+            continue
+        if symbols.setdefault(dim, extent) != extent:
             raise CodaError(
                 f"{what}: {dim} is {extent} here and {symbols[dim]} in an argument before",
                 "pass tensors that agree in every symbolic dimension",
@@ -220,7 +221,7 @@ class _Run:
         self.values: dict[SSAValue, torch.Tensor] = {}
         uses_symbols = any(map(_uses_symbols, func_op.body.block.ops))
         self._shapes = SymbolicShapes(func_op) if uses_symbols else None
-        self._dead = _dead_values(() if keeps_values else func_op.body.block.ops)
+        self._dead = last_uses(() if keeps_values else func_op.body.block.ops, lambda value: value)
         self._symbols: dict[str, int] = {}
 
     def run(self, args: Tensors) -> tuple[torch.Tensor, ...]:
@@ -324,18 +325,6 @@ class _Run:
                 "leave at most one extent of the result to be computed",
             )
         return tuple(-1 if size in unknown else size.evaluate(known) for size in sizes)
-
-
-def _dead_values(ops: Iterable[Operation]) -> Mapping[Operation, Sequence[SSAValue]]:
-    """The values that are used by each operator for the last time, or by none."""
-    last: dict[SSAValue, Operation] = {}
-    for op in ops:
-        for value in (*op.results, *op.operands):
-            last[value] = op
-    dead = defaultdict[Operation, list[SSAValue]](list)
-    for value, op in last.items():
-        dead[op].append(value)
-    return dead
 
 
 def _uses_symbols(op: Operation) -> bool:

@@ -11,10 +11,11 @@ from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue, constant
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
+from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionDqOp, AttentionSumOp, ScheduleAttr
@@ -26,12 +27,17 @@ from coda_ir.remarks import format_location
 class _SumEmitter(SegmentEmitter):
     """The epilogue of sums that are there already, for the columns of one head."""
 
-    def emit_sums(self, sums: list[str]) -> list[str]:
-        """The statements for `sums`, tensors of the columns of a head."""
+    def emit_sums(self, sums: list[str], head_dim: int) -> list[str]:
+        """The statements for `sums`, tensors of the `head_dim` columns of a head."""
         self.tile = self.program_tile = "head"
+        before: list[str] = []
+        if self.split is not None:
+            before = self.split.publish(sums, self.helpers)
+            totals = self.split.sums(len(sums), head_dim, self.helpers)
+            self.lines += [f"{name} = {total}" for name, total in zip(sums, totals, strict=True)]
         self._set_columns(self.columns.lanes)
         self._emit_tile([part for total in sums for part in self._accumulators_of(total)])
-        return self.lines
+        return self.lines if self.split is None else [*before, *indented(self.lines)]
 
     def _accumulators_of(self, total: str) -> list[str]:
         """`total`, or in pair mode its first and its second columns."""
@@ -83,7 +89,9 @@ class _Kernel:
         self.is_dq = isinstance(op, AttentionDqOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        self.helpers = {"tile_of_heads", self._sums()}
+        self.helpers = {"tile_of_heads", "shown", self._sums()}
+        sums = len(op.SUMS) * schedule.block_m.data * schedule.tile[2]
+        self.split = SplitK.of(schedule, self.arguments, sums)
 
     @property
     def is_tma(self) -> bool:
@@ -102,18 +110,21 @@ class _Kernel:
         rows, steps = ("queries", "keys") if self.is_dq else ("keys", "queries")
         what = " and ".join(self.op.SUMS)
         summary = f"{what} of attention: {bm} {rows} of a head, {bn} {steps} at a time"
-        parameters = (*self.arguments.arguments, *self._extents())
-        blocks = self._extent_of(self.op.rows_of).ceiling(bm)
+        shared = () if self.split is None else self.split.parameters
+        parameters = (*self.arguments.arguments, *shared, *self._extents())
+        tiles = self._extent_of(self.op.rows_of).ceiling(bm) * self._batches() * self.op.tile_heads
         kernel = emitted(
             self.name,
             parameters,
             lines,
             summary=summary,
-            grid=blocks * self._batches() * self.op.tile_heads,
+            grid=tiles if self.split is None else tiles * self.split.programs,
             helpers=self.helpers,
             num_warps=self.schedule.warps.data,
             num_stages=self.schedule.stages.data,
         )
+        if self.split is not None:
+            kernel = replace(kernel, shared_tiles=self.split.shared_tiles(tiles))
         return replace(kernel, imports=TENSOR_DESCRIPTOR) if self.is_tma else kernel
 
     # Extents
@@ -160,9 +171,11 @@ class _Kernel:
         heads, group = self.op.tile_heads, self.schedule.group_m.data
         is_last_first = self.is_dq and self.op.causal.value.data
         block = "blocks - 1 - turn" if is_last_first else "turn"
+        tile = "tl.program_id(0)" if self.split is None else "tile"
         return [
+            *([] if self.split is None else self.split.prologue()),
             f"blocks = tl.cdiv({self._rows()}, BLOCK_M)",
-            f"of_batch, turn = tile_of_heads(tl.program_id(0), blocks, BATCHES * {heads}, {group})",
+            f"of_batch, turn = tile_of_heads({tile}, blocks, BATCHES * {heads}, {group})",
             f"batch, head, block = of_batch // {heads}, of_batch % {heads}, {block}",
             "start = block * BLOCK_M",
         ]
@@ -189,14 +202,27 @@ class _Kernel:
             arguments.insert(3, self.arguments.output(op.moment, "moment"))
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
+        first, shared = self._heads_of_queries()
+        mask = None if op.mask is None else self.arguments.operand(op.mask, "mask")
         return [
             f"{', '.join(self._names())} = {self._sums()}(",
             *(f"    {argument}," for argument in arguments),
-            "    batch, head, start, T, S,",
-            f"    {op.heads}, {op.shared_heads}, HEAD_DIM, ({pitches}),",
+            f"    {mask},",
+            f"    batch, head, start, T, S,{first}",
+            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims},",
             "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]
+
+    def _heads_of_queries(self) -> tuple[str, int]:
+        """The argument for the first head of queries of a tile of keys, and how many share keys."""
+        shared = self.op.shared_heads
+        if self.is_dq:
+            return "", shared
+        if self.split is None:
+            return f" head * {shared},", shared
+        count = shared // self.split.programs
+        return f" head * {shared} + split * {count},", count
 
     def _names(self) -> list[str]:
         """The variables of the sums."""
@@ -236,6 +262,7 @@ class _Kernel:
             main_loop=None,
             names=self.arguments.names,
             helpers=self.helpers,
+            split=self.split,
         )
         return [
             "",
@@ -245,5 +272,5 @@ class _Kernel:
             "# Rows past the end repeat the last one, so that loads need no mask.",
             f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
             "tile_m = batch * blocks + block",
-            *emitter.emit_sums(self._names()),
+            *emitter.emit_sums(self._names(), head_dim),
         ]

@@ -66,7 +66,8 @@ class _GemmEmitter(GemmEmitter):
 
     @cached_property
     def split(self) -> SplitK | None:
-        return SplitK.of(self.schedule, self.arguments)
+        bm, bn, _ = self.schedule.tile
+        return SplitK.of(self.schedule, self.arguments, bm * bn)
 
     def emit(self) -> EmittedKernel:
         body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]
@@ -96,9 +97,7 @@ class _GemmEmitter(GemmEmitter):
         return self.tiles if self.split is None else self.tiles * self.split.programs
 
     def _shared_tiles(self) -> SharedTiles | None:
-        if self.split is None:
-            return None
-        return SharedTiles(self.tiles, self.split.programs, self.split.elements)
+        return None if self.split is None else self.split.shared_tiles(self.tiles)
 
     def _emit_prologue(self) -> list[str]:
         bm, _, bk = self.schedule.tile

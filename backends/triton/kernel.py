@@ -177,15 +177,15 @@ def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
 
 def definition(name: str, parameters: Sequence[str]) -> list[str]:
     """The first lines of a function."""
-    line = f"def {name}({', '.join(parameters)}):"
-    if len(line) <= 96:
-        return [line]
-    return [f"def {name}(", *(f"    {parameter}," for parameter in parameters), "):"]
+    return bracketed(f"def {name}(", parameters, "):", 96)
 
 
 def call(function: str, arguments: Sequence[str]) -> list[str]:
     """A call as one line, or as one line per argument where it is long."""
-    line = f"{function}({', '.join(arguments)})"
-    if len(line) <= 80:
-        return [line]
-    return [f"{function}(", *(f"    {argument}," for argument in arguments), ")"]
+    return bracketed(f"{function}(", arguments, ")", 80)
+
+
+def bracketed(start: str, items: Sequence[str], end: str, width: int) -> list[str]:
+    """`items` between brackets, on one line, or on one line each where that is long."""
+    line = f"{start}{', '.join(items)}{end}"
+    return [line] if len(line) <= width else [start, *(f"    {item}," for item in items), end]

@@ -14,7 +14,7 @@ from coda_ir.backends.triton.definitions import (
 MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
 
-_HELPERS = read_definitions("device", "powers", "main_loops", "attention_tiles")
+_HELPERS = read_definitions("tile_order", "device", "powers", "main_loops", "attention_tiles")
 
 
 def render_prelude(helpers: Iterable[str]) -> str:

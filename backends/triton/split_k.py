@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.backends.triton.host_values import ROWS, nth_output
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.host.views import View
+from coda_ir.backends.triton.host_values import HostValue, given, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles
 from coda_ir.dialects.gemm import ScheduleAttr
 
 
@@ -36,16 +37,19 @@ class SplitK:
     programs that have arrived, by tile."""
 
     @staticmethod
-    def of(schedule: ScheduleAttr, arguments: ArgumentList) -> SplitK | None:
-        """None where one program computes a tile."""
+    def of(schedule: ScheduleAttr, arguments: ArgumentList, elements: int) -> SplitK | None:
+        """None where one program computes a tile, which has so many sums."""
         if schedule.split_k.data == 1:
             return None
-        bm, bn, _ = schedule.tile
         first = len(arguments.op.results)
         partials = (arguments.names.fresh("partials_ptr"), "*fp32", nth_output(first))
         counters = (arguments.names.fresh("counters_ptr"), "*i32", nth_output(first + 1))
         parameters = KernelArgument(*partials), KernelArgument(*counters)
-        return SplitK(schedule.split_k.data, bm * bn, parameters)
+        return SplitK(schedule.split_k.data, elements, parameters)
+
+    def shared_tiles(self, tiles: HostValue) -> SharedTiles:
+        """The sums and counters that the host allocates for so many tiles."""
+        return SharedTiles(tiles, self.programs, self.elements)
 
     def prologue(self) -> list[str]:
         """Which tile and which part of K a program has: neighbours have the same tile."""
@@ -80,11 +84,14 @@ class SplitK:
         return ["partials", *(f"partials + {i * size}" for i in range(1, accumulators))]
 
 
-def workspace(host: HostProgram, kernel: EmittedKernel, rows: str) -> list[str]:
+def workspace(
+    host: HostProgram, kernel: EmittedKernel, rows: str, operands: Sequence[str | View]
+) -> list[str]:
     """The tensors that the programs of shared tiles meet in; none where there are no such tiles."""
     shared = kernel.shared_tiles
     if shared is None:
         return []
-    tiles = host.number(shared.tiles.text({ROWS: rows}), "tiles")
+    tensors = [x if isinstance(x, str) else x.text(x.root, host.extents.of) for x in operands]
+    tiles = host.number(shared.tiles.text(given(rows, tensors, ())), "tiles")
     partials = host.scratch(f"{tiles} * {shared.programs * shared.elements}", "partials")
     return [partials, host.counters(tiles)]

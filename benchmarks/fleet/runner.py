@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
+from processes import Job
 
 from fleet.measure import Record, measure
 from fleet.models import FLEET, Member, Setting
@@ -31,53 +32,33 @@ class _Wave:
         context = multiprocessing.get_context("spawn")
         # Without a lock, which a process that is ended may hold.
         self.stages = context.Array("b", len(tasks), lock=False)
-        self.jobs = [
-            _Job(number, member, part, options, self) for number, (member, part) in enumerate(tasks)
-        ]
+        self.jobs = {
+            number: self._start(number, member, part, options)
+            for number, (member, part) in enumerate(tasks)
+        }
+
+    def _start(
+        self, number: int, member: Member, part: str, options: argparse.Namespace
+    ) -> Job[Record]:
+        def failed(note: str) -> Record:
+            return Record(member.name, member.family, part, notes={"process": note})
+
+        turn = _Turn(number, self.stages)
+        arguments = (member.name, part, _setting(options), options, turn)
+        return Job("spawn", _work, arguments, failed)
 
     def records(self, until: float) -> Iterator[Record]:
         """The records as they come."""
-        running = list(self.jobs)
+        running = dict(self.jobs)
         while running:
-            for job in list(running):
-                has_compiled = self.stages[job.number] != 0
+            for number, job in list(running.items()):
+                has_compiled = self.stages[number] != 0
                 record = job.poll(until + TIMING_SECONDS if has_compiled else until)
                 if record is not None:
-                    running.remove(job)
-                    self.stages[job.number] = TIMED
+                    del running[number]
+                    self.stages[number] = TIMED
                     yield record
             time.sleep(0.1)
-
-
-class _Job:
-    """A part of a model in a process of its own."""
-
-    def __init__(
-        self, number: int, member: Member, part: str, options: argparse.Namespace, wave: _Wave
-    ):
-        context = multiprocessing.get_context("spawn")
-        self.number, self.member, self.part = number, member, part
-        self.results, sender = context.Pipe(duplex=False)
-        turn = _Turn(number, wave.stages)
-        arguments = (member.name, part, _setting(options), options, turn, sender)
-        self.process = context.Process(target=_work, args=arguments, daemon=True)
-        self.process.start()
-        sender.close()
-
-    def poll(self, until: float) -> Record | None:
-        """The record, once there is one; at the time `until` the process is ended."""
-        if self.results.poll():
-            try:
-                return self.results.recv()
-            except EOFError:
-                return self._failed(f"the process ended with {self.process.exitcode}")
-        if time.monotonic() > until:
-            self.process.kill()
-            return self._failed("took too long")
-        return None
-
-    def _failed(self, note: str) -> Record:
-        return Record(self.member.name, self.member.family, self.part, notes={"process": note})
 
 
 @dataclass

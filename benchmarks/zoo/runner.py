@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar
+
+from processes import Job
 
 from zoo.architecture import Architecture
 from zoo.emitted import describe
@@ -38,39 +40,26 @@ class Task(Generic[R]):
     """The result where that ended without one, and why."""
 
 
-@dataclass
-class _Job(Generic[R]):
-    task: Task[R]
-    architecture: Architecture
-    process: Any
-    results: Connection
-    deadline: float
-
-
 def run_all(
     architectures: Sequence[Architecture], task: Task[R], *, jobs: int = 1, timeout: float = 300
 ) -> Iterator[R]:
     """Measure each architecture in a forked process, `jobs` at a time, and give results as they
     come. What takes more than `timeout` seconds is ended and noted.
     """
-    waiting, running = list(reversed(architectures)), list[_Job[R]]()
+    waiting, running = list(reversed(architectures)), list[tuple[Job[R], float]]()
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.append(_start(waiting.pop(), task, timeout))
-        for job in list(running):
-            if (result := _poll(job)) is not None:
-                running.remove(job)
+            running.append((_start(waiting.pop(), task), time.monotonic() + timeout))
+        for entry in list(running):
+            job, deadline = entry
+            if (result := job.poll(deadline)) is not None:
+                running.remove(entry)
                 yield result
         time.sleep(0.02)
 
 
-def _start(architecture: Architecture, task: Task[R], timeout: float) -> _Job[R]:
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(architecture, task, sender), daemon=True)
-    process.start()
-    sender.close()
-    return _Job(task, architecture, process, receiver, time.monotonic() + timeout)
+def _start(architecture: Architecture, task: Task[R]) -> Job[R]:
+    return Job("fork", _work, (architecture, task), partial(task.failed, architecture))
 
 
 def _work(architecture: Architecture, task: Task[Any], results: Connection) -> None:
@@ -80,24 +69,3 @@ def _work(architecture: Architecture, task: Task[Any], results: Connection) -> N
         if os.environ.get("ZOO_DEBUG"):
             raise
         results.send(task.failed(architecture, describe(error)))
-
-
-def _poll(job: _Job[R]) -> R | None:
-    if job.results.poll():
-        try:
-            result: R = job.results.recv()
-        except EOFError:
-            result = _failed(job, "the process ended")
-    elif time.monotonic() > job.deadline:
-        job.process.kill()
-        result = _failed(job, "took too long")
-    elif not job.process.is_alive() and not job.results.poll():
-        result = _failed(job, f"the process ended with {job.process.exitcode}")
-    else:
-        return None
-    job.process.join()
-    return result
-
-
-def _failed(job: _Job[R], note: str) -> R:
-    return job.task.failed(job.architecture, note)

@@ -145,4 +145,5 @@ def _diagnostic(data: Mapping[str, Any]) -> Diagnostic:
         None if place is None else SourceRange(**place),
         data["message"],
         data["remedy"],
+        data["code"],
     )

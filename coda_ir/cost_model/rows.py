@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 
@@ -17,7 +18,7 @@ class RowCounts:
         self.sizes = sizes
         self._shapes: dict[FuncOp, SymbolicShapes] = {}
 
-    def shapes(self, op: FusedOp) -> SymbolicShapes | None:
+    def shapes(self, op: Operation) -> SymbolicShapes | None:
         """Those of the function of `op`; None outside of functions."""
         func = op.parent_op()
         while func is not None and not isinstance(func, FuncOp):
@@ -28,16 +29,19 @@ class RowCounts:
             self._shapes[func] = SymbolicShapes(func)
         return self._shapes[func]
 
-    def size(self, op: FusedOp) -> SymbolicSize | None:
-        """The product of the dimensions of x but the last, by symbols."""
+    def size(self, op: FusedOp | AttentionSumOp) -> SymbolicSize | None:
+        """The product of the dimensions of x but the last, by symbols; of sums of attention, that
+        of the tensor with their rows.
+        """
         shapes = self.shapes(op)
-        return None if shapes is None else SymbolicSize.product(shapes.dims(op.x)[:-1])
+        of = op.x if isinstance(op, FusedOp) else op.rows_of
+        return None if shapes is None else SymbolicSize.product(shapes.dims(of)[:-1])
 
     def of(self, op: FusedOp) -> int | None:
         """M of `op`, K where x is transposed; None where a symbol has no size, or none has one."""
         return self.exact(op) if self.sizes else None
 
-    def exact(self, op: FusedOp) -> int | None:
+    def exact(self, op: FusedOp | AttentionSumOp) -> int | None:
         """The same, also where no symbol has a size and the types say all."""
         size = self.size(op)
         if size is None or not size.symbols <= self.sizes.keys():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.equivalence.comparison import Difference
@@ -15,7 +15,7 @@ from coda_ir.equivalence.localization import Origin, defining_op
 from coda_ir.equivalence.mismatch import Mismatch
 from coda_ir.functions import returned_values
 from coda_ir.remarks import format_location, source_position
-from coda_ir.signatures import signature_of
+from coda_ir.signatures import entry_name, entry_of, signature_of
 from coda_ir.tensor_files import write_tensors
 
 SHOWN_ELEMENTS = 8
@@ -73,7 +73,7 @@ def describe_failure(
     name, location = None, None
     if mismatch.result is not None:
         value = returned_values(before)[mismatch.result]
-        name = _result_name(before, mismatch.result) or value.name_hint
+        name = entry_name(entry_of(before.res_attrs, mismatch.result)) or value.name_hint
         op = defining_op(value)
         location = None if op is None else op.location
     names = [spec.name for spec in signature_of(before).arguments]
@@ -81,12 +81,6 @@ def describe_failure(
     return Counterexample(
         before.sym_name.data, mismatch, name, location, dict(sizes), named, origin
     )
-
-
-def _result_name(func: FuncOp, index: int) -> str | None:
-    entries = func.res_attrs.data if func.res_attrs else ()
-    name = entries[index].data.get("coda.name") if index < len(entries) else None
-    return name.data if isinstance(name, StringAttr) else None
 
 
 def _describe(origin: Origin) -> str:

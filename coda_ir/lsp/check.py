@@ -15,6 +15,7 @@ from coda_ir.diagnostics import (
     SourceRange,
     collect_diagnostics,
 )
+from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.lowering import lower_functions, lower_program
 from coda_ir.frontends.coda_text.program import Loader, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -74,7 +75,8 @@ def check_program(text: str, path: str, read: Read) -> Check:
 def _too_deep(path: str) -> Diagnostic:
     place = SourceRange(path, 1, 1, 2)
     message = "the program is nested too deeply"
-    return Diagnostic("error", place, message, "give the inner parts names")
+    remedy, code = "give the inner parts names", language_code(message)
+    return Diagnostic("error", place, message, remedy, code)
 
 
 @dataclass

@@ -50,7 +50,7 @@ class _Conversion:
             severity = _SEVERITIES.get(diagnostic.severity, types.DiagnosticSeverity.Error)
             file = self.check.path if diagnostic.range is None else diagnostic.range.file
             text = _with_remedy(diagnostic.message, diagnostic.remedy)
-            yield self._placed(_span(diagnostic), file, text, severity)
+            yield self._placed(_span(diagnostic), file, text, severity, diagnostic.code)
         if self.outcome.failure is not None:
             yield self._placed(
                 Span(1, 1, 1, sys.maxsize),
@@ -100,7 +100,7 @@ class _Conversion:
             file, message = found["file"], message[found.end() :]
             span = self._token(file, int(found["line"]), int(found["column"]))
         text = _with_remedy(message, error.remedy)
-        return self._placed(span, file, text, types.DiagnosticSeverity.Warning)
+        return self._placed(span, file, text, types.DiagnosticSeverity.Warning, error.code)
 
     def _placed(
         self,

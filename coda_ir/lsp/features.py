@@ -17,8 +17,9 @@ from coda_ir.lsp.check import Check
 from coda_ir.lsp.completion import complete, signature_help
 from coda_ir.lsp.cursor import Cursor, cursor_at
 from coda_ir.lsp.hover import hover
+from coda_ir.lsp.positions import SourceText
 from coda_ir.lsp.server import CodaLanguageServer, path_of
-from coda_ir.lsp.symbols import Symbol
+from coda_ir.lsp.symbols import Occurrence, Symbol
 
 KERNELS_SECONDS = 0.7
 """How long a hover waits for the kernels before it shows the types alone."""
@@ -178,26 +179,19 @@ async def highlighted(
     server: CodaLanguageServer,
     params: types.DocumentHighlightParams,
 ) -> Sequence[types.DocumentHighlight] | None:
-    found = await server.analyses.checked(params.text_document.uri)
+    found = await _occurrence(server, params)
     if found is None:
         return None
-    document, outcome = found
-    table = outcome.check.symbols
-    occurrence = table.occurrence_at(*document.source.place(params.position))
-    spans = [] if occurrence is None else table.spans_of(occurrence.symbol)
-    return [types.DocumentHighlight(document.source.range(span)) for span in spans]
+    source, check, occurrence = found
+    spans = [] if occurrence is None else check.symbols.spans_of(occurrence.symbol)
+    return [types.DocumentHighlight(source.range(span)) for span in spans]
 
 
 async def renameable(
     server: CodaLanguageServer, params: types.PrepareRenameParams
 ) -> types.Range | None:
-    found = await server.analyses.checked(params.text_document.uri)
-    if found is None:
-        return None
-    document, outcome = found
-    place = document.source.place(params.position)
-    occurrence = outcome.check.symbols.occurrence_at(*place)
-    return occurrence and document.source.range(occurrence.span)
+    found = await _occurrence(server, params)
+    return found and found[2] and found[0].range(found[2].span)
 
 
 async def renamed(
@@ -216,18 +210,29 @@ async def renamed(
     return types.WorkspaceEdit(dict(edits))
 
 
-_At = types.ReferenceParams | types.RenameParams
+_At = (
+    types.ReferenceParams
+    | types.RenameParams
+    | types.PrepareRenameParams
+    | types.DocumentHighlightParams
+)
 
 
 async def _symbol(server: CodaLanguageServer, params: _At) -> tuple[Check, Symbol] | None:
     """The name at the place of a request."""
+    found = await _occurrence(server, params)
+    return (found[1], found[2].symbol) if found and found[2] else None
+
+
+async def _occurrence(
+    server: CodaLanguageServer, params: _At
+) -> tuple[SourceText, Check, Occurrence | None] | None:
+    """The text and the check of the file of a request, and the name at its place."""
     found = await server.analyses.checked(params.text_document.uri)
     if found is None:
         return None
-    document, outcome = found
-    place = document.source.place(params.position)
-    occurrence = outcome.check.symbols.occurrence_at(*place)
-    return None if occurrence is None else (outcome.check, occurrence.symbol)
+    source, check = found[0].source, found[1].check
+    return source, check, check.symbols.occurrence_at(*source.place(params.position))
 
 
 def _references(server: CodaLanguageServer, check: Check, symbol: Symbol) -> list[types.Location]:

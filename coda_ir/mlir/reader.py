@@ -18,6 +18,7 @@ from xdsl.utils.lexer import Span
 from coda_ir.context import make_context
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
 from coda_ir.dominance import misplaced_use
+from coda_ir.error_codes import INVALID, SYNTAX
 from coda_ir.mlir.parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
@@ -75,11 +76,11 @@ class _Reader:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
             op = _failing(module, error)
-            raise self._error(*self._place(op), _message(error)) from error
+            raise self._error(*self._place(op), _message(error), INVALID) from error
         misplaced = misplaced_use(module)
         if misplaced is not None:
             op, error = misplaced
-            raise self._error(*self._place(op), _message(error)) from error
+            raise self._error(*self._place(op), _message(error), INVALID) from error
         if self.parser is not None and self.parser.attribute_aliases:
             self._check_depth(str(module))
 
@@ -113,7 +114,9 @@ class _Reader:
         message = error.msg.replace("{first_char}", f"'{self.text[start : start + 1]}'")
         return DiagnosticError(
             [
-                self._diagnostic("error", error.span.start, error.span.end, message, remedy),
+                self._diagnostic(
+                    "error", error.span.start, error.span.end, message, remedy, SYNTAX
+                ),
                 *(
                     self._diagnostic("note", span.start, span.end, text or "see here")
                     for span, text in notes
@@ -122,19 +125,25 @@ class _Reader:
             {self.filename: self.text},
         )
 
-    def _error(self, start: int, end: int, message: str) -> DiagnosticError:
-        diagnostic = self._diagnostic("error", start, end, message)
+    def _error(self, start: int, end: int, message: str, code: str = SYNTAX) -> DiagnosticError:
+        diagnostic = self._diagnostic("error", start, end, message, code=code)
         return DiagnosticError([diagnostic], {self.filename: self.text})
 
     def _diagnostic(
-        self, severity: Severity, start: int, end: int, message: str, remedy: str | None = None
+        self,
+        severity: Severity,
+        start: int,
+        end: int,
+        message: str,
+        remedy: str | None = None,
+        code: str | None = None,
     ) -> Diagnostic:
         start = min(start, len(self.text))
         line_start = self.text.rfind("\n", 0, start) + 1
         line = self.text.count("\n", 0, start) + 1
         column = start - line_start + 1
         place = SourceRange(self.filename, line, column, column + max(1, end - start))
-        return Diagnostic(severity, place, message.strip() or "malformed IR", remedy)
+        return Diagnostic(severity, place, message.strip() or "malformed IR", remedy, code)
 
 
 def _message(error: Exception) -> str:

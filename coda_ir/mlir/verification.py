@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError
 from coda_ir.dialects.torch import CallOp
+from coda_ir.error_codes import INVALID
 from coda_ir.mlir.locations import source_range
 from coda_ir.sources import Sources
 from coda_ir.torch_signatures import check_call
@@ -51,7 +52,7 @@ def _invalid(
     place = source_range(op)
     if place is not None:
         place = source_range(op, texts.get(place.file))
-    diagnostic = Diagnostic("error", place, f"{op.name}: {message}", remedy)
+    diagnostic = Diagnostic("error", place, f"{op.name}: {message}", remedy, INVALID)
     return InvalidModuleError([diagnostic], texts)
 
 

@@ -15,6 +15,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.hints import isa
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, SourceRange
+from coda_ir.error_codes import PIPELINE
 from coda_ir.pipeline.spec import (
     ANCHORS,
     BARE_WORD,
@@ -229,7 +230,7 @@ class _Parser:
         column = token.offset - before.rfind("\n")
         width = max(1, len(token.text.split("\n")[0]))
         place = SourceRange(SOURCE_NAME, before.count("\n") + 1, column, column + width)
-        diagnostic = Diagnostic("error", place, message, remedy)
+        diagnostic = Diagnostic("error", place, message, remedy, PIPELINE)
         raise PipelineError([diagnostic], {SOURCE_NAME: self.text})
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coda_ir import error_codes
 from coda_ir.cache.folder import (
     CachedFile,
     cache_directory,
@@ -53,20 +54,22 @@ def main(args: Sequence[str] | None = None) -> int:
         # The reader has seen enough; Python flushes once more when it exits, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except CodaError as error:
-        return _fail(str(error))
+        return _fail(str(error), error.code)
     except OSError as error:
-        return _fail(f"{error.filename or cache_directory()}: {error.strerror or error}")
+        return _fail(
+            f"{error.filename or cache_directory()}: {error.strerror or error}", error_codes.FILE
+        )
     except Exception as error:
         # The boundary of the tool: a defect is told in one line.
         if options.debug:
             raise
-        _fail(f"internal error: {type(error).__name__}: {error}")
+        _fail(f"internal error: {type(error).__name__}: {error}", error_codes.DEFECT)
         return DEFECT
     return SUCCESS
 
 
-def _fail(message: str) -> int:
-    print(f"coda-cache: error: {message}", file=sys.stderr)
+def _fail(message: str, code: str) -> int:
+    print(f"coda-cache: error[{code}]: {message}", file=sys.stderr)
     return FAILURE
 
 

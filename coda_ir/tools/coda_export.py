@@ -77,7 +77,8 @@ def main(args: Sequence[str] | None = None) -> int:
         if "--debug" in arguments:
             raise
         known = isinstance(error, CodaError)
-        kind, text = ("error", f"{error}") if known else ("internal error", _one_line(error))
+        kind = f"error[{error.code}]" if known else "internal error"
+        text = f"{error}" if known else _one_line(error)
         print(f"coda-export: {kind}: {text}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else FAILURE if known else DEFECT
     return SUCCESS

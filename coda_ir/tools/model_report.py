@@ -19,6 +19,12 @@ NO_KERNELS = {"coda.constant", "coda.reshape", "gemm.yield", "gemm.group_reduce"
 """Operators that launch nothing."""
 
 
+def fusion_tables(model: CompiledModel, remarks: Sequence[Remark]) -> list[Table]:
+    """The tables of what is executed, what was fused, and what was not, by the remarks."""
+    remarks = [*remarks, *model.remarks]
+    return [kernel_table(model), fused_table(remarks), refused_table(remarks)]
+
+
 def kernel_table(model: CompiledModel) -> Table:
     """The operators that are left on the GEMM level, each a kernel or a call of PyTorch."""
     table = Table("operator", "times", title="What is executed", title_justify="left")

@@ -45,8 +45,10 @@ from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
     expect_element_type,
+    expect_like,
     expect_row_parameter,
     expect_shape,
+    expect_tensor,
     expect_wide_element_type,
     format_shape,
     is_float,
@@ -113,8 +115,7 @@ class AttentionLike(CodaOp, ABC):
     def verify_lse(self, what: str, lse: SSAValue) -> None:
         """Check a logsumexp of scores."""
         expected = lse_type(self.q, self.head_dim.value.data)
-        expect_shape(what, lse, expected.get_shape())
-        expect_element_type(what, lse, expected.element_type)
+        expect_tensor(what, lse, expected.get_shape(), expected.element_type)
 
     def verify_inputs(self) -> None:
         """Check the operands and properties."""
@@ -269,8 +270,7 @@ class AttentionOp(AttentionLike):
 
     def verify_(self) -> None:
         self.verify_inputs()
-        expect_shape("result", self.result, self.result_shape)
-        expect_element_type("result", self.result, element_type_of(self.q))
+        expect_tensor("result", self.result, self.result_shape, element_type_of(self.q))
         if self.lse is not None:
             self.verify_lse("result lse", self.lse)
 
@@ -351,8 +351,7 @@ class AttentionGradOp(AttentionLike):
         self.verify_inputs()
         self.verify_lse("operand lse", self.lse)
         for what, value in (("operand d_out", self.d_out), ("operand out", self.out)):
-            expect_shape(what, value, self.result_shape)
-            expect_element_type(what, value, element_type_of(self.q))
+            expect_tensor(what, value, self.result_shape, element_type_of(self.q))
         gradients = (
             ("result dq", self.dq, self.q),
             ("result dk", self.dk, self.k),
@@ -365,5 +364,4 @@ class AttentionGradOp(AttentionLike):
                 continue
             if value is None or not is_float(element_type_of(value)):
                 raise VerifyException(f"{what} without an operand of floats that it is for")
-            expect_shape(what, gradient, shape_of(value))
-            expect_element_type(what, gradient, element_type_of(value))
+            expect_like(what, gradient, value)

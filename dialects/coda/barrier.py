@@ -9,10 +9,7 @@ from xdsl.traits import Pure
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_element_type,
-    expect_shape,
-    shape_of,
+    expect_like,
 )
 
 
@@ -39,5 +36,4 @@ class BarrierOp(CodaOp):
         super().__init__(operands=[x, after], result_types=[x.type])
 
     def verify_(self) -> None:
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)

@@ -25,13 +25,17 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
     expect_element_type,
     expect_integers,
+    expect_like,
+    expect_one_of,
     expect_rank_at_least,
     expect_shape,
+    expect_tensor,
     shape_of,
     verify_group,
 )
@@ -77,11 +81,7 @@ class GluOp(CodaOp):
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        if self.activation.data not in ACTIVATIONS:
-            raise VerifyException(
-                f'property activation is "{self.activation.data}", expected one of '
-                + ", ".join(ACTIVATIONS)
-            )
+        expect_one_of("activation", self.activation.data, ACTIVATIONS)
         columns = shape_of(self.x)[-1]
         if columns != DYNAMIC_INDEX and columns % 2:
             raise VerifyException(f"operand x has {columns} columns, expected an even number")
@@ -174,11 +174,7 @@ class RopeOp(CodaOp):
         if head_dim % 2:
             raise VerifyException(f"property head_dim is {head_dim}, expected an even number")
         verify_group("head_dim", head_dim, shape_of(self.x)[-1])
-        if self.layout.data not in ROPE_LAYOUTS:
-            raise VerifyException(
-                f'property layout is "{self.layout.data}", expected one of '
-                + ", ".join(ROPE_LAYOUTS)
-            )
+        expect_one_of("layout", self.layout.data, ROPE_LAYOUTS)
         for what, table in (("cos", self.cos), ("sin", self.sin)):
             rank = len(shape_of(table))
             leading = shape_of(self.x)[:-1]
@@ -189,8 +185,7 @@ class RopeOp(CodaOp):
             rows = leading[len(leading) - rank + 1 :]
             expect_shape(f"operand {what}", table, (*rows, shape_of(self.cos)[-1]))
         self._verify_columns()
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
     def _verify_columns(self) -> None:
         """The columns of the tables are those of `table_heads` heads, of which x has a multiple."""
@@ -245,8 +240,7 @@ class CrossEntropyOp(CodaOp):
     def verify_(self) -> None:
         verify_loss(self.logits, self.target, self.reduction.data)
         scalar = self.reduction.data != "none"
-        expect_shape("result", self.result, () if scalar else shape_of(self.target))
-        expect_element_type("result", self.result, f32)
+        expect_tensor("result", self.result, () if scalar else shape_of(self.target), f32)
 
 
 @irdl_op_definition
@@ -289,8 +283,7 @@ class EmbeddingOp(CodaOp):
 
     def verify_(self) -> None:
         expect_integers("operand ids", self.ids)
-        if len(shape_of(self.table)) != 2:
-            raise VerifyException(f"operand table has rank {len(shape_of(self.table))}, expected 2")
+        expect_rank("operand table", self.table, 2)
         expect_shape("result", self.result, (*shape_of(self.ids), shape_of(self.table)[1]))
         expect_element_type("result", self.result, element_type_of(self.table))
         verify_padding(self.padding, shape_of(self.table)[0])
@@ -300,10 +293,7 @@ def verify_loss(logits: SSAValue, target: SSAValue, reduction: str) -> None:
     expect_rank_at_least("operand logits", logits, 1)
     expect_shape("operand target", target, shape_of(logits)[:-1])
     expect_integers("operand target", target)
-    if reduction not in LOSS_REDUCTIONS:
-        raise VerifyException(
-            f'property reduction is "{reduction}", expected one of {", ".join(LOSS_REDUCTIONS)}'
-        )
+    expect_one_of("reduction", reduction, LOSS_REDUCTIONS)
 
 
 def row_attribute(row: int | None) -> IntegerAttr | None:

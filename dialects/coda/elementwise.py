@@ -35,6 +35,7 @@ from coda_ir.dialects.coda.elementwise_op import (
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_one_of,
 )
 
 
@@ -418,11 +419,7 @@ class CompareOp(BinaryOp):
 
     def verify_(self) -> None:
         super().verify_()
-        if self.relation.data not in self.RELATIONS:
-            raise VerifyException(
-                f'property relation is "{self.relation.data}", expected one of '
-                f"{', '.join(self.RELATIONS)}"
-            )
+        expect_one_of("relation", self.relation.data, self.RELATIONS)
         is_ordered = self.relation.data not in ("eq", "ne")
         if is_ordered and element_type_of(self.lhs) == i1:
             raise VerifyException(

@@ -23,7 +23,9 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_dim,
     expect_element_type,
+    expect_like,
     expect_shape,
+    expect_tensor,
     format_shape,
     optional_operand,
     shape_of,
@@ -176,8 +178,7 @@ class PadOp(CodaOp):
                     f"range {start} to {stop} is outside of the {format_shape((extent,))} "
                     f"elements of dimension {dim} of the result"
                 )
-        expect_shape("result", self.result, shape)
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_tensor("result", self.result, shape, element_type_of(self.x))
         verify_like(self.like, self.result, [dim] if shape[dim] == DYNAMIC_INDEX else [])
 
     def _verify_after(self, dim: int, after: int) -> None:
@@ -192,8 +193,7 @@ class PadOp(CodaOp):
                 f"property after is given, but dimension {dim} of operand x is static: expected "
                 "the extent of the result alone"
             )
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:

@@ -35,6 +35,7 @@ from coda_ir.dialects.coda.block import (
 )
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
 from coda_ir.dialects.coda.extension import verify_like
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     computes_in_float32,
@@ -42,8 +43,11 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
     expect_integers,
+    expect_like,
+    expect_one_of,
     expect_rank_at_least,
     expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     optional_operand,
@@ -121,11 +125,8 @@ class GroupedWeightGradientOp(CodaOp):
         super().__init__(operands=[dy, x, offsets], result_types=[type])
 
     def verify_(self) -> None:
-        for what, value, rank in (("dy", self.dy, 2), ("offsets", self.offsets, 1)):
-            if len(shape_of(value)) != rank:
-                raise VerifyException(
-                    f"operand {what} has rank {len(shape_of(value))}, expected {rank}"
-                )
+        expect_rank("operand dy", self.dy, 2)
+        expect_rank("operand offsets", self.offsets, 1)
         expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
         expect_element_type("operand x", self.x, element_type_of(self.dy))
         expect_element_type("operand offsets", self.offsets, i32)
@@ -216,12 +217,7 @@ class ActivationGradOp(ElementwiseOp):
 
     def verify_(self) -> None:
         super().verify_()
-        known = ACTIVATIONS[1:]
-        if self.activation.data not in known:
-            raise VerifyException(
-                f'property activation is "{self.activation.data}", expected one of '
-                + ", ".join(known)
-            )
+        expect_one_of("activation", self.activation.data, ACTIVATIONS[1:])
 
 
 @irdl_op_definition
@@ -323,13 +319,10 @@ class CrossEntropyGradOp(CodaOp):
         if len(self.row_lse) > 2:
             raise VerifyException(f"{len(self.row_lse)} operands lse, expected at most 2")
         for lse in self.row_lse:
-            expect_shape("operand lse", lse, (*shape_of(self.target), 1))
-            expect_element_type("operand lse", lse, f32)
+            expect_tensor("operand lse", lse, (*shape_of(self.target), 1), f32)
         if self.moment is not None:
-            expect_shape("result moment", self.moment, (*shape_of(self.target), 1))
-            expect_element_type("result moment", self.moment, f32)
-        expect_shape("result", self.result, shape_of(self.logits))
-        expect_element_type("result", self.result, element_type_of(self.logits))
+            expect_tensor("result moment", self.moment, (*shape_of(self.target), 1), f32)
+        expect_like("result", self.result, self.logits)
         _expect_floats(self.logits, self.dloss)
 
 
@@ -379,8 +372,7 @@ class EmbeddingGradOp(CodaOp):
         expect_rank_at_least("operand dy", self.dy, 1)
         columns = shape_of(self.dy)[-1]
         expect_shape("operand dy", self.dy, (*shape_of(self.ids), columns))
-        if len(shape_of(self.result)) != 2:
-            raise VerifyException(f"result has rank {len(shape_of(self.result))}, expected 2")
+        expect_rank("result", self.result, 2)
         expect_shape("result", self.result, (shape_of(self.result)[0], columns))
         expect_element_type("result", self.result, element_type_of(self.dy))
         _expect_floats(self.dy)

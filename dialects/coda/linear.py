@@ -19,6 +19,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
@@ -27,6 +28,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_factor,
     expect_rank_at_least,
     expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     optional_operand,
@@ -41,13 +43,11 @@ def verify_linear(
 ) -> None:
     """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
     expect_rank_at_least("operand x", x, 1)
-    if len(shape_of(weight)) != 2:
-        raise VerifyException(f"operand weight has rank {len(shape_of(weight))}, expected 2")
+    expect_rank("operand weight", weight, 2)
     outer = shape_of(weight)[1 - k]
     _verify_product(x, weight, result, k)
     if bias is not None:
-        expect_shape("operand bias", bias, (outer,))
-        expect_element_type("operand bias", bias, product_type(element_type_of(x)))
+        expect_tensor("operand bias", bias, (outer,), product_type(element_type_of(x)))
     expect_shape("result", result, (*shape_of(x)[:-1], outer))
 
 
@@ -175,14 +175,10 @@ class GroupedLinearMap(CodaOp, ABC):
         )
 
     def verify_(self) -> None:
-        for what, value, rank in (("x", self.x, 2), ("weight", self.weight, 3)):
-            if len(shape_of(value)) != rank:
-                raise VerifyException(
-                    f"operand {what} has rank {len(shape_of(value))}, expected {rank}"
-                )
+        expect_rank("operand x", self.x, 2)
+        expect_rank("operand weight", self.weight, 3)
         groups, outer = shape_of(self.weight)[0], shape_of(self.weight)[2 - self.K_AXIS]
-        expect_shape("operand offsets", self.offsets, (groups,))
-        expect_element_type("operand offsets", self.offsets, i32)
+        expect_tensor("operand offsets", self.offsets, (groups,), i32)
         _verify_product(self.x, self.weight, self.result, self.K_AXIS + 1)
         if self.bias is not None:
             expect_shape("operand bias", self.bias, (groups, outer))

@@ -16,8 +16,14 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
-from coda_ir.dialects.coda.shapes import element_type_of, expect_dim, optional_operand, shape_of
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_dim,
+    optional_operand,
+    shape_of,
+)
 
 
 @irdl_op_definition
@@ -66,8 +72,7 @@ class PositionsOp(CodaOp):
 
     def verify_(self) -> None:
         shape, element = shape_of(self.result), element_type_of(self.result)
-        if len(shape) != 1:
-            raise VerifyException(f"result has rank {len(shape)}, expected 1")
+        expect_rank("result", self.result, 1)
         if element not in (i32, i64):
             raise VerifyException(f"result has element type {element}, expected i32 or i64")
         if self.step.value.data == 0:

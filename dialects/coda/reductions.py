@@ -31,10 +31,13 @@ from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
+    expect_like,
     expect_norm_parameter,
+    expect_one_of,
     expect_rank_at_least,
     expect_row_parameter,
     expect_shape,
+    expect_tensor,
     optional_operand,
     shape_of,
     verify_group,
@@ -92,8 +95,7 @@ class RMSNormOp(CodaOp):
             expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
         elif self.weight is not None:
             expect_norm_parameter("operand weight", self.weight, self.x)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
@@ -147,8 +149,7 @@ class LayerNormOp(CodaOp):
             raise VerifyException(f"{len(self.params)} parameters, expected {expected}")
         for what, value in zip(names, self.params, strict=False):
             expect_norm_parameter(f"operand {what}", value, self.x)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
@@ -187,8 +188,7 @@ class NormStatsOp(CodaOp):
                 f'"{self.kind.data}"'
             )
         for stat in self.stats:
-            expect_shape("result", stat, (*shape_of(self.x)[:-1], 1))
-            expect_element_type("result", stat, f32)
+            expect_tensor("result", stat, (*shape_of(self.x)[:-1], 1), f32)
 
 
 @irdl_op_definition
@@ -206,8 +206,7 @@ class SoftmaxOp(CodaOp):
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
@@ -246,10 +245,7 @@ class ReduceOp(CodaOp):
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        if self.kind.data not in self.KINDS:
-            raise VerifyException(
-                f'property kind is "{self.kind.data}", expected one of ' + ", ".join(self.KINDS)
-            )
+        expect_one_of("kind", self.kind.data, self.KINDS)
         if self.rest is not None:
             if self.kind.data != "lse":
                 raise VerifyException(f"result rest of the kind {self.kind.data}, expected of lse")

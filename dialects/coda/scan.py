@@ -16,10 +16,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     element_type_of,
     expect_element_type,
+    expect_like,
     expect_shape,
     expect_wide_element_type,
     is_float,
@@ -52,8 +54,7 @@ class StateSpaceLike(CodaOp, ABC):
 
     def verify_operands(self) -> None:
         """Raise unless the operands are those of the model."""
-        if len(shape_of(self.x)) != 3:
-            raise VerifyException(f"operand x has rank {len(shape_of(self.x))}, expected 3")
+        expect_rank("operand x", self.x, 3)
         type = element_type_of(self.x)
         if not (is_float(type) and computes_in_float32(type)):
             raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
@@ -101,8 +102,7 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
             )
         for operand, result in zip(self.operands[1:], self.results, strict=False):
             name = f"result {result.index}"
-            expect_shape(name, result, shape_of(operand))
-            expect_element_type(name, result, element_type_of(operand))
+            expect_like(name, result, operand)
 
 
 class ScanLike(StateSpaceLike, ABC):
@@ -115,8 +115,7 @@ class ScanLike(StateSpaceLike, ABC):
 
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes and the states of a selective scan."""
-        if len(shape_of(self.a)) != 2:
-            raise VerifyException(f"operand a has rank {len(shape_of(self.a))}, expected 2")
+        expect_rank("operand a", self.a, 2)
         if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
             count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
@@ -159,8 +158,7 @@ class SelectiveScanOp(ScanLike):
 
     def verify_(self) -> None:
         self.verify_operands()
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition

@@ -26,8 +26,10 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_dim,
     expect_element_type,
+    expect_like,
     expect_rank_at_least,
     expect_shape,
+    expect_tensor,
     format_shape,
     shape_of,
 )
@@ -91,8 +93,7 @@ class TransposeOp(CodaOp):
                 f"{list(range(rank))}"
             )
         expected = [shape_of(self.x)[p] for p in self.permutation]
-        expect_shape("result", self.result, expected)
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_tensor("result", self.result, expected, element_type_of(self.x))
 
 
 @irdl_op_definition
@@ -140,8 +141,7 @@ class SliceOp(CodaOp):
                 f"elements of dimension {dim}"
             )
         shape[dim] = stop - start
-        expect_shape("result", self.result, shape)
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_tensor("result", self.result, shape, element_type_of(self.x))
 
 
 @irdl_op_definition
@@ -174,8 +174,7 @@ class ShiftOp(CodaOp):
 
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_element_type("result", self.result, element_type_of(self.x))
+        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
@@ -205,8 +204,7 @@ class ConcatOp(CodaOp):
             expected = list(shape_of(self.parts[0]))
             if len(shape_of(part)) == rank:
                 expected[dim] = shape_of(part)[dim]
-            expect_shape(f"operand {index}", part, expected)
-            expect_element_type(f"operand {index}", part, element_type_of(self.parts[0]))
+            expect_tensor(f"operand {index}", part, expected, element_type_of(self.parts[0]))
         expect_shape("result", self.result, _joined(self.parts, dim))
         expect_element_type("result", self.result, element_type_of(self.parts[0]))
 

@@ -1,6 +1,6 @@
 """Shape and element-type rules shared by the verifiers of the block level."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -171,6 +171,25 @@ def expect_element_type(what: str, value: SSAValue, expected: Attribute) -> None
     actual = element_type_of(value)
     if actual != expected:
         raise VerifyException(f"{what} has element type {actual}, expected {expected}")
+
+
+def expect_tensor(
+    what: str, value: SSAValue, shape: Sequence[int], element_type: Attribute
+) -> None:
+    """Raise unless `value` has a shape that agrees with `shape`, and elements of `element_type`."""
+    expect_shape(what, value, shape)
+    expect_element_type(what, value, element_type)
+
+
+def expect_like(what: str, value: SSAValue, other: SSAValue) -> None:
+    """Raise unless `value` has the shape and the element type of `other`."""
+    expect_tensor(what, value, shape_of(other), element_type_of(other))
+
+
+def expect_one_of(what: str, name: str, known: Collection[str]) -> None:
+    """Raise unless the property `what` is one of the `known` names."""
+    if name not in known:
+        raise VerifyException(f'property {what} is "{name}", expected one of {", ".join(known)}')
 
 
 def expect_factor(what: str, weight: SSAValue, x: SSAValue) -> None:

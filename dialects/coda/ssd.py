@@ -17,8 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.scan import MAX_STATES, StateSpaceGradLike, StateSpaceLike
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
-    expect_element_type,
     expect_shape,
+    expect_tensor,
     expect_wide_element_type,
     optional_operand,
     shape_of,
@@ -79,8 +79,7 @@ class SSDLike(StateSpaceLike, ABC):
 
     def verify_states(self, name: str, value: SSAValue) -> None:
         """Raise unless `value` has the type of states at one position."""
-        expect_shape(name, value, self.states_shape)
-        expect_element_type(name, value, f32)
+        expect_tensor(name, value, self.states_shape, f32)
 
     def _verify_heads(self) -> None:
         """Raise unless the columns are those of heads, and of groups that divide them."""

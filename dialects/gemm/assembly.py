@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -48,6 +48,13 @@ def print_new_line(printer: Printer) -> None:
         printer.print_string("\n")
     else:
         begin_line()
+
+
+def parse_attributes(parser: Parser, op: Operation) -> None:
+    """Read the attributes of `op` behind the keyword `attributes`, if there are any."""
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    if attributes is not None:
+        op.attributes |= attributes.data
 
 
 def print_typed_values(printer: Printer, values: Sequence[SSAValue]) -> None:

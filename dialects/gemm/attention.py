@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -33,14 +33,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
     expect_element_type,
-    expect_shape,
+    expect_like,
     shape_of,
 )
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_segment,
     parse_typed_value,
     print_new_line,
@@ -87,7 +87,7 @@ class AttentionSumOp(AttentionLike, ABC):
     """What both kernels have in common.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
-    of a head as BK.
+    of a head as BK. A mask of truth values follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
     """
 
     d_out = operand_def(TensorType)
@@ -121,9 +121,24 @@ class AttentionSumOp(AttentionLike, ABC):
         return self.heads // (shape_of(self.k)[-1] // self.head_dim.value.data)
 
     @property
+    def split_heads(self) -> int:
+        """Heads of queries that a tile sums over, which several programs may share."""
+        return 1
+
+    @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """The operands before the ports."""
-        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v)
+        """The operands but the ports; the mask, if there is one, is the last."""
+        masks = () if self.mask is None else (self.mask,)
+        return (self.d_out, self.stored, self.lse, self.q, self.k, self.v, *masks)
+
+    @property
+    def mask_dims(self) -> tuple[int, int, int, int]:
+        """Which of batches, heads, queries and keys the mask has a dimension for: 1, or 0 where one
+        element stands for all.
+        """
+        shape = () if self.mask is None else shape_of(self.mask)
+        batch, heads, queries, keys = (int(n != 1) for n in (*(1,) * (4 - len(shape)), *shape))
+        return batch, heads, queries, keys
 
     def segment(self) -> SumSegment:
         """The ports, results and region, for reading."""
@@ -183,9 +198,9 @@ class AttentionSumOp(AttentionLike, ABC):
         types: Sequence[Attribute],
         body: Region,
     ) -> Self:
-        d_out, stored, lse, q, k, v = tensors
+        d_out, stored, lse, q, k, v, *mask = tensors
         return cls.build(
-            operands=[d_out, stored, lse, list(ports), q, k, v, [], []],
+            operands=[d_out, stored, lse, list(ports), q, k, v, [], mask],
             properties={name: value for name, value in properties.items() if value is not None},
             result_types=[*cls._own_types(lse), list(types)],
             regions=[body],
@@ -198,14 +213,16 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def verify_(self) -> None:
         self.verify_inputs()
-        if self.sinks is not None or self.mask is not None:
-            raise VerifyException("attention with sinks or a mask, expected none")
+        if self.sinks is not None:
+            raise VerifyException("attention with sinks, expected none")
+        if self.mask is not None:
+            expect_element_type("operand mask", self.mask, i1)
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
-        expect_shape("operand d_out", self.d_out, shape_of(self.q))
-        expect_element_type("operand d_out", self.d_out, element_type_of(self.q))
+        expect_like("operand d_out", self.d_out, self.q)
         self.verify_lse("operand lse", self.lse)
         segment, head_dim = self.segment(), self.head_dim.value.data
+        self._verify_split()
         verify.verify_sums(segment, shape_of(self.rows_of))
         if not pairs_in_heads(segment.pairing, head_dim):
             raise VerifyException(
@@ -216,9 +233,22 @@ class AttentionSumOp(AttentionLike, ABC):
                 f"region reduces groups of several heads, expected divisors of {head_dim}"
             )
 
+    def _verify_split(self) -> None:
+        """Check that the programs of a tile have equally many heads of queries."""
+        heads = self.split_heads
+        parts = 1 if self.schedule is None else self.schedule.split_k.data
+        if heads % parts:
+            raise VerifyException(
+                f"schedule: split_k is {parts}, expected a divisor of the {heads} heads of queries "
+                "that a tile sums over"
+            )
+
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        print_typed_values(printer, list(self.tensors))
+        print_typed_values(printer, list(self.tensors[:6]))
+        if self.mask is not None:
+            printer.print_string(" mask")
+            print_typed_values(printer, [self.mask])
         options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
@@ -237,6 +267,9 @@ class AttentionSumOp(AttentionLike, ABC):
         )
         if len(tensors) != 6:
             parser.raise_error(f"{len(tensors)} operands, expected 6", start, start + 1)
+        if parser.parse_optional_keyword("mask"):
+            with parser.in_parens():
+                tensors.append(parse_typed_value(parser))
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):
@@ -248,9 +281,7 @@ class AttentionSumOp(AttentionLike, ABC):
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
         op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
+        parse_attributes(parser, op)
         return op
 
 
@@ -285,8 +316,7 @@ class AttentionDqOp(AttentionSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_shape("operand out", self.stored, shape_of(self.q))
-        expect_element_type("operand out", self.stored, element_type_of(self.q))
+        expect_like("operand out", self.stored, self.q)
         self.verify_lse("result moment", self.moment)
 
 
@@ -296,7 +326,8 @@ class AttentionDkvOp(AttentionSumOp):
     Pᵀ·dO, also over the heads of queries that share those of keys.
 
     The second operand is the `moment` of `gemm.attention_dq`. The epilogue takes dK, then dV, in
-    float32 (in pair mode: two columns of each).
+    float32 (in pair mode: two columns of each). `split_k` of the schedule is how many programs
+    share the heads of queries of a tile, equally many each.
     """
 
     name = "gemm.attention_dkv"
@@ -305,6 +336,10 @@ class AttentionDkvOp(AttentionSumOp):
     @property
     def rows_of(self) -> SSAValue:
         return self.k
+
+    @property
+    def split_heads(self) -> int:
+        return self.shared_heads
 
     def verify_(self) -> None:
         super().verify_()

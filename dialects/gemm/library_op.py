@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
+    parse_attributes,
     parse_operand,
     parse_sum,
     parse_terms,
@@ -146,7 +147,5 @@ class LibraryOp(GemmInputs, IRDLOperation):
             },
             result_types=[parser.parse_type()],
         )
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        if attributes is not None:
-            op.attributes |= attributes.data
+        parse_attributes(parser, op)
         return op

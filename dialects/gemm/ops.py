@@ -31,6 +31,7 @@ from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
+    parse_attributes,
     parse_operand,
     parse_ports,
     parse_segment,
@@ -283,7 +284,7 @@ class FusedOp(GemmInputs, HasSegments):
             regions=[parsed.bodies],
             result_types=[parsed.result_types],
         )
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op
 
 
@@ -297,12 +298,6 @@ def _print_order(printer: Printer, order: OrderAttr | None) -> None:
     if order is not None:
         printer.print_string(" order")
         order.print_parameters(printer)
-
-
-def _parse_attributes(parser: Parser, op: Operation) -> None:
-    attributes = parser.parse_optional_attr_dict_with_keyword()
-    if attributes is not None:
-        op.attributes |= attributes.data
 
 
 @irdl_op_definition
@@ -368,7 +363,7 @@ class MapOp(HasSegments):
             regions=parsed.bodies,
             result_types=[parsed.result_types],
         )
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op
 
 
@@ -469,5 +464,5 @@ class FinalizeOp(IRDLOperation):
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         body = parser.parse_region()
         op = cls(partials, ports, types, body, axis=axis, order=order)  # pyright: ignore[reportArgumentType]
-        _parse_attributes(parser, op)
+        parse_attributes(parser, op)
         return op

@@ -135,10 +135,13 @@ class Segment:
 
     def yielded(self, index: int) -> Sequence[SSAValue]:
         """The yielded values of result `index`."""
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         assert self.block.last_op is not None
-        values = self.block.last_op.operands
-        return values[start : start + self.result_arity(self.results[index].port)]
+        return self.block.last_op.operands[self._span(index)]
+
+    def _span(self, index: int) -> slice:
+        """Where the yielded values of result `index` are among all of them."""
+        start = sum(self.result_arity(r.port) for r in self.results[:index])
+        return slice(start, start + self.result_arity(self.results[index].port))
 
     # Editing: the segment must own its body (see FusedOp.take_segments).
 
@@ -173,15 +176,13 @@ class Segment:
 
     def set_yielded(self, index: int, values: Sequence[SSAValue]) -> None:
         """Replace the values that result `index` yields."""
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         operands = self._all_yielded()
-        operands[start : start + self.result_arity(self.results[index].port)] = values
+        operands[self._span(index)] = values
         self._set_yielded(operands)
 
     def remove_result(self, index: int) -> None:
-        start = sum(self.result_arity(r.port) for r in self.results[:index])
         operands = self._all_yielded()
-        del operands[start : start + self.result_arity(self.results[index].port)]
+        del operands[self._span(index)]
         del self.results[index]
         self._set_yielded(operands)
 

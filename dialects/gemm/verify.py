@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
-from xdsl.ir import Attribute, SSAValue, Use
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.hints import isa
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
-    AnyTensor,
     dims_agree,
     element_type_of,
     expect_element_type,
     expect_factor,
     expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     is_float8,
@@ -28,15 +28,10 @@ from coda_ir.dialects.coda.shapes import (
     stores_floats,
 )
 from coda_ir.dialects.gemm.attrs import (
-    Combiner,
-    CombinerAttr,
     Layout,
     PortKind,
     ResultKind,
-    ResultPortAttr,
-    SegmentAttr,
 )
-from coda_ir.dialects.gemm.places import PlaceAttr, verify_place
 from coda_ir.dialects.gemm.segment import (
     Segment,
     is_wide_partial,
@@ -45,8 +40,9 @@ from coda_ir.dialects.gemm.segment import (
     region_type,
 )
 from coda_ir.dialects.gemm.tables import repeated_dims
-from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_port, verify_group_result
+from coda_ir.dialects.gemm.verify_groups import verify_group_port
 from coda_ir.dialects.gemm.verify_regions import verify_columns, verify_region
+from coda_ir.dialects.gemm.verify_results import halved, verify_results, verify_wide
 from coda_ir.dialects.gemm.verify_rows import (
     rows_of_input,
     verify_gathers,
@@ -79,7 +75,7 @@ def verify_fused(op: FusedOp) -> None:
         kinds = {result.port.kind.data for result in segment.results}
         if op.groups is not None and ResultKind.PARTIAL_COL in kinds:
             raise VerifyException("a partial_col result, expected none of rows in groups")
-        _verify_results(segment, domain)
+        verify_results(segment, domain)
         verify_region(segment.body, _argument_types(segment), _yield_types(segment))
         verify_columns(segment, segment.columns)
 
@@ -172,7 +168,7 @@ def verify_map(segment: Segment) -> None:
     domain = _map_domain(segment)
     _verify_pairing(segment, domain[-1] if domain else 1)
     _verify_ports(segment, domain)
-    _verify_results(segment, domain)
+    verify_results(segment, domain)
     verify_region(segment.body, _argument_types(segment), _yield_types(segment))
     verify_columns(segment, domain[-1] if domain else 1)
 
@@ -188,7 +184,7 @@ def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
             raise VerifyException(f"a {kind.value} result, expected only in gemm.fused")
     _verify_pairing(segment, domain[-1])
     _verify_ports(segment, domain)
-    _verify_results(segment, domain)
+    verify_results(segment, domain)
     verify_region(segment.body, _argument_types(segment), _yield_types(segment))
     verify_columns(segment, domain[-1])
 
@@ -219,8 +215,7 @@ def _verify_weights(
     for index, weight in enumerate(weights):
         what, shape = f"{term}weight {index}", shape_of(weight)
         rank = len(groups) + len(depth) + 1
-        if len(shape) != rank:
-            raise VerifyException(f"{what} has rank {len(shape)}, expected {rank}")
+        expect_rank(what, weight, rank)
         if not all(map(dims_agree, shape, groups)):
             raise VerifyException(f"{what} is for {shape[0]} groups, expected {_extents(groups)}")
         shape = shape[len(groups) :]
@@ -269,17 +264,13 @@ def _verify_pairing(segment: Segment, n: int) -> None:
             )
 
 
-def _halved(n: int) -> int:
-    return n if n == DYNAMIC_INDEX else n // 2
-
-
 def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | None = None) -> None:
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
     for index, (kind, value) in enumerate(segment.ports):
         what = f"port {index} ({kind.value})"
         if kind.is_half and segment.pairing is None:
             raise VerifyException(f"{what} is a pair port, expected only in pair mode")
-        columns = _halved(n) if kind.is_half else n
+        columns = halved(n) if kind.is_half else n
         shape = shape_of(value)
         match kind:
             case PortKind.TILE | PortKind.HALF_TILE:
@@ -309,15 +300,11 @@ def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | No
                 _verify_table(what, shape, rows, columns)
                 verify_group_port(what, shape, columns)
             case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
-                expect_shape(what, value, (*rows, DYNAMIC_INDEX))
-                expect_element_type(what, value, f32)
+                expect_tensor(what, value, (*rows, DYNAMIC_INDEX), f32)
 
 
 def _is_column(shape: Sequence[int], rows: Sequence[int]) -> bool:
-    def agree(a: Sequence[int], b: Sequence[int]) -> bool:
-        return len(a) == len(b) and all(map(dims_agree, a, b))
-
-    return agree(shape, (*rows, 1)) or agree(shape, rows)
+    return shapes_agree(shape, (*rows, 1)) or shapes_agree(shape, rows)
 
 
 def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns: int) -> None:
@@ -345,128 +332,6 @@ def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
         return True
     expected = rows[: len(rows) - behind][-len(kept) :] if behind < len(rows) else ()
     return shapes_agree(kept, expected)
-
-
-def _verify_results(segment: Segment, domain: Sequence[int]) -> None:
-    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
-    expected_shapes = {
-        ResultKind.TILE: tuple(domain),
-        ResultKind.HALF: (*rows, _halved(n)),
-        ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
-        ResultKind.SELECT: rows,
-        ResultKind.TILE_T: (n, *rows),
-    }
-    for index, (port, type) in enumerate(segment.results):
-        kind = port.kind.data
-        what = f"result {index} ({kind.value})"
-        if kind == ResultKind.HALF and segment.pairing is None:
-            raise VerifyException(f"{what} is a pair port, expected only in pair mode")
-        if kind == ResultKind.SELECT:
-            _verify_select(what, segment, port.index.data)  # pyright: ignore
-        if kind == ResultKind.ACCUMULATE:
-            _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
-            continue
-        shape = type.get_shape()
-        is_col = kind == ResultKind.PARTIAL_COL
-        if kind == ResultKind.GROUP:
-            verify_group_result(what, segment, index, n)
-            expected_shapes[kind] = group_shape(port, rows, n)
-        elif is_col:
-            expected_shapes[kind] = _partial_col_shape(shape, rows, n)
-        expected = expected_shapes[kind]
-        if len(shape) != len(expected) or not all(map(dims_agree, shape, expected)):
-            raise VerifyException(
-                f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
-            )
-        if is_col and len(shape) > 2:
-            _verify_sum(what, port.combiner)
-        if isinstance(port.place, PlaceAttr):
-            verify_place(what, port.place, segment.outputs[index])
-        if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
-            _verify_wide(what, port.combiner)
-        elif kind not in _STORED and type.element_type != f32:
-            raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
-    _verify_partial_uses(segment)
-
-
-def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Partials of all rows, or of those of each sample, whose dimensions come first."""
-    samples = max(0, min(len(shape) - 2, len(rows) - 1))
-    return (*rows[:samples], DYNAMIC_INDEX, n)
-
-
-def _verify_sum(what: str, combiner: Attribute) -> None:
-    if combiner != CombinerAttr(Combiner.ADD):
-        raise VerifyException(f"{what} combines the rows of each sample, expected add")
-
-
-def _verify_wide(what: str, combiner: Attribute) -> None:
-    if combiner != CombinerAttr(Combiner.LSE):
-        raise VerifyException(f"{what} has element type f64, expected f32; f64 is for lse alone")
-
-
-_STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
-"""Results of any element type; the others are f32."""
-
-
-def _verify_accumulate(what: str, segment: Segment, type: AnyTensor, index: int) -> None:
-    if index >= len(segment.ports):
-        raise VerifyException(
-            f"{what} names port {index} of {len(segment.ports)}, expected a tile or tile_t port"
-        )
-    kind, value = segment.ports[index]
-    if kind not in (PortKind.TILE, PortKind.TILE_T):
-        raise VerifyException(
-            f"{what} names port {index} ({kind.value}), expected a tile or tile_t port"
-        )
-    if type != value.type:
-        raise VerifyException(
-            f"{what} has type {type}, expected {value.type}, the type of port {index}"
-        )
-    uses = len(list(value.uses))
-    if uses > 1:
-        raise VerifyException(
-            f"{what} overwrites the operand of port {index}, which has {uses} uses, expected no "
-            "other"
-        )
-
-
-def _verify_select(what: str, segment: Segment, index: int) -> None:
-    if segment.pairing is not None:
-        raise VerifyException(f"{what} is not supported in pair mode")
-    if index >= len(segment.ports):
-        raise VerifyException(
-            f"{what} names port {index} of {len(segment.ports)}, expected a col port of integers"
-        )
-    kind, value = segment.ports[index]
-    if kind != PortKind.COL or not isinstance(element_type_of(value), IntegerType):
-        raise VerifyException(
-            f"{what} names port {index} ({kind.value} of {element_type_of(value)}), "
-            "expected a col port of integers"
-        )
-
-
-def _verify_partial_uses(segment: Segment) -> None:
-    for (port, _), value in zip(segment.results, segment.outputs, strict=False):
-        for use in value.uses if port.is_partial else ():
-            if use.operation.name not in ("gemm.finalize", "func.return") and not (
-                _is_combined(port, use)
-            ):
-                raise VerifyException(
-                    f"{port.kind.data.value} is used by {use.operation.name} as if it were "
-                    "complete, expected gemm.finalize"
-                )
-
-
-def _is_combined(port: ResultPortAttr, use: Use) -> bool:
-    """Return whether a use of partials is a port of a GEMM that combines them as it has to."""
-    attrs = use.operation.properties.get("segments")
-    if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
-        return False
-    kinds = [kind.data for segment in attrs for kind in segment.ports]
-    index = use.index - len(use.operation.operands) + len(kinds)
-    by_row = port.kind.data == ResultKind.PARTIAL_ROW
-    return by_row and index >= 0 and kinds[index].combiner == port.combiner.data
 
 
 def _argument_types(segment: Segment) -> list[Attribute]:
@@ -498,7 +363,7 @@ def verify_finalize(op: FinalizeOp) -> None:
             (*kept, DYNAMIC_INDEX) if by_row else (*kept[:-1], DYNAMIC_INDEX, *kept[-1:]),
         )
         if is_wide_partial(partial) and by_row:
-            _verify_wide(f"partial {index}", op.combiners.data[index])
+            verify_wide(f"partial {index}", op.combiners.data[index])
         else:
             expect_element_type(f"partial {index}", partial, f32)
     for index, (kind, value) in enumerate(op.port_list):
@@ -524,13 +389,11 @@ def verify_finalize(op: FinalizeOp) -> None:
 
 
 def verify_weight_vector(op: WeightVectorOp) -> None:
-    if len(shape_of(op.weight)) != 2:
-        raise VerifyException(f"weight has rank {len(shape_of(op.weight))}, expected 2")
+    expect_rank("weight", op.weight, 2)
     k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
     if op.vector is not None:
         expect_shape("vector", op.vector, (k,))
     elif op.NEEDS_VECTOR:
         raise VerifyException("a weight is given, expected a vector of its K elements as well")
     expected = op.result_type(op.weight, op.layout.data)
-    expect_shape("result", op.result, expected.get_shape())
-    expect_element_type("result", op.result, expected.element_type)
+    expect_tensor("result", op.result, expected.get_shape(), expected.element_type)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import NoneAttr, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
     element_type_of,
@@ -26,7 +27,7 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
     """The groups of rows are those of a matrix."""
     if op.groups is None:
         return
-    _expect_vector("operand groups", op.groups)
+    expect_rank("operand groups", op.groups, 1)
     expect_element_type("operand groups", op.groups, i32)
     if len(shape_of(op.x)) != 2:
         raise VerifyException(
@@ -88,13 +89,8 @@ def verify_scatter(op: FusedOp) -> None:
 
 
 def _expect_ids(what: str, value: SSAValue) -> None:
-    _expect_vector(what, value)
+    expect_rank(what, value, 1)
     if element_type_of(value) not in (i32, i64):
         raise VerifyException(
             f"{what} has element type {element_type_of(value)}, expected i32 or i64"
         )
-
-
-def _expect_vector(what: str, value: SSAValue) -> None:
-    if len(shape_of(value)) != 1:
-        raise VerifyException(f"{what} has rank {len(shape_of(value))}, expected 1")

@@ -12,11 +12,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
-    expect_element_type,
+    expect_like,
     expect_rank_at_least,
-    expect_shape,
-    shape_of,
 )
 
 
@@ -45,5 +42,4 @@ class LinearScanOp(IRDLOperation):
     def verify_(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         for name, value in (("operand a", self.a), ("result", self.result)):
-            expect_shape(name, value, shape_of(self.x))
-            expect_element_type(name, value, element_type_of(self.x))
+            expect_like(name, value, self.x)

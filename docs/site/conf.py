@@ -19,6 +19,7 @@ include_patterns = [
     "docs/**.md",
     "*.md",
     "benchmarks/README.md",
+    "coda_ir/errors.md",
     "examples/authoring/tasks.md",
     "frontends/coda_text/editors/vscode/README.md",
 ]

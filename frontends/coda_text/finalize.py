@@ -24,7 +24,7 @@ def finalize(call: Invocation) -> TensorValue:
         what = "missing" if partial is None else describe(partial)
         raise Mistake(
             f"finalize: partial is {what}, expected a partial_row or partial_col of an epilogue",
-            "reduce a complete tensor with sum(x), mean(x), max(x) or logsumexp(x)",
+            "a tensor needs no finalize; sum(x), mean(x), max(x) and logsumexp(x) reduce it",
             argument="partial",
         )
     dims = (*partial.kept, 1) if partial.axis == "row" else partial.kept

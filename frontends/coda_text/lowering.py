@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, emit_diagnostic
+from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
@@ -340,7 +341,8 @@ class FunctionLowering(ExpressionLowering):
                 # What is wrong may be why it is not used.
                 place = source_range(self.file, variable.span)
                 message = f"the parameter '{name}' is never used"
-                emit_diagnostic(Diagnostic("warning", place, message, remedy))
+                code = language_code(message)
+                emit_diagnostic(Diagnostic("warning", place, message, remedy, code))
 
     # Results.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from coda_ir.diagnostics import MAX_REPORTED, Diagnostic, DiagnosticError, SourceRange
+from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.syntax import Span
 
 
@@ -39,7 +40,8 @@ class Reporter:
     def error(self, file: str, span: Span, message: str, remedy: str) -> None:
         """Record an error. Raises DiagnosticError when there are enough of them."""
         place = source_range(file, span)
-        self._diagnostics[Diagnostic("error", place, message, remedy)] = None
+        code = language_code(message)
+        self._diagnostics[Diagnostic("error", place, message, remedy, code)] = None
         if self.limit is not None and self.count >= self.limit:
             raise self._failure()
 

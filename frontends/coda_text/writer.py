@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
@@ -27,6 +27,7 @@ from coda_ir.frontends.coda_text.operator_text import (
 )
 from coda_ir.frontends.coda_text.writer_names import NameTable, identifier, short_names
 from coda_ir.remarks import format_location, module_name, source_position
+from coda_ir.signatures import entry_name, entry_of
 from coda_ir.symbolic_shapes import SymbolicShapes, declared_dims
 
 LONGEST_INLINED = 64
@@ -126,12 +127,9 @@ class FunctionWriter:
         self._lines: list[str] = []
         self._module: str | None = None
         self.written: list[Operation] = []
-        entries = func.arg_attrs.data if func.arg_attrs else ()
         self._symbols = _symbols(func)
-        named = [
-            _name_of(argument, index, entries[index].data.get("coda.name") if entries else None)
-            for index, argument in enumerate(func.args)
-        ]
+        entries = (entry_of(func.arg_attrs, index) for index in range(len(func.args)))
+        named = [entry_name(entry) or f"arg{index}" for index, entry in enumerate(entries)]
         short = short_names(named, self._symbols)
         self.parameters = dict(zip(named, short, strict=True))
         self._names = NameTable([*self._symbols, *short])
@@ -328,10 +326,6 @@ def _own_name(op: Operation) -> str | None:
     if position is None or not position[0].endswith(".coda") or not op.results:
         return None
     return op.results[0].name_hint
-
-
-def _name_of(argument: SSAValue, index: int, named: object) -> str:
-    return named.data if isinstance(named, StringAttr) else f"arg{index}"
 
 
 def _symbols(func: FuncOp) -> set[str]:

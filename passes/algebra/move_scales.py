@@ -17,9 +17,10 @@ from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
-from coda_ir.passes.support.matching import operand_pairs, unwidened
+from coda_ir.passes.support.matching import unwidened
 from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
 from coda_ir.passes.support.ports import port_kind
+from coda_ir.passes.support.scaled_products import tile_and_factor
 
 Gemm: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
 
@@ -79,12 +80,12 @@ def _find(op: Operation) -> _Scaled | None:
     if not isinstance(op, coda.MulOp) or not is_pointwise(op):
         return None
     domain, uses = shape_of(op.result), _uses_behind_casts(op.result)
-    for x, scale in operand_pairs(op):
-        kinds = port_kind(shape_of(x), domain), port_kind(shape_of(scale), domain)
-        if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):
-            found = _Scaled(op, unwidened(x), scale, kinds[1] == PortKind.COL, uses)
-            return found if found.gemms and _is_stored(found.x) else None
-    return None
+    pair = tile_and_factor(op, domain)
+    if pair is None:
+        return None
+    is_column = port_kind(shape_of(pair[1]), domain) == PortKind.COL
+    found = _Scaled(op, unwidened(pair[0]), pair[1], is_column, uses)
+    return found if found.gemms and _is_stored(found.x) else None
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:

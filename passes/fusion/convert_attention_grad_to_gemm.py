@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -32,7 +32,8 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
         ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
-    Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position;
+    Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position
+    or a mask of truth values;
     tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
     keys and values; and the function does not require the bits of eager PyTorch.
     """
@@ -52,10 +53,13 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
 def _check(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.sinks is not None or op.mask is not None:
-        what = "a mask" if op.sinks is None else "sinks"
-        condition = "scores are products of queries and keys, hidden by position alone"
-        return Refusal(condition, f"{instead}, which has {what}")
+    if op.sinks is not None:
+        condition = "scores are products of queries and keys, hidden by position or a mask"
+        return Refusal(condition, f"{instead}, which has sinks")
+    if op.mask is not None and element_type_of(op.mask) != i1:
+        return Refusal(
+            "a mask hides keys and adds nothing", f"{instead}, whose mask adds to scores"
+        )
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
@@ -75,8 +79,8 @@ def _check(op: coda.AttentionGradOp) -> Refusal | None:
 def _convert(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> None:
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties: dict[str, object] = {name: op.properties.get(name) for name in OPTIONS}
-    inputs = (op.q, op.k, op.v)
+    properties: dict[str, Attribute | None] = {name: op.properties.get(name) for name in OPTIONS}
+    inputs = (op.q, op.k, op.v, *([] if op.mask is None else [op.mask]))
     dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
     dkv = AttentionDkvOp.made(
         (op.d_out, dq.moment, op.lse, *inputs), properties, _stored(op.dk, op.dv)

@@ -7,25 +7,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     Combiner,
     GroupReduceOp,
-    MapOp,
-    PortKind,
     ResultPortAttr,
     ScalarBuilder,
-    Segment,
-    YieldOp,
     numerics_mode,
 )
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize
-from coda_ir.passes.support.editing import EpilogueEditor, Site, recomputed
+from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import (
     GroupCode,
@@ -133,14 +129,8 @@ def _join(
 
 def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
     """A kernel over the columns, which loads what the code splits."""
-    block = Block()
-    block.add_op(YieldOp())
-    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
-    for base in code.bases:
-        if recomputed(base, code.shape) is None:
-            segment.add_port(PortKind.TILE, base)
-    empty = MapOp(segment)
-    empty.location = code.reductions[0].location
+    loaded = [base for base in code.bases if recomputed(base, code.shape) is None]
+    empty = new_map(code.reductions[0].location, loaded)
     rewriter.order.hoist(code.leaves, code.anchor)
     rewriter.order.insert_before(empty, code.anchor)
     return Site(empty, 0, 0, is_half=False)

@@ -17,6 +17,7 @@ from coda_ir.passes.support.editing import (
     fuse_consumer,
     is_scattered,
     leaf_operands,
+    operands_first,
     recomputation,
 )
 from coda_ir.passes.support.order import BlockOrder
@@ -100,23 +101,15 @@ def unplaced_producers(op: Operation, site: Site, order: BlockOrder) -> list[Ope
     """The pointwise operators behind the tiles that `op` loads and that may join the epilogue at
     `site`, each after its operands."""
     domain = shape_of(op.results[0])
-    found: dict[Operation, None] = {}
-    pending = [(op, False)]
-    while pending:
-        current, operands_done = pending.pop()
-        if current in found:
-            continue
-        if operands_done:
-            found[current] = None
-            continue
-        pending.append((current, True))
-        for value in reversed(leaf_operands(current, domain)):
-            owner = value.owner
-            is_tile = shape_of(value) == domain and is_pointwise(owner)
-            if is_tile and isinstance(owner, Operation) and can_join(owner, site, order):
-                pending.append((owner, False))
-    del found[op]
-    return list(found)
+
+    def producers(op: Operation) -> list[Operation]:
+        tiles = (value for value in leaf_operands(op, domain) if shape_of(value) == domain)
+        owners = (value.owner for value in tiles if is_pointwise(value.owner))
+        return [
+            each for each in owners if isinstance(each, Operation) and can_join(each, site, order)
+        ]
+
+    return operands_first(op, producers)[:-1]
 
 
 def find_companion(op: Operation, order: BlockOrder) -> Site | None:

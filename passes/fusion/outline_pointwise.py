@@ -4,15 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import MapOp, Segment, YieldOp
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.join_pointwise import join_companion
 from coda_ir.passes.fusion.joining import join, join_with_operands
-from coda_ir.passes.support.editing import Site, is_left_to_readers, recomputed
+from coda_ir.passes.support.editing import Site, is_left_to_readers, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
@@ -100,9 +99,6 @@ def _fits(operand: SSAValue, op: Operation) -> bool:
 
 def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
     """A kernel before `op` that takes it over like any other consumer, and what comes along."""
-    block = Block()
-    block.add_op(YieldOp())
-    empty = MapOp(Segment(weights=[], ports=[], results=[], body=Region(block)))
-    empty.location = op.location
+    empty = new_map(op.location)
     rewriter.order.insert_before(empty, op)
     return Site(empty, 0, 0, is_half=False)

@@ -15,8 +15,8 @@ from xdsl.traits import is_side_effect_free
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD, CallOp, VjpOp
-from coda_ir.passes.support.joint import entry_name
 from coda_ir.passes.support.split_joint import sizes_in
+from coda_ir.signatures import entry_name
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 FACTORS: Mapping[type[Operation], Sequence[str]] = {

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects import func as func_dialect
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.dialects.coda import (
@@ -28,7 +28,7 @@ from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import LibraryOp, PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
 from coda_ir.remarks import Remark, emit_remark
-from coda_ir.storage import is_filled_in_place, is_view, placement, storage_root
+from coda_ir.storage import is_filled_in_place, is_view, last_uses, placement, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 BUFFERS_ATTRIBUTE = "coda.buffers"
@@ -83,7 +83,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     of a concatenation that kernels store where they belong are in the buffer of the whole.
     """
     plan = BufferPlan()
-    last_uses = _last_uses(block)
+    dying = last_uses(block.ops)
     returned = _returned_roots(block)
     free = defaultdict[tuple[SymbolicSize, Attribute], list[str]](list)
     for op in block.ops:
@@ -94,7 +94,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
                 plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(
                     plan, result, shapes, free
                 )
-        for root in last_uses.get(op, ()):
+        for root in dying.get(op, ()):
             name = plan.buffers.get(root)
             if name is not None and name not in RESERVED_BUFFERS:
                 free[shapes.numel(root), element_type_of(root)].append(name)
@@ -128,21 +128,6 @@ def _take(
     plan.shared_buffers += 1
     plan.planned_bytes += shapes.bytes(result)
     return name
-
-
-def _last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
-    """The roots whose storage is used for the last time by each operation.
-
-    An unused result is dead as soon as it is written.
-    """
-    last: dict[SSAValue, Operation] = {}
-    for op in block.ops:
-        for value in (*op.results, *op.operands):
-            last[storage_root(value)] = op
-    by_op = defaultdict[Operation, list[SSAValue]](list)
-    for root, op in last.items():
-        by_op[op].append(root)
-    return by_op
 
 
 def _returned_roots(block: Block) -> set[SSAValue]:

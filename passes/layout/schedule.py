@@ -92,20 +92,22 @@ class SchedulePass(ModulePass):
         self.set_schedules(list(zip(keys, gemms, strict=True)), choices, rows)
         for sums in op.walk():
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
-                self._set_attention(sums)
+                self._set_attention(sums, rows.exact(sums))
         if self.absorb:
             AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
         if self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
 
-    def _set_attention(self, op: AttentionSumOp) -> None:
-        """Give the backward of attention its schedule."""
-        op.schedule = schedule = attention_schedule(op, self.device, self.mainloop)
-        rows, step, columns = schedule.tile
+    def _set_attention(self, op: AttentionSumOp, rows: int | None) -> None:
+        """Give the backward of attention its schedule, for so many rows of the sums."""
+        op.schedule = schedule = attention_schedule(op, self.device, self.mainloop, rows)
+        of_tile, step, columns = schedule.tile
         text = (
-            f"tiles of {rows} rows of a head of {columns} columns, {step} rows at a time, "
+            f"tiles of {of_tile} rows of a head of {columns} columns, {step} rows at a time, "
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
         )
+        if schedule.split_k.data > 1:
+            text += f", heads of queries split among {schedule.split_k.data} programs"
         emit_remark(self._analysis(op, text))
 
     def set_schedules(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm import (
     ResultPortAttr,
     ScalarBuilder,
     Segment,
+    YieldOp,
     numerics_mode,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
@@ -73,6 +74,18 @@ class Site:
         )
 
 
+def new_map(location: LocationAttr, tiles: Sequence[SSAValue] = ()) -> MapOp:
+    """A kernel that loads `tiles`, and computes nothing yet."""
+    block = Block()
+    block.add_op(YieldOp())
+    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
+    for tile in tiles:
+        segment.add_port(PortKind.TILE, tile)
+    kernel = MapOp(segment)
+    kernel.location = location
+    return kernel
+
+
 def is_scattered(op: Operation) -> bool:
     """Return whether a kernel stores its results in other rows than it computes them in."""
     return isinstance(op, FusedOp) and op.scatter is not None
@@ -90,7 +103,19 @@ def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
-    """`op` and the operators that the epilogue repeats for it, each after its operands.
+    """`op` and the operators that the epilogue repeats for it, each after its operands."""
+
+    def inner(op: Operation) -> list[Operation]:
+        repeated = (recomputed(value, domain) for value in op.operands)
+        return [each for each in repeated if each is not None]
+
+    return operands_first(op, inner)
+
+
+def operands_first(
+    op: Operation, inner: Callable[[Operation], Sequence[Operation]]
+) -> list[Operation]:
+    """`op` and all that `inner` names for an operator, each after what it names.
 
     An explicit stack, because chains may be longer than Python's recursion limit.
     """
@@ -104,8 +129,7 @@ def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
             order[current] = None
             continue
         pending.append((current, True))
-        inner = [recomputed(value, domain) for value in reversed(current.operands)]
-        pending.extend((repeated, False) for repeated in inner if repeated is not None)
+        pending.extend((each, False) for each in reversed(inner(current)))
     return list(order)
 
 

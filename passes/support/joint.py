@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.functions import returned_values
+from coda_ir.signatures import entry_name, entry_of
 
 JOINT_ATTRIBUTE = "coda.joint"
 SUFFIX = "_joint"
@@ -62,10 +63,10 @@ class Joint:
         return returned_values(self.func)[self.primal_results :]
 
     def argument_entry(self, index: int) -> DictionaryAttr:
-        return _entry(self.func.arg_attrs, index)
+        return entry_of(self.func.arg_attrs, index)
 
     def result_entry(self, index: int) -> DictionaryAttr:
-        return _entry(self.func.res_attrs, index)
+        return entry_of(self.func.res_attrs, index)
 
     def argument_name(self, index: int) -> str:
         return entry_name(self.argument_entry(index)) or f"arg{index}"
@@ -84,17 +85,6 @@ class Joint:
             if any(operand in found for operand in op.operands):
                 found.update(op.results)
         return found
-
-
-def _entry(entries: ArrayAttr[DictionaryAttr] | None, index: int) -> DictionaryAttr:
-    empty = DictionaryAttr({})
-    return empty if entries is None or index >= len(entries.data) else entries.data[index]
-
-
-def entry_name(entry: DictionaryAttr) -> str | None:
-    """The `coda.name` of an argument or a result."""
-    name = entry.data.get("coda.name")
-    return name.data if isinstance(name, StringAttr) else None
 
 
 def ops_behind(

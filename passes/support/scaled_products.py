@@ -91,7 +91,7 @@ def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
         if isinstance(op, coda.CastOp) and is_float(element_type_of(op.operand)):
             value = op.operand
             continue
-        pair = _tile_and_factor(op, domain) if isinstance(op, coda.MulOp) else None
+        pair = tile_and_factor(op, domain) if isinstance(op, coda.MulOp) else None
         if pair is None:
             break
         value = pair[0]
@@ -99,7 +99,8 @@ def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
     return Scaled(value, factors)
 
 
-def _tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SSAValue] | None:
+def tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SSAValue] | None:
+    """A tile of `domain`, and the factor of its rows or of all of it that `op` multiplies by."""
     for tile, factor in operand_pairs(op):
         kinds = port_kind(shape_of(tile), domain), port_kind(shape_of(factor), domain)
         if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):

@@ -12,8 +12,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp, VjpOp
-from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, entry_name, ops_behind
+from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, Joint, ops_behind
 from coda_ir.passes.support.row_numbers import PERMUTATION, is_permutation
+from coda_ir.signatures import entry_name
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
 
 FORWARD, BACKWARD = "forward", "backward"

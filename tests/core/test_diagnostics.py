@@ -71,13 +71,13 @@ class TestErrors:
     @pytest.mark.parametrize(
         "error, expected",
         [
-            (CodaError("no"), "error: no"),
-            (CodaError("no", "do"), "error: no\n  help: do"),
-            (CodaError("a.mlir:3:4: pass: no"), "a.mlir:3:4: error: pass: no"),
-            (CodaError("a.mlir:3:4: error: no"), "a.mlir:3:4: error: no"),
-            (CodaError("a.mlir: no"), "error: a.mlir: no"),
+            (CodaError("no"), "error[E1999]: no"),
+            (CodaError("no", "do"), "error[E1999]: no\n  help: do"),
+            (CodaError("a.mlir:3:4: pass: no"), "a.mlir:3:4: error[E1999]: pass: no"),
+            (CodaError("a.mlir:3:4: error: no"), "a.mlir:3:4: error[E1999]: no"),
+            (CodaError("a.mlir: no"), "error[E1999]: a.mlir: no"),
             (DiagnosticError([Diagnostic("error", PLACE, "no")], {}), "a.coda:2:3: error: no"),
-            (VerifyException("no"), "error: no"),
+            (VerifyException("no"), "error[E0602]: no"),
         ],
     )
     def test_diagnostics(self, error: Exception, expected: str):
@@ -116,7 +116,8 @@ class TestVerification:
         with pytest.raises(InvalidModuleError) as error:
             verify_module(wrong_module(), {"a.mlir": WRONG})
         assert str(error.value) == (
-            "a.mlir:2:8: error: coda.softcap: property cap is -1.0, expected a positive number\n"
+            "a.mlir:2:8: error[E0602]: "
+            "coda.softcap: property cap is -1.0, expected a positive number\n"
             "    %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
             "         ^~~~~~~~~~~~"
         )
@@ -125,14 +126,16 @@ class TestVerification:
         module = read_module(
             WRONG.replace("\n  func", " loc(unknown)\n  func"), "a.mlir", verify=False
         )
-        with pytest.raises(InvalidModuleError, match=r"^a\.mlir:1:1: error: coda\.softcap: "):
+        with pytest.raises(
+            InvalidModuleError, match=r"^a\.mlir:1:1: error\[E0602\]: coda\.softcap: "
+        ):
             verify_module(module)
 
     def test_an_empty_block(self):
         module = ModuleOp([FuncOp("f", ([], []))])
         failure = failing_operation(module)
         assert failure is not None and failure[0].name == "func.func"
-        with pytest.raises(InvalidModuleError, match=r"^error: func\.func: "):
+        with pytest.raises(InvalidModuleError, match=r"^error\[E0602\]: func\.func: "):
             verify_module(module)
 
     def test_a_valid_module(self):

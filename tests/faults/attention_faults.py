@@ -72,10 +72,15 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the gradient of keys is not scaled",
         f"{TILES}[dkv_of_tile]",
-        Nth("keep", "Mult", 10),
+        Text("return (dk * SCALE, dv)", "return (dk, dv)"),
     ),
     KernelFault(
         "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")
+    ),
+    KernelFault(
+        "attention: all programs of a tile have the first heads of queries",
+        f"{KERNEL}_Kernel._heads_of_queries",
+        Text("f' head * {shared} + split * {count},'", "f' head * {shared},'"),
     ),
     KernelFault(
         "attention: the columns of a pair change places",

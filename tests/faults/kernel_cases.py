@@ -402,7 +402,10 @@ def _attention_cases() -> dict[str, KernelCase]:
         "attention backward, capped": "causal = true, softcap = 1.5 : f64",
         "attention backward, causal window": "causal = true, window = 17 : i64",
     }
-    return {name: KernelCase(backward_of_attention(x), TILES, {}) for name, x in options.items()}
+    programs = {name: backward_of_attention(x) for name, x in options.items()}
+    # Two tiles of keys, whose four heads of queries two programs share.
+    programs["attention backward, split heads"] = backward_of_attention("causal = true", 30, 16)
+    return {name: KernelCase(text, TILES, {}) for name, text in programs.items()}
 
 
 def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:

@@ -338,15 +338,17 @@ KERNEL_FAULTS = (
     ),
     KernelFault(
         "buffers: taken again while still in use",
-        "coda_ir.passes.layout.plan_buffers:_last_uses",
-        Text("for value in (*op.results, *op.operands):", "for value in op.results:"),
+        "coda_ir.passes.layout.plan_buffers:plan_block",
+        Text(
+            "last_uses(block.ops)", "{op: list(map(storage_root, op.results)) for op in block.ops}"
+        ),
     ),
     KernelFault(
         "buffers: freed before the results of the operator are placed",
         "coda_ir.passes.layout.plan_buffers:plan_block",
         Text(
             "        for result in (*placed, *op.results):\n",
-            "        for root in last_uses.get(op, ()):\n"
+            "        for root in dying.get(op, ()):\n"
             "            if plan.buffers.get(root) not in (None, *RESERVED_BUFFERS):\n"
             "                key = (shapes.numel(root), element_type_of(root))\n"
             "                free[key].append(plan.buffers[root])\n"

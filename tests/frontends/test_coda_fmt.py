@@ -64,8 +64,13 @@ def test_wrong_files_do_not_stop_the_others(messy: Path, capsys: pytest.CaptureF
     assert messy.read_text() == NEAT
     assert wrong.read_text() == "fn f(\n"
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"{wrong}:1:6: error: unexpected end of the file, expected ')' or a name"
-    assert lines[-2] == f"{missing}: cannot read the file: No such file or directory"
+    assert (
+        lines[0] == f"{wrong}:1:6: error[E0102]: unexpected end of the file, expected ')' or a name"
+    )
+    assert (
+        lines[-2]
+        == f"coda-fmt: error[E0801]: {missing}: cannot read the file: No such file or directory"
+    )
 
 
 def test_read_only_folder(messy: Path, capsys: pytest.CaptureFixture[str]):

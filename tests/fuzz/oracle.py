@@ -100,7 +100,7 @@ def outcome(read: Callable[[], Result], text: str, file: str) -> tuple[Result | 
             _check_place(diagnostic, text, file)
         _check_cause(error.__cause__)
         rendered = str(error)
-        if "error: " not in rendered or "^" not in rendered:
+        if "error[E" not in rendered or "^" not in rendered:
             raise Finding(f"an error without a caret: {rendered}") from error
         return None, rendered
 

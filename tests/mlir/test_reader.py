@@ -49,7 +49,7 @@ class TestModules:
         context = Context()
         context.load_dialect(Builtin)
         context.load_dialect(Func)
-        with pytest.raises(DiagnosticError, match=r"a\.mlir:2:8: error: .*coda\.silu"):
+        with pytest.raises(DiagnosticError, match=r"a\.mlir:2:8: error\[E0601\]: .*coda\.silu"):
             read_module(attribute("1"), "a.mlir", context)
 
     def test_verification_can_be_left_out(self):
@@ -79,7 +79,7 @@ class TestErrors:
         )
         assert str(error) == dedent(
             """\
-            a.mlir:2:8: error: Operation coda.unknown is not registered
+            a.mlir:2:8: error[E0601]: Operation coda.unknown is not registered
                 %y = coda.unknown
                      ^~~~~~~~~~~~"""
         )
@@ -106,7 +106,7 @@ class TestErrors:
         )
         assert str(error) == dedent(
             """\
-            a.mlir:2:18: error: %gaet is used but not defined
+            a.mlir:2:18: error[E0601]: %gaet is used but not defined
                 %y = coda.silu %gaet : (tensor<8xf32>) -> tensor<8xf32>
                                ^~~~~
               help: did you mean %gate?"""
@@ -135,7 +135,9 @@ class TestErrors:
             }
             """
         )
-        assert "a.mlir:2:8: error: operand 0 %x is used where it is not defined yet" in str(error)
+        assert "a.mlir:2:8: error[E0602]: operand 0 %x is used where it is not defined" in str(
+            error
+        )
 
     def test_use_of_a_value_from_inside_another_operator(self):
         error = error_of(
@@ -149,7 +151,7 @@ class TestErrors:
             }
             """
         )
-        assert "a.mlir:1:1: error: Operation using value defined out of its" in str(error)
+        assert "a.mlir:1:1: error[E0602]: Operation using value defined out of its" in str(error)
 
     def test_second_definition_of_a_block_has_a_note(self):
         error = error_of(
@@ -169,11 +171,17 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("#", "a.mlir:1:1: error: Expected suffix identifier after '#'"),
-            ("func.func @f(%x: tensor<½xf32>) {}", "a.mlir:1:26: error: malformed IR: invalid"),
+            ("#", "a.mlir:1:1: error[E0601]: Expected suffix identifier after '#'"),
+            (
+                "func.func @f(%x: tensor<½xf32>) {}",
+                "a.mlir:1:26: error[E0601]: malformed IR",
+            ),
             (f"func.func @f(%x: tensor<{'9' * 5000}xf32>) {{}}", "has too many digits"),
             (f"func.func @f(%x: tensor<{2**63}xf32>) {{}}", "the extent has more than 64 bits"),
-            (attribute("1 : i9999"), "a.mlir:2:30: error: the integer type has more than 999 bits"),
+            (
+                attribute("1 : i9999"),
+                "a.mlir:2:30: error[E0601]: the integer type has more than 999 bits",
+            ),
             (attribute("dense<0> : tensor<99999x99999xi1>"), "more than 1048576 elements"),
             (attribute("[" * 65 + "]" * 65), "brackets are nested more than 64 levels deep"),
             (attribute('"' + "open " * 20), "End of file reached before closing string literal"),
@@ -186,7 +194,10 @@ class TestErrors:
     def test_aliases_that_double(self):
         aliases = "".join(f"#a{i} = [#a{i - 1}, #a{i - 1}]\n" for i in range(1, 40))
         error = error_of(f"#a0 = [1, 1]\n{aliases}{attribute('#a39')}")
-        assert "a.mlir:8:1: error: the alias #a7 stands for more than 1000 attributes" in str(error)
+        assert (
+            "a.mlir:8:1: error[E0601]: the alias #a7 stands for more than 1000 attributes"
+            in str(error)
+        )
 
     def test_aliases_that_nest(self):
         aliases = "".join(f"#a{i} = [#a{i - 1}]\n" for i in range(1, 500))

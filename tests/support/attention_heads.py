@@ -43,7 +43,7 @@ class Heads:
         return [torch.randn(*lead, rows, n * self.width).to(dtype) for rows, n in shapes]
 
 
-def attend(of: Heads, *tensors: torch.Tensor) -> torch.Tensor:
+def attend(of: Heads, *tensors: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     """Attention of q, k and v in their type, by its definition; 0 of a query that sees no key."""
     rows = tensors[0].shape[:-1]
     q, k, v = (
@@ -63,6 +63,8 @@ def attend(of: Heads, *tensors: torch.Tensor) -> torch.Tensor:
         seen &= distance >= 0
     if "window" in options:
         seen &= distance.abs() < options["window"]
+    if mask is not None:
+        seen = seen & mask
     weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
     weights = torch.where(seen.any(-1, keepdim=True), weights, 0.0)
     return (weights @ v).transpose(1, 2).reshape(*rows, -1)

@@ -5,11 +5,13 @@ of keys, the last ones cut, and heads that share those of keys.
 QUERIES, KEYS, COLUMNS, SHARED = 45, 70, 64, 32
 
 
-def backward_of_attention(options: str) -> str:
-    """Both kernels, with epilogues of all kinds; `options` as of attention."""
-    q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{KEYS}x{SHARED}xf32>"
+def backward_of_attention(options: str, keys: int = KEYS, shared: int = SHARED) -> str:
+    """Both kernels, with epilogues of all kinds; `options` as of attention. There are so many keys
+    with so many columns.
+    """
+    q, k = f"tensor<2x{QUERIES}x{COLUMNS}xf32>", f"tensor<2x{keys}x{shared}xf32>"
     lse, table = f"tensor<2x4x{QUERIES}xf32>", f"tensor<{QUERIES}x8xf32>"
-    row_sum, column_sum = f"tensor<2x{QUERIES}x1xf32>", f"tensor<{SHARED}xf32>"
+    row_sum, column_sum = f"tensor<2x{QUERIES}x1xf32>", f"tensor<{shared}xf32>"
     inputs = f"%lse : {lse}, %q : {q}, %k : {k}, %v : {k}"
     properties = f"{{head_dim = 16 : i64, {options}}}"
     return f"""
@@ -31,13 +33,13 @@ func.func @f(%dy: {q}, %y: {q}, %lse: {lse}, %q: {q}, %k: {k}, %v: {k}, %cos: {t
     gemm.yield %t : f32
   }}
   %dk, %dv, %pk = gemm.attention_dkv (%dy : {q}, %moment : {lse}, {inputs}) {properties}
-      -> (tile : {k}, tile : {k}, partial_col<add> : tensor<?x{SHARED}xf32>) {{
+      -> (tile : {k}, tile : {k}, partial_col<add> : tensor<?x{shared}xf32>) {{
   ^epilogue(%a : f32, %b : f32):
     %g = gemm.group_reduce add %b over 16 : f32
     %s = arith.addf %b, %g : f32
     gemm.yield %a, %s, %a : f32, f32, f32
   }}
-  %total = gemm.finalize col (add %pk : tensor<?x{SHARED}xf32>) -> ({column_sum}) {{
+  %total = gemm.finalize col (add %pk : tensor<?x{shared}xf32>) -> ({column_sum}) {{
   ^finalize(%t : f32):
     gemm.yield %t : f32
   }}

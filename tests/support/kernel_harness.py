@@ -180,6 +180,11 @@ def run_kernel(
     return kernel, runs[0]
 
 
+def run_text(text: str, arguments: Sequence[torch.Tensor], folder: Path) -> Sequence[torch.Tensor]:
+    """The results of the only kernel of a text."""
+    return run_kernel(function_of(parse_module(text)), arguments, folder)[1]
+
+
 def workspace(op: FusedOp, kernel: EmittedKernel, rows: Sequence[int]) -> list[torch.Tensor]:
     """Return what the programs of shared tiles take beside the outputs: NaN, and zeros."""
     shared = kernel.shared_tiles

@@ -70,7 +70,7 @@ def check_command(command: str, output: str, capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     printed = captured.out + captured.err
     assert re.fullmatch(shown_pattern(output), printed), f"{command}\n{printed}"
-    assert code == (1 if re.search(r': error: |"severity": "error"', output) else 0)
+    assert code == (1 if re.search(r': error\[E|"severity": "error"', output) else 0)
 
 
 def shown_pattern(output: str) -> str:

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 
 import torch
-from xdsl.dialects.func import FuncOp
 
-from support.kernel_harness import random_arguments
+from support.kernel_harness import function_of, parse_module, random_arguments
 
 ROWS_OF_X = 9
 """Those that `gemm_programs` gather from."""
 
 
-def arguments_of_groups(func: FuncOp, rows: int, ends: Sequence[int]) -> list[torch.Tensor]:
+def arguments_of_groups(text: str, rows: int, ends: Sequence[int]) -> list[torch.Tensor]:
     """Arguments by the names that `gemm_programs` gives them: ends, and ids of rows."""
-    generator = torch.Generator().manual_seed(rows)
+    func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(rows)
     arguments = random_arguments(func, [rows], generator)
     for index, parameter in enumerate(func.args):
         match parameter.name_hint:

@@ -166,7 +166,7 @@ def test_a_defect(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setattr(coda_cache, "cache_directory", fail)
     assert main(["path"]) == 3
     said = capsys.readouterr().err
-    assert said == "coda-cache: error: internal error: ZeroDivisionError: by nothing\n"
+    assert said == "coda-cache: error[E1901]: internal error: ZeroDivisionError: by nothing\n"
     with pytest.raises(ZeroDivisionError):
         main(["--debug", "path"])
 

@@ -225,7 +225,7 @@ def test_wrong_factories(
 ):
     assert coda_export.main([factory, "-o", "a.mlir", "-q"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("coda-export: error: ") and message in told
+    assert told.startswith("coda-export: error[E") and message in told
     assert "Traceback" not in told and "second line" not in told
     assert not (folder / "a.mlir").exists()
 
@@ -295,4 +295,6 @@ def test_the_module_runs_as_a_program(folder: Path):
     command = [sys.executable, "-m", "coda_ir.tools.coda_export", "nowhere:f", "-o", "a.mlir"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[0].startswith("coda-export: error: nowhere cannot be imported")
+    assert done.stderr.splitlines()[0].startswith(
+        "coda-export: error[E0701]: nowhere cannot be imported"
+    )

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.error_codes import error_kinds
 from coda_ir.tools.coda_opt import main
 
 SILU = """
@@ -64,14 +65,17 @@ class TestErrors:
         path.write_bytes(b"# na\xefve\n")
         assert main([str(path)]) == 1
         message = capsys.readouterr().err
-        assert "latin1.coda:1:5: error: not UTF-8: byte 0xef at offset 4" in message
+        assert "latin1.coda:1:5: error[E0801]: not UTF-8: byte 0xef at offset 4" in message
         assert "help: save the file as UTF-8" in message
 
     def test_mlir_that_is_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         path = tmp_path / "latin1.mlir"
         path.write_bytes(b"// na\xefve\n")
         assert main([str(path)]) == 1
-        assert "latin1.mlir:1:6: error: not UTF-8: byte 0xef at offset 5" in capsys.readouterr().err
+        assert (
+            "latin1.mlir:1:6: error[E0801]: not UTF-8: byte 0xef at offset 5"
+            in capsys.readouterr().err
+        )
 
     def test_directory(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         (tmp_path / "d.mlir").mkdir()
@@ -155,6 +159,7 @@ class TestErrors:
         (line,) = capsys.readouterr().err.splitlines()
         found = json.loads(line)
         found.get("location", {}).pop("file", None)
+        assert found.pop("code") in error_kinds()
         assert found == {"severity": "error", **expected}
 
     def test_failed_checks_as_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -175,8 +180,8 @@ class TestUsage:
         "arguments, message",
         [
             (["-p", "code-to-gemm"], "did you mean 'coda-to-gemm'?"),
-            (["-p", "cse{x=1}"], "pipeline:1:5: error: pass 'cse' has no option 'x'"),
-            (["-p", "cse{{"], "pipeline:1:5: error: expected an option, found '{'"),
+            (["-p", "cse{x=1}"], "pipeline:1:5: error[E0702]: pass 'cse' has no option 'x'"),
+            (["-p", "cse{{"], "pipeline:1:5: error[E0702]: expected an option, found '{'"),
             (["-t", "ptx"], "invalid choice: 'ptx'"),
             (["--const", "D=3"], "input.mlir is MLIR, which has no constants to override"),
         ],
@@ -318,7 +323,7 @@ def test_an_output_file_that_cannot_be_written_is_found_before_the_work(
         (tmp_path / "file" / "out", "No such file or directory"),
     ):
         assert main([silu, "-o", str(path)]) == 1
-        assert capsys.readouterr().err == f"coda-opt: error: {path}: {reason}\n"
+        assert capsys.readouterr().err == f"coda-opt: error[E0801]: {path}: {reason}\n"
     assert (tmp_path / "file").read_text() == ""
 
 

@@ -49,7 +49,7 @@ def test_example(
     except SystemExit as stop:
         code = stop.code
     captured = capsys.readouterr()
-    assert code == (2 if re.search(r": error: |\"error\"", example.output) else 0), captured.err
+    assert code == (2 if re.search(r": error\[E|\"error\"", example.output) else 0), captured.err
     printed = captured.out + captured.err
     assert re.fullmatch(pattern(example.output), printed), printed
 

@@ -282,7 +282,7 @@ class TestDefects:
         captured = capsys.readouterr()
         *notes, error = captured.err.splitlines()
         assert captured.out == ""
-        assert re.match(f"coda-opt: error: {message}", error)
+        assert re.match(rf"coda-opt: error\[E1901\]: {message}", error)
         assert notes[0].startswith(f"coda-opt: note: pass '{pass_name}' failed: ")
         assert notes[1] == f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}"
         assert "Traceback" not in captured.err
@@ -395,7 +395,7 @@ class TestDefectsOutsideOfPasses:
         assert error.splitlines() == [
             "coda-opt: note: KeyError: 'target'",
             f"coda-opt: note: to see it again: coda-opt --run-reproducer {path}",
-            "coda-opt: error: internal error: KeyError: 'target'",
+            "coda-opt: error[E1901]: internal error: KeyError: 'target'",
         ]
         lines = path.read_text().splitlines()
         arguments = f"-p cse -t fail --crash-reproducer={path} --frontend={source.suffix[1:]}"
@@ -412,7 +412,10 @@ class TestDefectsOutsideOfPasses:
 
     def test_reproducer_that_cannot_be_written(self, silu: str, capsys: Capture):
         assert main([silu, "-t", "fail", "--crash-reproducer=/nowhere/r.mlir"]) == 3
-        assert capsys.readouterr().err == "coda-opt: error: internal error: KeyError: 'target'\n"
+        assert (
+            capsys.readouterr().err
+            == "coda-opt: error[E1901]: internal error: KeyError: 'target'\n"
+        )
 
 
 class TestRoundTrip:

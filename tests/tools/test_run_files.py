@@ -159,7 +159,10 @@ class TestWrongResults:
         assert main(command) == 3
         shown = capsys.readouterr()
         assert shown.out.startswith("result0: float16[16, 24]")
-        assert "coda-opt: error: result0 of f " in shown.err and "--check-equivalence" in shown.err
+        assert (
+            "coda-opt: error[E1901]: result0 of f " in shown.err
+            and "--check-equivalence" in shown.err
+        )
         expected = "is NaN or infinite" if fault == "nan" else "has a relative error of"
         assert expected in shown.err and not output.exists()
 

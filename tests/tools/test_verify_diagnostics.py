@@ -236,7 +236,7 @@ class TestTool:
         )
         assert main([str(path)]) == 1
         assert capsys.readouterr().err.endswith(
-            "input.mlir:2:8: error: property cap is -1.0, expected a positive number\n"
+            "input.mlir:2:8: error[E0602]: property cap is -1.0, expected a positive number\n"
             "    %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
             "         ^~~~~~~~~~~~\n"
         )
@@ -250,7 +250,7 @@ class TestWarnings:
         path.write_text(self.PROGRAM)
         assert main([str(path)]) == 0
         assert capsys.readouterr().err.endswith(
-            "input.coda:1:20: warning: the parameter 'y' is never used\n"
+            "input.coda:1:20: warning[E0204]: the parameter 'y' is never used\n"
             "  fn f(x: f32[M, 8], y: f32[M, 8], _z: f32[M]) {\n"
             "                     ^\n"
             "  help: remove it, or call it _y\n"

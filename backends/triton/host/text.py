@@ -7,12 +7,12 @@ from io import StringIO
 from itertools import pairwise
 from tokenize import OP, generate_tokens
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from coda_ir.backends.triton.kernel import unsupported
+from coda_ir.backends.triton.kernel import bracketed, unsupported
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
+from coda_ir.signatures import entry_name, entry_of
 
 
 def torch_type(type: Attribute) -> str:
@@ -27,21 +27,16 @@ def torch_type(type: Attribute) -> str:
 
 def argument_hints(func: FuncOp) -> list[str]:
     """Return what the arguments of `func` are called: `coda.name`, else the name in the IR."""
-    entries = func.arg_attrs.data if func.arg_attrs else ()
-    hints: list[str] = []
-    for index, argument in enumerate(func.args):
-        given = entries[index].data.get("coda.name") if index < len(entries) else None
-        name = given.data if isinstance(given, StringAttr) else argument.name_hint
-        hints.append(name or f"arg{index}")
-    return hints
+    return [
+        entry_name(entry_of(func.arg_attrs, index)) or argument.name_hint or f"arg{index}"
+        for index, argument in enumerate(func.args)
+    ]
 
 
 def unpacked(names: Sequence[str], sequence: str) -> list[str]:
     """The assignment of the elements of a sequence to variables."""
     line = f"{', '.join(names)}{',' * (len(names) == 1)} = {sequence}"
-    if len(line) <= 96:
-        return [line]
-    return ["(", *(f"    {name}," for name in names), f") = {sequence}"]
+    return [line] if len(line) <= 96 else bracketed("(", names, f") = {sequence}", 0)
 
 
 def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:

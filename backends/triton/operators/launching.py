@@ -62,7 +62,7 @@ def launch(
             assert isinstance(owned, str), "results are stored in variables of their own"
             outputs.append(owned)
             host.overwrite(result, owned)
-    outputs += workspace(host, kernel, rows)
+    outputs += workspace(host, kernel, rows, operands)
     host.launch(kernel, rows, operands, outputs)
 
 

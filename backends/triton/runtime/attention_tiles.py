@@ -104,6 +104,36 @@ def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
 
 
 @triton.jit
+def shown(
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+):
+    """Whether the mask shows keys to queries of a head: those of the numbers `query` and `key`
+    after the first ones. None past the last ones.
+
+    A dimension that DIMS has as 0 and not as 1, of batches, heads, queries and keys, has one
+    element that stands for all.
+    """
+    pitch = DIMS[3] * keys + 1 - DIMS[3]
+    place = batch.to(tl.int64) * DIMS[0]
+    place = place * (DIMS[1] * HEADS + 1 - DIMS[1]) + head * DIMS[1]
+    place = place * (DIMS[2] * queries + 1 - DIMS[2]) + first_query * DIMS[2]
+    place = place * pitch + first_key * DIMS[3]
+    there = (first_query + query < queries) & (first_key + key < keys)
+    within = query * (DIMS[2] * pitch) + key * DIMS[3]
+    return tl.load(mask + place + within, mask=there, other=0) != 0
+
+
+@triton.jit
 def row_products(a, b):
     """The sums over the columns of a ⊙ b, which are rounded once."""
     products = a.to(tl.float32) * b.to(tl.float32)
@@ -164,6 +194,7 @@ def dq_of_tile(
     q_rows,
     k_rows,
     v_rows,
+    mask,
     batch,
     head,
     start,
@@ -173,6 +204,7 @@ def dq_of_tile(
     SHARED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -204,6 +236,15 @@ def dq_of_tile(
             if masked:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if mask is not None:
+                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
+                weights = tl.where(
+                    shown(
+                        mask, batch, head, start, at, rows, columns, queries, keys, HEADS, MASK_DIMS
+                    ),
+                    weights,
+                    0.0,
+                )
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
             dq = dot(narrowed(d_scores, k), k, dq)
@@ -251,15 +292,18 @@ def dkv_of_tile(
     q_rows,
     k_rows,
     v_rows,
+    mask,
     batch,
     head,
     start,
     queries,
     keys,
+    of_first,
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
+    MASK_DIMS: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -267,8 +311,8 @@ def dkv_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradients of BLOCK_M keys and values in float32, over the SHARED heads of queries that
-    a head of keys has, one after the other.
+    """The gradients of BLOCK_M keys and values in float32, over SHARED heads of queries that have
+    a head of keys, from `of_first` on, one after the other.
     """
     k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD_DIM)
@@ -282,7 +326,7 @@ def dkv_of_tile(
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
         # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
         # a division there would say that it has.
-        at, of_queries = begin, head * SHARED
+        at, of_queries = begin, of_first
         for _ in range(0, bound(steps * SHARED)):
             q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD_DIM)
             d_out = head_rows(
@@ -296,6 +340,25 @@ def dkv_of_tile(
             if not seen_whole:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if mask is not None:
+                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
+                weights = tl.where(
+                    shown(
+                        mask,
+                        batch,
+                        of_queries,
+                        at,
+                        start,
+                        columns,
+                        rows,
+                        queries,
+                        keys,
+                        HEADS,
+                        MASK_DIMS,
+                    ),
+                    weights,
+                    0.0,
+                )
             dv = dot(narrowed(weights, q), d_out, dv)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])

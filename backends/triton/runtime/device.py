@@ -13,39 +13,6 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
-
-@triton.jit
-def grouped_tile(program, tiles_m, tiles_n: tl.constexpr, GROUP_M: tl.constexpr):
-    """The tile of a program: GROUP_M row tiles share the weight's columns in L2."""
-    first = program // (GROUP_M * tiles_n) * GROUP_M
-    rows = tl.minimum(tiles_m - first, GROUP_M)
-    within = program % (GROUP_M * tiles_n)
-    return first + within % rows, within // rows
-
-
-@triton.jit
-def rows_of_tile(ends, tile, M, GROUPS: tl.constexpr, LANES: tl.constexpr, BLOCK_M: tl.constexpr):
-    """The group of a tile of rows, the first row of the tile, and the end of the group; 0 for tiles
-    behind the last one. A tile has rows of one group, and groups may be empty."""
-    group = tl.arange(0, LANES)
-    start = tl.load(ends + group - 1, mask=(group > 0) & (group < GROUPS), other=0)
-    end = tl.load(ends + group, mask=group < GROUPS, other=0)
-    start, end = tl.maximum(start, 0), tl.minimum(end, M)
-    tiles = tl.maximum(end - start + BLOCK_M - 1, 0) // BLOCK_M
-    behind = tl.cumsum(tiles, 0)
-    first = start + (tile - behind + tiles) * BLOCK_M
-    is_here = (behind - tiles <= tile) & (tile < behind)
-    here = tl.sum(tl.where(is_here, group, 0))
-    return here, tl.sum(tl.where(is_here, first, 0)), tl.sum(tl.where(is_here, end, 0))
-
-
-@triton.jit
-def rows_of_group(ends, group, K):
-    """The first row of a group, and the end of its rows, of which there may be none."""
-    start = tl.maximum(tl.load(ends + group - 1, mask=group > 0, other=0), 0)
-    return start, tl.maximum(tl.minimum(tl.load(ends + group), K), start)
-
-
 # What a tile is summed in: on a GPU float32; in the interpreter it is rounded to that at the end.
 SUM_TYPE: tl.constexpr = tl.constexpr(tl.float64 if INTERPRET.value else tl.float32)
 

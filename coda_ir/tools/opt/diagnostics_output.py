@@ -38,5 +38,6 @@ def print_diagnostics(
         text = "".join(json.dumps(diagnostic.to_dict()) + "\n" for diagnostic in diagnostics)
     else:
         text = render_diagnostics(diagnostics, sources) + "\n"
-        text = re.sub(r"^(?=(error|warning|note): )", "coda-opt: ", text, flags=re.MULTILINE)
+        without_place = r"^(?=(error|warning|note)(\[E\d+\])?: )"
+        text = re.sub(without_place, "coda-opt: ", text, flags=re.MULTILINE)
     sys.stderr.write(text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coda_ir import error_codes
 from coda_ir.diagnostics import CodaError, DefectError, Diagnostic
+from coda_ir.error_codes import FILE
 from coda_ir.error_diagnostics import INPUT_ERRORS, diagnostics_of
 from coda_ir.pipeline import InvalidAfterPassError, PipelineError, RewriteLoopError
 
@@ -38,13 +40,14 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
     """The diagnostics of any error; of a defect, one line without a traceback."""
     match error:
         case OSError(filename=str(filename), strerror=str(reason)):
-            return [Diagnostic("error", None, f"{filename}: {reason}")]
+            return [Diagnostic("error", None, f"{filename}: {reason}", code=FILE)]
         case OSError():
-            return [Diagnostic("error", None, str(error))]
+            return [Diagnostic("error", None, str(error), code=FILE)]
         case DefectError():
-            return [Diagnostic("error", None, error.message, error.remedy)]
+            return [Diagnostic("error", None, error.message, error.remedy, error.code)]
         case _ if is_defect(error):
-            return [Diagnostic("error", None, f"internal error: {one_line(error)}")]
+            message = f"internal error: {one_line(error)}"
+            return [Diagnostic("error", None, message, code=error_codes.DEFECT)]
         case _:
             return diagnostics_of(error)
 

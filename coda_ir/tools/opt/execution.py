@@ -6,6 +6,7 @@ import argparse
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir import error_codes
 from coda_ir.diagnostics import Diagnostic
 from coda_ir.tools.opt.arguments import DIM
 from coda_ir.tools.opt.errors import DEFECT, UsageError
@@ -77,8 +78,9 @@ def write(session: Session, module: ModuleOp) -> str | None:
     for problem in outcome.overflows:
         cause = "a value on the way is beyond the range of its type"
         remedy = f"{cause}: use wider types, or smaller inputs"
-        session.fail(Diagnostic("error", None, problem, remedy))
+        session.fail(Diagnostic("error", None, problem, remedy, error_codes.FAILED_CHECK))
     for problem in outcome.defects:
         remedy = "a defect of the backend; coda-opt --check-equivalence looks for its place"
-        session.fail(Diagnostic("error", None, problem, remedy), code=DEFECT)
+        diagnostic = Diagnostic("error", None, problem, remedy, error_codes.DEFECT)
+        session.fail(diagnostic, code=DEFECT)
     return outcome.text

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRange
+from coda_ir.error_codes import FAILED_CHECK
 
 Mode: TypeAlias = Literal["all", "only-expected"]
 
@@ -145,7 +146,8 @@ class _CommentReader:
 
     def _fault(self, index: int, directive: re.Match[str], message: str) -> None:
         place = self._range(index, directive)
-        self.faults.append(Diagnostic("error", place, f"malformed expectation: {message}"))
+        message = f"malformed expectation: {message}"
+        self.faults.append(Diagnostic("error", place, message, code=FAILED_CHECK))
 
     def _range(self, index: int, directive: re.Match[str]) -> SourceRange:
         column = directive.start() + 1
@@ -223,6 +225,7 @@ def _missed(expectation: Expectation, unexpected: Sequence[Diagnostic], file: st
         expectation.place,
         f'expected {expectation.severity} "{expectation.text}" was not given {where}',
         _near_miss(expectation, unexpected, file),
+        FAILED_CHECK,
     )
 
 
@@ -248,4 +251,5 @@ def _unexpected(diagnostic: Diagnostic) -> Diagnostic:
         diagnostic.range,
         f"unexpected {diagnostic.severity}: {diagnostic.message}",
         diagnostic.remedy,
+        diagnostic.code,
     )

@@ -1,27 +1,48 @@
-"""`--explain`: the documentation of a pass or of an operator, by the name that a remark gives."""
+"""`--explain`: what a code of an error, the name of a pass or operator, or a word of the language
+stands for.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from inspect import cleandoc
+from textwrap import indent
 
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from coda_ir.error_codes import ErrorKind, error_kinds
 from coda_ir.pipeline.spec_parser import closest
 from coda_ir.registry import get_all_dialects
 from coda_ir.tools.opt.errors import SUCCESS, UsageError
 from coda_ir.tools.opt.feature import Session
 from coda_ir.tools.opt.listing import option_lines
 
+_FENCED = re.compile(r"```(coda(?:-error)?)\n(.*?)```\n?", re.DOTALL)
+
+EXAMPLE = """\
+epilogue activated(acc, bias: row, scale: col) -> (y: tile, largest: partial_row<max>) {
+    z = (acc + bias) * scale
+    y = relu(z)
+    largest = abs(z)
+}
+
+fn layer(x: bf16[M, 64], weight w: bf16[96, 64], bias: bf16[96], scale: f32[M, 1]) {
+    y, largest = activated(linear(x, w), bias, scale)
+    return y, finalize(largest)
+}
+"""
+"""What the explanation of a word of epilogues ends with."""
+
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("information").add_argument(
         "--explain",
         metavar="NAME",
-        help="print the program before and after a pass, and when the pass is legal; or the "
-        "documentation of an operator, and exit",
+        help="explain the code of an error (E0201), a pass with its condition (defer-rms-norm), an "
+        "operator (coda.rope) or a word of .coda (group_max, partial_row), and exit",
     )
 
 
@@ -35,16 +56,33 @@ def act(session: Session) -> int | None:
 
 
 def _lines(session: Session, name: str) -> Iterator[str]:
+    if name.upper() in error_kinds():
+        return _error_lines(error_kinds()[name.upper()])
     if name in session.passes:
         return _pass_lines(name, session.passes[name]())
     dialects = [load() for load in get_all_dialects().values()]
     operators = {op.name: op for dialect in dialects for op in dialect.operations}
     if name in operators:
         return _operator_lines(name, operators[name])
+    words = _words()
+    if name in words:
+        return iter((f"{name}: a word of .coda, see docs/language.md\n", words[name]))
+    known = [*error_kinds(), *session.passes, *operators, *words]
     raise UsageError(
-        f"argument --explain: no pass and no operator is called '{name}'",
-        closest(name, [*session.passes, *operators], "see --list-passes and docs/language.md"),
+        f"argument --explain: there is no code, pass, operator or word '{name}'",
+        closest(name, known, "see --list-passes, docs/language.md and coda_ir/errors.md"),
     )
+
+
+def _error_lines(kind: ErrorKind) -> Iterator[str]:
+    yield f"{kind.code}: {kind.title}\n"
+    yield _FENCED.sub(_indented, kind.explanation)
+
+
+def _indented(block: re.Match[str]) -> str:
+    """A block of code as text, with a title."""
+    title = "Wrong" if block[1] == "coda-error" else "Right"
+    return f"{title}:\n\n{indent(block[2], '    ')}"
 
 
 def _pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
@@ -59,3 +97,25 @@ def _pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
 def _operator_lines(name: str, operator: type[Operation]) -> Iterator[str]:
     yield f"{name}: the operator {operator.__module__}.{operator.__name__}"
     yield f"\n{cleandoc(operator.__doc__ or '')}"
+
+
+def _words() -> Mapping[str, str]:
+    """Return what the words of `.coda` mean: operators, keywords, ports, results, combiners."""
+    from coda_ir.lsp import documentation
+
+    texts = [
+        (documentation.KEYWORDS, "The keyword `{}`: {}."),
+        (documentation.PORT_KINDS, "The port `{}` of an epilogue: {}."),
+        (documentation.RESULT_KINDS, "The result `{}` of an epilogue: {}."),
+        (documentation.COMBINERS, "The combiner `{}` of a partial result: {}."),
+    ]
+    words: dict[str, str] = {}
+    for name in (*documentation.SIGNATURES, *documentation.INFIX):
+        words[name] = f"{documentation.usage(name)}\n\n{documentation.description(name)}"
+    for meanings, form in texts:
+        for name, meaning in meanings.items():
+            text = form.format(name, meaning)
+            words[name] = f"{words[name]}\n\n{text}" if name in words else text
+    for name in ("epilogue", *(word for meanings, _ in texts[1:] for word in meanings)):
+        words[name] += f"\n\n{indent(EXAMPLE, '    ')}"
+    return words

@@ -42,17 +42,13 @@ def _div(op: coda.DivOp, adjoint: Adjoint) -> None:
         adjoint.give(op.rhs, adjoint.neg(adjoint.mul(share, op.result)))
 
 
-def _maximum(op: coda.MaximumOp, adjoint: Adjoint) -> None:
+def _extremum(op: coda.MaximumOp | coda.MinimumOp, adjoint: Adjoint) -> None:
     for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if adjoint.wants(operand):
-            share = coda.MaximumGradOp(operand, other, adjoint.dy, bound=_is_bound(other, op))
-            adjoint.give(operand, adjoint.insert(share))
-
-
-def _minimum(op: coda.MinimumOp, adjoint: Adjoint) -> None:
-    for operand, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        if adjoint.wants(operand):
-            share = coda.MaximumGradOp(other, operand, adjoint.dy, bound=_is_bound(other, op))
+            larger, smaller = (
+                (operand, other) if isinstance(op, coda.MaximumOp) else (other, operand)
+            )
+            share = coda.MaximumGradOp(larger, smaller, adjoint.dy, bound=_is_bound(other, op))
             adjoint.give(operand, adjoint.insert(share))
 
 
@@ -229,8 +225,8 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     coda.SubOp: _sub,
     coda.MulOp: _mul,
     coda.DivOp: _div,
-    coda.MaximumOp: _maximum,
-    coda.MinimumOp: _minimum,
+    coda.MaximumOp: _extremum,
+    coda.MinimumOp: _extremum,
     elementwise.RemainderOp: _remainder,
     elementwise.Atan2Op: _atan2,
     elementwise.PowerOp: _power,

@@ -108,6 +108,66 @@ def test_random_programs_agree_with_float64(seed: int):
         assert relative_error(one, wanted) < max(1e-2, 1.25 * relative_error(spelled, wanted))
 
 
+MASKS = {
+    "padding": "[B, 1, 1, S]",
+    "of batches": "[B, 1, T, S]",
+    "of heads": "[4, T, S]",
+    "of all": "[T, S]",
+    "of queries": "[B, 4, T, 1]",
+}
+
+
+@pytest.mark.parametrize("options", ["causal=false", "causal=true, window=30", "softcap=1.5"])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_masks_agree_with_float64(mask: str, options: str):
+    of = Heads(options=f"{options}, mask=m")
+    text = of.text.replace(") {", f", m: bool{mask}) {{", 1)
+    compiled = trained(text)
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors = of.inputs(45, 52)
+    sizes = {"B": 2, "T": 45, "S": 52}
+    shape = [sizes.get(n) or int(n) for n in mask.strip("[]").split(", ")]
+    seen = torch.rand(shape) < 0.7
+    seen[..., 0, :] = False  # Some queries may see no key.
+    d_y = torch.randn_like(tensors[0])
+    plain = Heads(options=options)
+    wanted = gradients(
+        partial(attend, plain, mask=seen), [x.double() for x in tensors], d_y.double()
+    )
+    found = gradients(lambda *x: compiled(*x, seen), tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
+@pytest.mark.parametrize("of", [Heads(6, 1, 16, "window=21"), Heads(4, 1, 32)], ids=["6", "4"])
+def test_programs_share_the_heads_of_queries(of: Heads):
+    """Where few heads of keys have many of queries, each program sums over some of those."""
+    compiled = trained(of.text.replace("B, T", "1, 50").replace("B, S", "1, 61"))
+    assert "sum_of_partials(" in compiled.source
+    tensors = of.inputs(50, 61, batch=1)
+    d_y = torch.randn_like(tensors[0])
+    wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
+    found = gradients(compiled, tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+    for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_epilogues_of_shared_tiles_agree_with_float64():
+    of = Heads(4, 1)
+    compiled = trained(rotated_text(of, 48).replace("B, T", "1, 45").replace("[T,", "[45,"))
+    assert "sum_of_partials(" in compiled.source and "pointwise over" not in compiled.source
+    tensors = rotated_inputs(of, 48, 1, 45)
+    d_y = torch.randn_like(tensors[0])
+    wide = [x.double() for x in tensors]
+    wanted = gradients(partial(rotated, of), wide, d_y.double(), LEARNED)
+    eager = gradients(partial(rotated, of), tensors, d_y, LEARNED)
+    found = gradients(compiled, tensors, d_y, LEARNED)
+    for one, spelled, exact in zip(found, eager, wanted, strict=True):
+        assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
+
+
 def test_one_tensor_for_queries_keys_and_values():
     of = Heads(2, 2, 32)
     text = "fn f(x: bf16[B, T, 64]) { return attention(x, x, x, head_dim=32, causal=true) }"
@@ -166,6 +226,25 @@ def test_compiles_ahead_of_time(target: str, of: Heads):
         # Registers that are spilled are those of the epilogue, which runs once for a tile.
         most = 256 if of.width < 256 and target != "gfx942" else 400
         assert kernel.resources.fits and kernel.resources.spills <= most
+        assert not divisions_in_loops(kernel.text)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
+@pytest.mark.parametrize("width", [64, 256])
+def test_masks_compile_ahead_of_time(target: str, width: int):
+    of = Heads(8, 1, width, "causal=true, mask=m")
+    text = of.text.replace(") {", ", m: bool[B, 1, T, S]) {", 1)
+    text = text.replace("B, ", "2, ").replace("T, ", "1024, ").replace("S,", "1024,")
+    module = parse_text(text.replace("S]", "1024]"))
+    DifferentiatePass().apply(make_context(), module)
+    scheduled = {"sm_90": "sm_90 mainloop=warp_specialized", "sm_100": "portable"}
+    options = CompileOptions(f"target={scheduled.get(target, target)}")
+    lowered = Lowering(module, options).module("scheduled")
+    kernels = emit_program(lowered, "f_backward").kernels
+    of_attention = [kernel for kernel in kernels if kernel.name.startswith("attention_d")]
+    assert [kernel.shared_tiles is not None for kernel in of_attention] == [False, True]
+    for kernel in compile_kernels(of_attention, target, level="ttgir"):
+        assert kernel.resources.fits and kernel.resources.spills <= 400
         assert not divisions_in_loops(kernel.text)
 
 

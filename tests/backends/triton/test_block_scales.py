@@ -6,19 +6,17 @@ from typing import Literal
 import pytest
 import torch
 from support.block_programs import E4M3, E5M2, gated_blocks, scaled_blocks
+from support.compiled_kernels import compiled, scheduled
 from support.device import DEVICE, on_device
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 
 import coda_ir
-from coda_ir.backends.triton.aot import CompiledKernel, compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.float64 import relative_error
-from coda_ir.passes.layout.schedule import SchedulePass
 
 
 def portable(tile: str, loop: str = "pointer", split_k: int = 1) -> str:
@@ -120,31 +118,23 @@ def test_steps_of_several_blocks() -> None:
 
 
 class TestAheadOfTime:
-    def compiled(self, text: str, architecture: str) -> CompiledKernel:
-        (op,) = gemms_of(parse_module(text))
-        level = "amdgcn" if architecture.startswith("gfx") else "ptx"
-        (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], architecture, level, jobs=1)
-        return kernel
-
     @pytest.mark.parametrize("architecture", ["sm_89", "sm_90", "sm_100", "gfx942"])
     def test_portable(self, architecture: str):
-        kernel = self.compiled(scaled_blocks(portable("64x64x128"), k=512, n=512), architecture)
-        assert kernel.resources.fits
+        level = "amdgcn" if architecture.startswith("gfx") else "ptx"
+        text = scaled_blocks(portable("64x64x128"), k=512, n=512)
+        compiled(text, architecture, level)
 
     def test_hopper(self):
         """A product and its scale are one multiplication and addition, without spilling."""
-        kernel = self.compiled(scaled_blocks(hopper(), k=4096, n=4096), "sm_90")
-        assert kernel.resources.fits and not kernel.resources.spills
+        kernel = compiled(scaled_blocks(hopper(), k=4096, n=4096), "sm_90", "ptx")
         assert "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3" in kernel.text
         assert kernel.text.count("fma.rn.f32") >= 256
 
 
 def test_default_on_hopper() -> None:
-    module = parse_module(scaled_blocks(hopper(), k=4096, n=4096))
-    SchedulePass(target="sm_90", mainloop="warp_specialized").apply(make_context(), module)
-    (op,) = gemms_of(module)
-    assert op.schedule is not None
-    assert (op.schedule.mainloop, op.schedule.tile) == ("split_rows", (128, 256, 128))
+    text = scaled_blocks(hopper(), k=4096, n=4096)
+    op = scheduled(text, "sm_90", "warp_specialized", expected="split_rows")
+    assert op.schedule is not None and op.schedule.tile == (128, 256, 128)
 
 
 PROGRAM = """

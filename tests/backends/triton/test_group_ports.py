@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from support.compiled_kernels import compiled
 from support.kernel_harness import (
     assert_rounded,
     function_of,
@@ -17,7 +18,6 @@ from support.kernel_steps import kernel_steps
 from torch import Tensor
 
 import coda_ir
-from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
@@ -83,9 +83,7 @@ class TestKernels:
         assert re.search(r"row\[:, None\] \* 2 \+ \(\w+ \* \d+ // 256\)$", source, re.MULTILINE)
 
     def test_kernels_compile_for_hopper_without_spills(self, schedule: str):
-        (op,) = gemms_of_func(function_of(parse_module(scaled(SCHEDULES[schedule], 512, 4))))
-        (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
-        assert compiled.resources.spills == 0
+        compiled(scaled(SCHEDULES[schedule], 512, 4), "sm_90")
 
 
 PAIRS = """

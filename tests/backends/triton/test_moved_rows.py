@@ -1,23 +1,15 @@
 """GEMMs that gather rows of x and scatter rows of results: emitted kernels against float64."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 from support import gemm_programs as programs
+from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import (
     check_against_reference,
-    function_of,
-    gemms_of,
-    parse_module,
-    random_arguments,
 )
-
-from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.context import make_context
-from coda_ir.passes.layout.schedule import SchedulePass
+from support.row_group_arguments import arguments_of_groups
 
 pytestmark = pytest.mark.any_device
 
@@ -36,16 +28,8 @@ def schedule(loop: str = "pointer", split_k: int = 1) -> str:
     return f'{loop}, "16x32x16", warps = 4, stages = 3, group_m = 2, split_k = {split_k}'
 
 
-def check(text: str, rows: int, moves: str, folder: Path, ends: list[int] | None = None) -> None:
-    func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(rows)
-    arguments = random_arguments(func, [rows], generator)
-    ids = {
-        "gather": torch.randint(9, [rows], generator=generator),
-        "scatter": torch.randperm(rows, generator=generator),
-    }
-    arguments[3:] = [ids[move] for move in moves.split()]
-    if ends is not None:
-        arguments.append(torch.tensor(ends, dtype=torch.int32))
+def check(text: str, rows: int, folder: Path, ends: Sequence[int] = ()) -> None:
+    arguments = arguments_of_groups(text, rows, ends)
     check_against_reference(text, [rows], folder, arguments=arguments)
 
 
@@ -54,25 +38,25 @@ def check(text: str, rows: int, moves: str, folder: Path, ends: list[int] | None
 @pytest.mark.parametrize("moves", MOVES)
 def test_rows(moves: str, rows: int, dtype: str, tmp_path: Path) -> None:
     """Columns and depths that no tile divides."""
-    check(programs.moved_rows(dtype, 33, 21, schedule(), rows=moves), rows, moves, tmp_path)
+    check(programs.moved_rows(dtype, 33, 21, schedule(), rows=moves), rows, tmp_path)
 
 
 @pytest.mark.parametrize("moves", MOVES)
 @pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
 def test_rows_in_groups(ends: list[int], moves: str, tmp_path: Path) -> None:
     text = programs.moved_rows("bf16", 40, 24, schedule(), rows=moves, groups=4)
-    check(text, ends[-1], moves, tmp_path, ends)
+    check(text, ends[-1], tmp_path, ends)
 
 
 def test_scattered_from_boxes(tmp_path: Path) -> None:
     text = programs.moved_rows("bf16", 40, 24, schedule("tma"), rows="scatter", groups=4)
-    check(text, 64, "scatter", tmp_path, LOADS["ragged"])
+    check(text, 64, tmp_path, LOADS["ragged"])
 
 
 @pytest.mark.parametrize("moves", MOVES)
 def test_shared_tiles(moves: str, tmp_path: Path) -> None:
     text = programs.moved_rows("bf16", 96, 24, schedule(split_k=3), rows=moves, groups=4)
-    check(text, 64, moves, tmp_path, LOADS["ragged"])
+    check(text, 64, tmp_path, LOADS["ragged"])
 
 
 @pytest.mark.parametrize(
@@ -81,9 +65,4 @@ def test_shared_tiles(moves: str, tmp_path: Path) -> None:
 def test_compiled_ahead(moves: str, loop: str) -> None:
     """A main loop that cannot gather leaves the GEMM to the pointer main loop."""
     text = programs.moved_rows("bf16", 2048, 768, "", rows=moves, groups=128, of_x=4096)
-    module = parse_module(text)
-    SchedulePass(target="sm_90", mainloop="tma").apply(make_context(), module)
-    (op,) = gemms_of(module)
-    assert op.schedule is not None and op.schedule.mainloop == loop
-    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
-    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    compiled(scheduled(text, "sm_90", "tma", expected=loop), "sm_90")

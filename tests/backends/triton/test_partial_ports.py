@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.compiled_kernels import compiled
 from support.device import on_device
 from support.emitted import load_module
 from support.gemm_programs import scaled_rows
@@ -12,7 +13,6 @@ from support.kernel_harness import check_against_reference, gemms_of, parse_modu
 from coda_ir.api import Lowering, find_entry, parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
-from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.cost_model.rows import RowCounts
@@ -106,10 +106,7 @@ def test_programs(program: str, constants: dict[str, int], launches: tuple[int, 
 @pytest.mark.parametrize("schedule", [POINTER, TMA, WARP_SPECIALIZED])
 def test_ahead_of_time(schedule: str):
     """Partials wait in registers for the end of the main loop, and need no others."""
-    (op,) = gemms_of(parse_module(scaled_rows("add", 16, schedule)))
-    kernel = emit_gemm(op, NameAllocator())
-    (compiled,) = compile_kernels([kernel], "sm_90")
-    assert compiled.resources.spills == 0
+    compiled(scaled_rows("add", 16, schedule), "sm_90")
 
 
 def test_alone_as_tuning_measures_it():

@@ -4,20 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 from support import gemm_programs as programs
+from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import (
     check_against_reference,
-    function_of,
-    gemms_of,
     parse_module,
-    random_arguments,
-    run_kernel,
+    run_text,
 )
+from support.row_group_arguments import arguments_of_groups
 
-from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.passes.layout.schedule import SchedulePass
@@ -42,9 +37,7 @@ def schedule(loop: str = "pointer", tile: str = "16x32x16", split_k: int = 1) ->
 
 def check(text: str, ends: Sequence[int], folder: Path) -> None:
     """The kernel of `text` agrees with float64 for groups that end so."""
-    func = function_of(parse_module(text))
-    arguments = random_arguments(func, [ends[-1]], torch.Generator().manual_seed(len(ends)))
-    arguments[-1] = torch.tensor(ends, dtype=torch.int32)
+    arguments = arguments_of_groups(text, ends[-1], ends)
     check_against_reference(text, [ends[-1]], folder, arguments=arguments)
 
 
@@ -89,19 +82,15 @@ def test_boxes_of_rows_of_weights(ends: list[int], tmp_path: Path) -> None:
 
 
 def test_rows_in_no_group_are_not_stored(tmp_path: Path) -> None:
-    func = function_of(parse_module(programs.grouped_swiglu("f32", 16, 16, 2, schedule())))
-    arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
-    arguments[-1] = torch.tensor([3, 9], dtype=torch.int32)
-    _, (result,) = run_kernel(func, arguments, tmp_path)
+    text = programs.grouped_swiglu("f32", 16, 16, 2, schedule())
+    (result,) = run_text(text, arguments_of_groups(text, 20, [3, 9]), tmp_path)
     assert result[:9].isfinite().all() and result[9:].isnan().all()
 
 
 def test_ends_past_the_rows_are_cut(tmp_path: Path) -> None:
     """Whatever the ends are, kernels read and write rows that exist."""
-    func = function_of(parse_module(programs.grouped_swiglu("f32", 16, 16, 3, schedule())))
-    arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
-    arguments[-1] = torch.tensor([-5, 9, 900], dtype=torch.int32)
-    _, (result,) = run_kernel(func, arguments, tmp_path)
+    text = programs.grouped_swiglu("f32", 16, 16, 3, schedule())
+    (result,) = run_text(text, arguments_of_groups(text, 20, [-5, 9, 900]), tmp_path)
     assert result.isfinite().all()
 
 
@@ -112,12 +101,7 @@ def test_ends_past_the_rows_are_cut(tmp_path: Path) -> None:
 def test_compiled_ahead(target: str, loop: str) -> None:
     """Experts of Qwen3-MoE, whose gate and up projection is packed."""
     text = programs.grouped_swiglu("bf16", 2048, 768, 128, "", packed=True)
-    module = parse_module(text)
-    SchedulePass(target=target, mainloop=loop).apply(make_context(), module)
-    (op,) = gemms_of(module)
-    assert op.schedule is not None and op.schedule.mainloop == loop
-    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], target)
-    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    compiled(scheduled(text, target, loop), target)
 
 
 def test_symbolic_number_of_groups() -> None:

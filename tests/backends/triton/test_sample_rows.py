@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.compiled_kernels import compiled
 from support.device import on_device
 from support.kernel_harness import (
     assert_rounded,
@@ -14,9 +15,6 @@ from support.kernel_harness import (
 )
 
 import coda_ir
-from coda_ir.backends.triton.aot import compile_kernels
-from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.names import NameAllocator
 
 pytestmark = pytest.mark.any_device
 
@@ -110,10 +108,7 @@ func.func @f(%x : tensor<?x?x72xbf16>, %w : tensor<264x72xbf16>,
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_kernels_compile_for_hopper_without_spills(schedule: str):
-    func = function_of(parse_module(gated_residual(SCHEDULES[schedule])))
-    (op,) = gemms_of_func(func)
-    (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
-    assert compiled.resources.spills == 0
+    compiled(gated_residual(SCHEDULES[schedule]), "sm_90")
 
 
 PAIRS = """

@@ -5,16 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 from support import gemm_programs as programs
+from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import (
     check_against_reference,
-    function_of,
     gemms_of,
     parse_module,
-    random_arguments,
-    run_kernel,
+    run_text,
 )
+from support.row_group_arguments import arguments_of_groups
 
-from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.context import make_context
@@ -37,18 +36,10 @@ def schedule(loop: str = "pointer", split_k: int = 1) -> str:
     return f'{loop}, "16x32x16", warps = 4, stages = 3, group_m = 2, split_k = {split_k}'
 
 
-def arguments_of(text: str, rows: int, ends: list[int]) -> list[torch.Tensor]:
-    func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(rows)
-    arguments = random_arguments(func, [rows], generator)
-    arguments[3] = torch.tensor(ends, dtype=torch.int32)
-    if len(arguments) > 4:
-        arguments[4] = torch.randint(9, [rows], generator=generator)
-    return arguments
-
-
 def check(text: str, ends: list[int], folder: Path) -> None:
     rows = max(ends[-1], 7)
-    check_against_reference(text, [rows], folder, arguments=arguments_of(text, rows, ends))
+    arguments = arguments_of_groups(text, rows, ends)
+    check_against_reference(text, [rows], folder, arguments=arguments)
 
 
 @pytest.mark.parametrize("loop", ["pointer", "tma"])
@@ -70,18 +61,17 @@ def test_gathered_rows(ends: list[int], gather: str, dtype: str, tmp_path: Path)
 def test_other_groups_are_not_read(loop: str, tmp_path: Path) -> None:
     """What is not finite in one group stays there."""
     text = programs.summed_rows("bf16", 16, 16, 2, schedule(loop), ports=False)
-    arguments = arguments_of(text, 24, [5, 24])
+    arguments = arguments_of_groups(text, 24, [5, 24])
     arguments[0][7] = torch.inf
     arguments[1][9] = torch.nan
-    _, (result,) = run_kernel(function_of(parse_module(text)), arguments, tmp_path)
+    (result,) = run_text(text, arguments, tmp_path)
     assert result[0].isfinite().all() and not result[1].isfinite().any()
 
 
 def test_ends_past_the_rows_are_cut(tmp_path: Path) -> None:
     """Whatever the ends are, kernels read rows that exist."""
     text = programs.summed_rows("f32", 16, 16, 3, schedule(), ports=False)
-    arguments = arguments_of(text, 20, [-5, 9, 900])
-    _, (result,) = run_kernel(function_of(parse_module(text)), arguments, tmp_path)
+    (result,) = run_text(text, arguments_of_groups(text, 20, [-5, 9, 900]), tmp_path)
     assert result.isfinite().all() and (result[0] == 0).all()
 
 
@@ -105,12 +95,8 @@ def test_a_group_is_not_shared(split_k: int) -> None:
 )
 def test_compiled_ahead(target: str, gather: str, loop: str) -> None:
     """Gradients of the experts of Qwen3-MoE."""
-    module = parse_module(programs.summed_rows("bf16", 1536, 2048, 128, "", gather=gather))
-    SchedulePass(target=target, mainloop=loop).apply(make_context(), module)
-    (op,) = gemms_of(module)
-    assert op.schedule is not None and op.schedule.mainloop == loop
-    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], target)
-    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    text = programs.summed_rows("bf16", 1536, 2048, 128, "", gather=gather)
+    compiled(scheduled(text, target, loop), target)
 
 
 def test_symbolic_number_of_groups() -> None:

@@ -5,15 +5,11 @@ from pathlib import Path
 import pytest
 from support import gemm_programs as programs
 from support import gradient_programs as gradients
+from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 
-from coda_ir.backends.triton.aot import CompiledKernel, compile_kernels
-from coda_ir.backends.triton.gemm_kernel import emit_gemm
-from coda_ir.backends.triton.names import NameAllocator
-from coda_ir.context import make_context
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.warp_specialized import staging
-from coda_ir.passes.layout.schedule import SchedulePass
 
 E4M3, E5M2 = "f8E4M3FN", "f8E5M2"
 FAST = 'attributes {coda.numerics = #gemm.numerics<"fast">}'
@@ -164,11 +160,6 @@ def test_refusals(reason: str) -> None:
 
 
 class TestAheadOfTime:
-    def compiled(self, text: str) -> CompiledKernel:
-        (op,) = gemms_of(parse_module(text))
-        (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx", jobs=1)
-        return kernel
-
     @pytest.mark.parametrize(
         ("how", "product", "sums"),
         [("", "m64n128k32.f32.e4m3.e5m2", 256), ("fast", "m64n256k32.f32.e4m3.e5m2", 0)],
@@ -177,20 +168,16 @@ class TestAheadOfTime:
         """Promoted sums are added in the loop, 128 elements of each thread of two groups."""
         loop = "warp_specialized" if how else "split_rows"
         text = scaled(schedule(loop=loop), k=4096, n=4096, w=E5M2)
-        found = self.compiled(fast(text) if how else text)
-        assert found.resources.fits and not found.resources.spills
+        found = compiled(fast(text) if how else text, "sm_90", "ptx")
         assert f"wgmma.mma_async.sync.aligned.{product}" in found.text
         assert found.text.count("add.f32") == sums
 
     def test_quantized(self):
-        found = self.compiled(quantized(schedule(), k=4096, n=4096))
-        assert found.resources.fits and not found.resources.spills
+        compiled(quantized(schedule(), k=4096, n=4096), "sm_90")
 
 
 def test_default_on_hopper() -> None:
     """The cost model takes wide tiles, which the other main loops have no registers for."""
-    module = parse_module(scaled(schedule(), k=4096, n=4096))
-    SchedulePass(target="sm_90", mainloop="warp_specialized").apply(make_context(), module)
-    (op,) = gemms_of(module)
-    assert op.schedule is not None
-    assert (op.schedule.mainloop, op.schedule.tile) == ("split_rows", (128, 256, 128))
+    text = scaled(schedule(), k=4096, n=4096)
+    op = scheduled(text, "sm_90", "warp_specialized", expected="split_rows")
+    assert op.schedule is not None and op.schedule.tile == (128, 256, 128)

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 from support import gemm_programs as programs
+from support.compiled_kernels import compiled
 from support.kernel_harness import (
     check_against_reference,
-    function_of,
     gemms_of,
     parse_module,
-    random_arguments,
-    run_kernel,
+    run_text,
 )
 from support.row_group_arguments import arguments_of_groups
 
-from coda_ir.backends.triton.aot import compile_kernels
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
@@ -46,7 +44,7 @@ def schedule(columns: int = 128, stages: int = 3, group_m: int = 2) -> str:
 def check(text: str, ends: Sequence[int], folder: Path, rows: int | None = None) -> EmittedKernel:
     """The kernel of `text` agrees with float64 for groups that end so."""
     rows = max(ends) if rows is None else rows
-    arguments = arguments_of_groups(function_of(parse_module(text)), rows, ends)
+    arguments = arguments_of_groups(text, rows, ends)
     return check_against_reference(text, [rows], folder, arguments=arguments)
 
 
@@ -88,17 +86,13 @@ class TestRowsInGroups:
         check(programs.moved_rows("bf16", 72, 64, schedule(), groups=groups), ends, tmp_path)
 
     def test_rows_in_no_group_are_not_stored(self, tmp_path: Path) -> None:
-        func = function_of(parse_module(programs.grouped_swiglu("bf16", 72, 64, 2, schedule())))
-        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
-        arguments[-1] = torch.tensor([3, 9], dtype=torch.int32)
-        _, (result,) = run_kernel(func, arguments, tmp_path)
+        text = programs.grouped_swiglu("bf16", 72, 64, 2, schedule())
+        (result,) = run_text(text, arguments_of_groups(text, 20, [3, 9]), tmp_path)
         assert result[:9].isfinite().all() and result[9:].isnan().all()
 
     def test_ends_past_the_rows_are_cut(self, tmp_path: Path) -> None:
-        func = function_of(parse_module(programs.grouped_swiglu("bf16", 72, 64, 3, schedule())))
-        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
-        arguments[-1] = torch.tensor([-5, 9, 900], dtype=torch.int32)
-        _, (result,) = run_kernel(func, arguments, tmp_path)
+        text = programs.grouped_swiglu("bf16", 72, 64, 3, schedule())
+        (result,) = run_text(text, arguments_of_groups(text, 20, [-5, 9, 900]), tmp_path)
         assert result.isfinite().all()
 
 
@@ -137,22 +131,17 @@ class TestSummedRows:
     def test_other_groups_are_not_read(self, gather: str, tmp_path: Path) -> None:
         """What is not finite in one group stays there."""
         text = programs.summed_rows("bf16", 64, 64, 2, schedule(), gather=gather, ports=False)
-        func, generator = function_of(parse_module(text)), torch.Generator().manual_seed(0)
-        arguments = random_arguments(func, [24], generator)
-        arguments[3] = torch.tensor([5, 24], dtype=torch.int32)
+        arguments = arguments_of_groups(text, 24, [5, 24])
         if gather:
             arguments[4] = torch.cat([torch.arange(5), torch.full([19], 8)])
         arguments[0][8 if gather == "x" else 7] = torch.inf
         arguments[1][8 if gather == "weights" else 9] = torch.nan
-        _, (result,) = run_kernel(func, arguments, tmp_path)
+        (result,) = run_text(text, arguments, tmp_path)
         assert result[0].isfinite().all() and not result[1].isfinite().any()
 
     def test_ends_past_the_rows_are_cut(self, tmp_path: Path) -> None:
         text = programs.summed_rows("bf16", 64, 64, 3, schedule(), ports=False)
-        func = function_of(parse_module(text))
-        arguments = random_arguments(func, [20], torch.Generator().manual_seed(0))
-        arguments[3] = torch.tensor([-5, 9, 900], dtype=torch.int32)
-        _, (result,) = run_kernel(func, arguments, tmp_path)
+        (result,) = run_text(text, arguments_of_groups(text, 20, [-5, 9, 900]), tmp_path)
         assert result.isfinite().all() and (result[0] == 0).all()
 
 
@@ -171,9 +160,7 @@ class TestSummedRows:
 )
 def test_compiled_ahead(text: str) -> None:
     """Experts of Qwen3-MoE."""
-    (op,) = gemms_of(parse_module(text))
-    (kernel,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90")
-    assert kernel.resources.fits and not kernel.resources.spills, kernel.resources
+    compiled(text, "sm_90")
 
 
 @pytest.mark.parametrize("loop", ["ping_pong", "split_rows"])

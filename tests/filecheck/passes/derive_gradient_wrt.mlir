@@ -21,7 +21,7 @@
 // ZERO-NEXT: [[zero:%[0-9]+]] = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // ZERO-NEXT: %d_cos = coda.broadcast [[zero]], %cos : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
 
-// TABLE: derive_gradient_wrt.mlir:33:8: error: coda.rope has no derivative for %sin: the table cos of a rotary embedding counts as a constant
+// TABLE: derive_gradient_wrt.mlir:33:8: error[E0903]: coda.rope has no derivative for %sin: the table cos of a rotary embedding counts as a constant
 // TABLE: help: leave out of wrt what it depends on, or detach it
 // INTEGER: derive-gradient: @f has no argument 'i' of a floating-point type
 // INTEGER: help: it has x, w, cos, sin

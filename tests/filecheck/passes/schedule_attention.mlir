@@ -27,7 +27,7 @@ func.func @heads(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "64x128x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     schedule<tma, "64x128x16", warps = 4, stages = 2, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32
@@ -99,7 +99,7 @@ func.func @shared_heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %ls
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x512xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x256xbf16>, %v : tensor<2x9x256xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<tma, "64x64x128", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     schedule<tma, "64x64x128", warps = 4, stages = 2, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x256xbf16>, tile : tensor<2x9x256xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32

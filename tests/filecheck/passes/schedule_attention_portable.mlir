@@ -27,7 +27,7 @@ func.func @heads(%dy: tensor<2x6x512xbf16>, %y: tensor<2x6x512xbf16>, %lse: tens
 // CHECK-NEXT:       gemm.yield %a : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x512xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x512xbf16>, %k : tensor<2x9x256xbf16>, %v : tensor<2x9x256xbf16>) {head_dim = 128 : i64, causal = true}
-// CHECK-NEXT:     schedule<pointer, "64x32x128", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     schedule<pointer, "64x32x128", warps = 4, stages = 2, group_m = 8, split_k = 2>
 // CHECK-NEXT:       -> (tile : tensor<2x9x256xbf16>, tile : tensor<2x9x256xbf16>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
 // CHECK-NEXT:       gemm.yield %a, %b : f32, f32

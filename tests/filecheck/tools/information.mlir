@@ -39,7 +39,7 @@
 // OPERATOR-EMPTY:
 // OPERATOR-NEXT: x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension
 
-// UNKNOWN:      coda-opt: error: argument --explain: no pass and no operator is called 'defer-rmsnorm'
+// UNKNOWN:      coda-opt: error[E0701]: argument --explain: there is no code, pass, operator or word 'defer-rmsnorm'
 // UNKNOWN-NEXT:   help: did you mean 'defer-rms-norm'?
 
 // HELP:      usage: coda-opt [OPTION]... [FILE]

@@ -12,18 +12,18 @@
 // RESULT-NOT: coda.relu
 // RESULT: func.func @second
 
-// UNKNOWN: pipeline:1:16: error: unknown pass 'canonicalise'
+// UNKNOWN: pipeline:1:16: error[E0702]: unknown pass 'canonicalise'
 // UNKNOWN-NEXT:   func.func(cse),canonicalise
 // UNKNOWN-NEXT:                  ^~~~~~~~~~~~
 // UNKNOWN-NEXT:   help: did you mean 'canonicalize'?
 
-// OPTION: pipeline:1:10: error: pass 'schedule' has no option 'tagret'
+// OPTION: pipeline:1:10: error[E0702]: pass 'schedule' has no option 'tagret'
 // OPTION:   help: the options of schedule are target, mainloop, tile, warps, stages, group-m
 
-// OPEN: pipeline:1:15: error: unbalanced '('
+// OPEN: pipeline:1:15: error[E0702]: unbalanced '('
 // OPEN:   help: add a ')'
 
-// ANCHOR: pipeline:1:1: error: unknown anchor 'func.fun'
+// ANCHOR: pipeline:1:1: error[E0702]: unknown anchor 'func.fun'
 // ANCHOR:   help: did you mean 'func.func'?
 func.func @first(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = coda.relu %x : (tensor<8xf32>) -> tensor<8xf32>

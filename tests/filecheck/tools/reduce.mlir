@@ -11,7 +11,7 @@
 // FIRST: coda-opt: reduce: 7 operators after 1 tests (test the input)
 // FIRST: coda.rms_norm
 
-// BORING: error: the input is not interesting: the command of --test exits with 1
+// BORING: error[E1101]: the input is not interesting: the command of --test exits with 1
 // BORING-NEXT: help: it has to exit with 0 for the input
 
 func.func @other(%x: tensor<8xf32>) {

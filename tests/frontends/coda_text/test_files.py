@@ -78,7 +78,7 @@ class TestUnreadable:
     @pytest.mark.parametrize("text", ["", "\n\n", "  \t", "# nothing"])
     def test_empty(self, write: Write, text: str):
         assert message(write("a.coda", text)).startswith(
-            "a.coda:1:1: error: the file has no definitions\n"
+            "a.coda:1:1: error[E0104]: the file has no definitions\n"
         )
 
 
@@ -96,7 +96,7 @@ class TestText:
         with pytest.raises(DiagnosticError) as error:
             parse_text('fn f(x: bf16[M, 8]) {\n\treturn glu(x, activation="ä", x)\n}', "a.coda")
         assert str(error.value) == (
-            "a.coda:2:32: error: glu takes 1 positional argument, got 3\n"
+            "a.coda:2:32: error[E0401]: glu takes 1 positional argument, got 3\n"
             '  \treturn glu(x, activation="ä", x)\n'
             "  \t                              ^\n"
             '  help: it is glu(x, *, activation: string = "silu", adjacent: boolean = false)'
@@ -133,7 +133,7 @@ class TestImports:
         write("one.coda", 'import "two.coda"\nfn one(x: bf16[R, C]) { return two(x) }\n')
         path = write("main.coda", 'import "one.coda"\nfn f(x: bf16[M, 8]) { return two(x) }\n')
         assert message(path) == (
-            "main.coda:2:30: error: unknown function 'two'\n"
+            "main.coda:2:30: error[E0202]: unknown function 'two'\n"
             "  fn f(x: bf16[M, 8]) { return two(x) }\n"
             "                               ^~~\n"
             "  help: docs/language.md lists the operators; PyTorch has more: "
@@ -160,7 +160,7 @@ class TestImports:
     def test_missing(self, write: Write):
         path = write("main.coda", f'import "no.coda"\n{IDENTITY}')
         assert message(path) == (
-            "main.coda:1:8: error: cannot import: no.coda: cannot read the file: "
+            "main.coda:1:8: error[E0104]: cannot import: no.coda: cannot read the file: "
             "No such file or directory\n"
             '  import "no.coda"\n'
             "         ^~~~~~~~~\n"
@@ -171,7 +171,8 @@ class TestImports:
         write("bad.coda", "").write_bytes(b"# \xff")
         path = write("main.coda", f'import "bad.coda"\n{IDENTITY}')
         assert message(path) == (
-            "main.coda:1:8: error: cannot import: bad.coda:1:3: not UTF-8: byte 0xff at offset 2\n"
+            "main.coda:1:8: error[E0104]: cannot import: "
+            "bad.coda:1:3: not UTF-8: byte 0xff at offset 2\n"
             '  import "bad.coda"\n'
             "         ^~~~~~~~~~\n"
             "  help: save the file as UTF-8"
@@ -180,7 +181,8 @@ class TestImports:
     def test_itself(self, write: Write):
         path = write("main.coda", f'import "main.coda"\n{IDENTITY}')
         assert message(path) == (
-            "main.coda:1:8: error: 'main.coda' imports itself, directly or through other files\n"
+            "main.coda:1:8: error[E0104]: "
+            "'main.coda' imports itself, directly or through other files\n"
             '  import "main.coda"\n'
             "         ^~~~~~~~~~~\n"
             "  help: move what both need to a third file"
@@ -190,14 +192,14 @@ class TestImports:
         write("b.coda", 'import "a.coda"\n')
         path = write("a.coda", f'import "b.coda"\n{IDENTITY}')
         assert message(path).startswith(
-            "b.coda:1:8: error: 'a.coda' imports itself, directly or through other files\n"
+            "b.coda:1:8: error[E0104]: 'a.coda' imports itself, directly or through other files\n"
         )
 
     def test_two_definitions_of_a_name(self, write: Write):
         write("a.coda", IDENTITY)
         path = write("main.coda", f'{IDENTITY}import "a.coda"\n')
         assert message(path) == (
-            "main.coda:2:8: error: 'f' is defined twice\n"
+            "main.coda:2:8: error[E0203]: 'f' is defined twice\n"
             '  import "a.coda"\n'
             "         ^~~~~~~~\n"
             "  help: the first definition is at main.coda:1:4; rename one of them"
@@ -207,12 +209,12 @@ class TestImports:
         write("a.coda", "fn g(x: bf16[M]) { return slu(x) }\n")
         path = write("main.coda", 'import "a.coda"\nfn f(x: bf16[M]) { return sil(x) }\n')
         text = message(path)
-        assert "a.coda:1:27: error: unknown function 'slu'" in text
-        assert "main.coda:2:27: error: unknown function 'sil'" in text
+        assert "a.coda:1:27: error[E0202]: unknown function 'slu'" in text
+        assert "main.coda:2:27: error[E0202]: unknown function 'sil'" in text
 
     def test_syntax_errors_of_all_files(self, write: Write):
         write("a.coda", "fn g(x bf16[M]) { return x }\n")
         path = write("main.coda", 'import "a.coda"\nfn f(x: bf16 M) { return x }\n')
         text = message(path)
-        assert "a.coda:1:12: error: unexpected '[', expected ':'" in text
-        assert "main.coda:2:14: error: unexpected 'M', expected '['" in text
+        assert "a.coda:1:12: error[E0102]: unexpected '[', expected ':'" in text
+        assert "main.coda:2:14: error[E0102]: unexpected 'M', expected '['" in text

@@ -298,7 +298,9 @@ def test_nothing():
 def test_syntax_error():
     with pytest.raises(DiagnosticError) as error:
         format_text("fn f(x: bf16[M]) {\n    return x +\n}\n", "a.coda")
-    assert str(error.value).startswith("a.coda:3:1: error: unexpected '}', expected an expression")
+    assert str(error.value).startswith(
+        "a.coda:3:1: error[E0102]: unexpected '}', expected an expression"
+    )
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*.coda")), ids=lambda path: path.stem)

@@ -132,3 +132,28 @@ func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4
     }
   func.return
 }
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>) {
+  // expected-error@below {{schedule: split_k is 4, expected a divisor of the 2 heads of queries that a tile sums over}}
+  %dk, %dv = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true}
+      schedule<pointer, "32x16x16", warps = 4, stages = 1, group_m = 8, split_k = 4>
+      -> (tile : tensor<?x?x32xbf16>, tile : tensor<?x?x32xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<?x?xbf16>) {
+  // expected-error@below {{operand mask has element type bf16, expected i1}}
+  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<?x?xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x64xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}

@@ -3,7 +3,7 @@
 
 // The backward of attention, with epilogues.
 
-func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %cos: tensor<?x8xf32>, %b: tensor<32xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) {
+func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %cos: tensor<?x8xf32>, %b: tensor<32xbf16>, %m: tensor<4x1x?xi1>) -> (tensor<?x?x64xbf16>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) {
   %moment, %dz = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true} pair<halves, 16> half_table(%cos : tensor<?x8xf32>)
       -> (tile : tensor<?x?x64xbf16>) {
     ^bb0(%a: f32, %b1: f32, %c: f32):
@@ -11,7 +11,7 @@ func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: te
       %z = arith.mulf %b1, %c : f32
       gemm.yield %x, %z : f32, f32
     }
-  %dk, %dv, %p = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = false, window = 5 : i64, scale = 5.000000e-01 : f64}
+  %dk, %dv, %p = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xi1>) {head_dim = 16 : i64, causal = false, window = 5 : i64, scale = 5.000000e-01 : f64}
     schedule<tma, "128x64x16", warps = 8, stages = 3, group_m = 8> row(%b : tensor<32xbf16>)
       -> (tile : tensor<?x?x32xbf16>, tile : tensor<?x?x32xbf16>, partial_row<add> : tensor<?x?x?xf32>) {
     ^bb0(%a: f32, %b1: f32, %c: f32):
@@ -29,7 +29,7 @@ func.func @attention(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: te
 // CHECK-NEXT:       %z = arith.mulf %b1, %c : f32
 // CHECK-NEXT:       gemm.yield %x, %z : f32, f32
 // CHECK-NEXT:     }
-// CHECK-NEXT:   %dk, %dv, %p = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = false, window = 5 : i64, scale = 5.000000e-01 : f64}
+// CHECK-NEXT:   %dk, %dv, %p = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %moment : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<4x1x?xi1>) {head_dim = 16 : i64, causal = false, window = 5 : i64, scale = 5.000000e-01 : f64}
 // CHECK-NEXT:     schedule<tma, "128x64x16", warps = 8, stages = 3, group_m = 8> row(%b : tensor<32xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x?x32xbf16>, tile : tensor<?x?x32xbf16>, partial_row<add> : tensor<?x?x?xf32>) {
 // CHECK-NEXT:     ^bb0(%a: f32, %b1: f32, %c: f32):

@@ -1,0 +1,153 @@
+"""Verification of the results of a segment: their shapes and types, and the ports they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
+from xdsl.ir import Attribute, Use
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, format_shape, shapes_agree
+from coda_ir.dialects.gemm.attrs import (
+    Combiner,
+    CombinerAttr,
+    PlaceAttr,
+    PortKind,
+    ResultKind,
+    ResultPortAttr,
+    SegmentAttr,
+)
+from coda_ir.dialects.gemm.places import verify_place
+from coda_ir.dialects.gemm.segment import Port, Segment
+from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
+
+
+def halved(n: int) -> int:
+    """The number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
+    return n if n == DYNAMIC_INDEX else n // 2
+
+
+def verify_results(segment: Segment, domain: Sequence[int]) -> None:
+    """The results of a segment fit the domain of its accumulator."""
+    rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
+    expected_shapes = {
+        ResultKind.TILE: tuple(domain),
+        ResultKind.HALF: (*rows, halved(n)),
+        ResultKind.PARTIAL_ROW: (*rows, DYNAMIC_INDEX),
+        ResultKind.SELECT: rows,
+        ResultKind.TILE_T: (n, *rows),
+    }
+    for index, (port, type) in enumerate(segment.results):
+        kind = port.kind.data
+        what = f"result {index} ({kind.value})"
+        if kind == ResultKind.HALF and segment.pairing is None:
+            raise VerifyException(f"{what} is a pair port, expected only in pair mode")
+        if kind == ResultKind.SELECT:
+            _verify_select(what, segment, port.index.data)  # pyright: ignore
+        if kind == ResultKind.ACCUMULATE:
+            _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
+            continue
+        shape = type.get_shape()
+        is_col = kind == ResultKind.PARTIAL_COL
+        if kind == ResultKind.GROUP:
+            verify_group_result(what, segment, index, n)
+            expected_shapes[kind] = group_shape(port, rows, n)
+        elif is_col:
+            expected_shapes[kind] = _partial_col_shape(shape, rows, n)
+        expected = expected_shapes[kind]
+        if not shapes_agree(shape, expected):
+            raise VerifyException(
+                f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
+            )
+        if is_col and len(shape) > 2:
+            _verify_sum(what, port.combiner)
+        if isinstance(port.place, PlaceAttr):
+            verify_place(what, port.place, segment.outputs[index])
+        if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
+            verify_wide(what, port.combiner)
+        elif kind not in _STORED and type.element_type != f32:
+            raise VerifyException(f"{what} has element type {type.element_type}, expected f32")
+    _verify_partial_uses(segment)
+
+
+def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
+    """Partials of all rows, or of those of each sample, whose dimensions come first."""
+    samples = max(0, min(len(shape) - 2, len(rows) - 1))
+    return (*rows[:samples], DYNAMIC_INDEX, n)
+
+
+def _verify_sum(what: str, combiner: Attribute) -> None:
+    if combiner != CombinerAttr(Combiner.ADD):
+        raise VerifyException(f"{what} combines the rows of each sample, expected add")
+
+
+def verify_wide(what: str, combiner: Attribute) -> None:
+    """Partials in f64 are those of a logsumexp."""
+    if combiner != CombinerAttr(Combiner.LSE):
+        raise VerifyException(f"{what} has element type f64, expected f32; f64 is for lse alone")
+
+
+_STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
+"""Results of any element type; the others are f32."""
+
+
+def _verify_accumulate(what: str, segment: Segment, type: AnyTensor, index: int) -> None:
+    kind, value = _named_port(what, segment, index, "a tile or tile_t port")
+    if kind not in (PortKind.TILE, PortKind.TILE_T):
+        raise VerifyException(
+            f"{what} names port {index} ({kind.value}), expected a tile or tile_t port"
+        )
+    if type != value.type:
+        raise VerifyException(
+            f"{what} has type {type}, expected {value.type}, the type of port {index}"
+        )
+    uses = len(list(value.uses))
+    if uses > 1:
+        raise VerifyException(
+            f"{what} overwrites the operand of port {index}, which has {uses} uses, expected no "
+            "other"
+        )
+
+
+def _verify_select(what: str, segment: Segment, index: int) -> None:
+    if segment.pairing is not None:
+        raise VerifyException(f"{what} is not supported in pair mode")
+    kind, value = _named_port(what, segment, index, "a col port of integers")
+    if kind != PortKind.COL or not isinstance(element_type_of(value), IntegerType):
+        raise VerifyException(
+            f"{what} names port {index} ({kind.value} of {element_type_of(value)}), "
+            "expected a col port of integers"
+        )
+
+
+def _named_port(what: str, segment: Segment, index: int, expected: str) -> Port:
+    if index >= len(segment.ports):
+        raise VerifyException(
+            f"{what} names port {index} of {len(segment.ports)}, expected {expected}"
+        )
+    return segment.ports[index]
+
+
+def _verify_partial_uses(segment: Segment) -> None:
+    for (port, _), value in zip(segment.results, segment.outputs, strict=False):
+        for use in value.uses if port.is_partial else ():
+            if use.operation.name not in ("gemm.finalize", "func.return") and not (
+                _is_combined(port, use)
+            ):
+                raise VerifyException(
+                    f"{port.kind.data.value} is used by {use.operation.name} as if it were "
+                    "complete, expected gemm.finalize"
+                )
+
+
+def _is_combined(port: ResultPortAttr, use: Use) -> bool:
+    """Return whether a use of partials is a port of a GEMM that combines them as it has to."""
+    attrs = use.operation.properties.get("segments")
+    if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
+        return False
+    kinds = [kind.data for segment in attrs for kind in segment.ports]
+    index = use.index - len(use.operation.operands) + len(kinds)
+    by_row = port.kind.data == ResultKind.PARTIAL_ROW
+    return by_row and index >= 0 and kinds[index].combiner == port.combiner.data
