@@ -257,8 +257,8 @@ def _softmax_of(text: RowKernelText, x: Load, lse_parts: int) -> str:
     return f"tl.exp({' - '.join(('logits', *parts))})"
 
 
-def _load_target(ignored: int, place: str = "row") -> str:
-    return f"tl.load(target_ptr + {place}, mask={place} < M, other={ignored})"
+def _load_target(ignored: int) -> str:
+    return f"tl.load(target_ptr + row, mask=row < M, other={ignored})"
 
 
 def _checked_target(text: RowKernelText, ignored: int) -> str:

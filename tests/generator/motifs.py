@@ -11,17 +11,14 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from generator.function_builder import FLOATS, FunctionBuilder
 from generator.gradient_motifs import gradients
+from generator.norms import group_norm, heads_of, norm, rope
 from generator.operators import (
     Step,
     cast_to,
     constant,
-    group_norm,
-    heads_of,
     linear,
-    norm,
     other_operand,
     positive,
-    rope,
     smooth,
     statistic,
 )

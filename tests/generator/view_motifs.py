@@ -11,7 +11,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.symbolic_shapes import Dims
 from generator.function_builder import FunctionBuilder
-from generator.operators import BINARY, EPSILONS, Step, linear, norm, smooth
+from generator.norms import EPSILONS, norm
+from generator.operators import BINARY, Step, linear, smooth
 from generator.views import Shaped, broadcast_dims, broadcast_view, view_of, view_parameter
 
 

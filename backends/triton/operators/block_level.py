@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
 from coda_ir.backends.triton.host.program import HostProgram
@@ -55,8 +56,16 @@ def _rope(host: HostProgram, op: Operation) -> None:
     launch_map(host, op, lower_rope(op), host.dims(op.x))
 
 
-def _row_kernel(host: HostProgram, op: Operation, x: SSAValue, kernel: EmittedKernel) -> None:
-    launch(host, op, kernel, host.extents.size(host.dims(x)[:-1]), operands_of(host, op))
+def _row_kernel(emit: Callable[[Any, str], EmittedKernel], name: str) -> Writer:
+    """A kernel of the rows of the first operand, which is `name` and the kind of the operator."""
+
+    def write(host: HostProgram, op: Operation) -> None:
+        hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name
+        kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(hint)))
+        rows = host.extents.size(host.dims(op.operands[0])[:-1])
+        launch(host, op, kernel, rows, operands_of(host, op))
+
+    return write
 
 
 def _rms_norm(host: HostProgram, op: Operation) -> None:
@@ -88,25 +97,6 @@ def _layer_norm(host: HostProgram, op: Operation) -> None:
     launch(host, op, kernel, rows, operands_of(host, op, pitches))
 
 
-def _norm_stats(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, NormStatsOp)
-    emit = kernel_of(host, op, lambda names: norm_stats_kernel(op, names.fresh("norm_stats")))
-    _row_kernel(host, op, op.x, emit)
-
-
-def _softmax(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, SoftmaxOp)
-    emit = kernel_of(host, op, lambda names: softmax_kernel(op, names.fresh("softmax")))
-    _row_kernel(host, op, op.x, emit)
-
-
-def _reduce(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, ReduceOp)
-    name = f"reduce_{op.kind.data}"
-    kernel = kernel_of(host, op, lambda names: reduce_kernel(op, names.fresh(name)))
-    _row_kernel(host, op, op.x, kernel)
-
-
 def _cross_entropy(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CrossEntropyOp)
     kernel = kernel_of(
@@ -132,8 +122,8 @@ WRITERS: Mapping[type, Writer] = {
     RopeOp: _rope,
     RMSNormOp: _rms_norm,
     LayerNormOp: _layer_norm,
-    NormStatsOp: _norm_stats,
-    SoftmaxOp: _softmax,
-    ReduceOp: _reduce,
+    NormStatsOp: _row_kernel(norm_stats_kernel, "norm_stats"),
+    SoftmaxOp: _row_kernel(softmax_kernel, "softmax"),
+    ReduceOp: _row_kernel(reduce_kernel, "reduce"),
     CrossEntropyOp: _cross_entropy,
 }
