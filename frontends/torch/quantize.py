@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -42,12 +42,13 @@ def quantize(model: ModelT, recipe: str = "blocks", *, skip: Collection[str] = (
     if type(model) is nn.Linear:
         raise CodaError("the model is a single linear layer", "pass nn.Sequential(model)")
     scheme = RECIPES[recipe]
-    linears = {name: each for name, each in model.named_modules() if _is_linear(each)}
+    given: Any = model  # `named_modules` has no complete type
+    modules: dict[str, nn.Module] = dict(given.named_modules())
     readers = _readers(model)
     left: list[str] = []
-    for name, linear in linears.items():
-        assert isinstance(linear, nn.Linear)
-        if name.rpartition(".")[2] in skip:
+    for name, linear in modules.items():
+        # A subclass may have a forward of its own, or others may read its weight.
+        if type(linear) is not nn.Linear or name.rpartition(".")[2] in skip:
             continue
         if not scheme.fits(linear.weight):
             left.append(f"{name} (K = {linear.in_features})")
@@ -59,11 +60,6 @@ def quantize(model: ModelT, recipe: str = "blocks", *, skip: Collection[str] = (
         message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)
     return model
-
-
-def _is_linear(module: nn.Module) -> bool:
-    """Return whether a module is a linear layer, and no subclass, whose weight others may read."""
-    return type(module) is nn.Linear
 
 
 def _readers(model: nn.Module) -> Counter[torch.Tensor]:

@@ -59,9 +59,12 @@ def _scaled_linear(
     return (product if bias is None else product + bias.float()).to(dtype)
 
 
-@_scaled_linear.register_fake
-def _(x: Any, weight: Any, *rest: Any) -> torch.Tensor:
+def _fake(x: Any, weight: Any, *rest: Any) -> torch.Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=rest[-1])
+
+
+_operator: Any = _scaled_linear  # has no complete types
+_operator.register_fake(_fake)
 
 
 SCALED_LINEAR: Any = torch.ops.coda_ir.scaled_linear.default
@@ -81,7 +84,7 @@ def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
     the largest of them is 448.
     """
     is_row, k = depth == x.shape[-1], x.shape[-1]
-    blocks = (x if is_row else x.unflatten(-1, (k // depth, depth))).float()
+    blocks = (x if is_row else x.reshape(*x.shape[:-1], k // depth, depth)).float()
     scales = (blocks.abs().amax(-1, keepdim=True) / LARGEST).clamp(min=LEAST_SCALE)
     elements = (blocks / scales).to(FLOAT8)
     return (elements, scales) if is_row else (elements.flatten(-2), scales.squeeze(-1))
@@ -122,8 +125,9 @@ class ScaledLinear(nn.Module):
     @staticmethod
     def of(linear: nn.Linear, scheme: Scheme) -> ScaledLinear:
         """Quantize the weight of a layer, by the largest element of each block."""
-        bias = None if linear.bias is None else linear.bias.detach()
-        return ScaledLinear(*quantized_weight(linear.weight.detach(), scheme), bias, scheme)
+        bias: torch.Tensor | None = getattr(linear, "bias", None)
+        weight, scales = quantized_weight(linear.weight.detach(), scheme)
+        return ScaledLinear(weight, scales, None if bias is None else bias.detach(), scheme)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return scaled_linear(x, self.weight, self.weight_scale_inv, self.bias, self.scheme)
