@@ -308,7 +308,8 @@ def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, AttentionSumOp)
     of = dict(zip(op.operands, operands, strict=True))
     *rows, columns = of[op.rows_of]
-    own = [of[op.lse]] * len(op.own_results)
+    numbers = (2,) if op.adds_mask else ()
+    own = [(*of[op.lse], *numbers)] * len(op.own_results)
     return [*own, *_results(op.segment(), tuple(rows), columns, op.tile_heads)]
 
 

@@ -97,6 +97,7 @@ class SymbolicShapes:
         self._fresh = Counter[str]()
         self._taken = _declared_symbols(func)
         self._usual_tiles = dict[str, int]()
+        self._arguments = func.args
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):
             declared = declared_dims(attributes[index]) if index < len(attributes) else None
@@ -114,6 +115,17 @@ class SymbolicShapes:
             else:
                 self._record(value, None)
         return self._dims[value]
+
+    def holder(self, value: SSAValue, axis: int) -> tuple[SSAValue, int]:
+        """An argument and its dimension with the extent of dimension `axis` of `value`; those given
+        where no argument has it.
+        """
+        wanted = self.dims(value)[axis]
+        for argument in self._arguments:
+            dims = self.dims(argument)
+            if wanted in dims:
+                return argument, dims.index(wanted)
+        return value, axis
 
     def are_declared(self, dims: Dims) -> bool:
         """Return whether the symbols of `dims` are those of arguments, which mean the same in any

@@ -3,12 +3,15 @@
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from coda_ir.dialects.coda import ConstantOp, PositionsOp, ReshapeOp, ShiftOp
+from coda_ir.dialects.coda import ConstantOp, ExtentOp, PositionsOp, ReshapeOp, ShiftOp
 from coda_ir.dialects.gemm import PackWeightOp, ScaleWeightOp
 from coda_ir.storage import is_view
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
-NOT_EXECUTED = (ConstantOp, PositionsOp, ReshapeOp, PackWeightOp, ScaleWeightOp, ReturnOp)
+NOT_EXECUTED = (
+    *(ConstantOp, PositionsOp, ExtentOp, ReshapeOp),
+    *(PackWeightOp, ScaleWeightOp, ReturnOp),
+)
 """Operators that move nothing in a call: views, what kernels have in their code, and what is
 computed once per weight."""
 

@@ -29,11 +29,16 @@ def attention_dq(op: AttentionDqOp, operands: Tensors, numerics: Numerics) -> Te
     (d_out, out, lse, q, k, v, *mask), ports = _split(op, operands)
     moment = moment_of(op, d_out, out)
     found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
+    if op.adds_mask:
+        # The weights of the reference have the sum 1 already.
+        moment = torch.stack([moment, torch.ones_like(moment)], -1)
     return [moment, *_stored(op, [query_gradient(op, found, q, k)], ports, numerics)]
 
 
 def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> Tensors:
     (d_out, moment, lse, q, k, v, *mask), ports = _split(op, operands)
+    if op.adds_mask:
+        moment = moment[..., 0]
     found = gradients_of_scores(op, d_out, moment, lse, q, k, v, *mask)
     return _stored(op, key_gradients(op, found, d_out, q, k, v), ports, numerics)
 

@@ -125,6 +125,10 @@ def positions(op: coda.PositionsOp, operands: Tensors, numerics: Numerics) -> Te
     return [start + step * torch.arange(extent, device=numerics.device)]
 
 
+def extent(op: coda.ExtentOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    return [torch.full((), operands[0].shape[op.axis], device=numerics.device)]
+
+
 def linear(op: coda.LinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, weight, *bias = operands
     if numerics.device is not None:
@@ -307,6 +311,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.CastOp: cast,
     coda.ConstantOp: constant,
     coda.PositionsOp: positions,
+    coda.ExtentOp: extent,
     coda.LinearOp: linear,
     coda.MatmulOp: matmul,
     coda.GroupedLinearOp: grouped,

@@ -155,7 +155,7 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     rows = _row_extents(op, value_of)
     results: list[torch.Tensor] = []
     for segment in op.segments():
-        inputs = [value_of[port.value] for port in segment.ports]
+        inputs = [_elements(op, port, value_of) for port in segment.ports]
         multiply = product if op.blocks is None else scaled_product
         accumulator = multiply(op, segment, value_of, op.order, numerics)
         columns = accumulator.shape[-1]
@@ -164,6 +164,13 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
         tiling = tiling_of(op, segment, frame.domain)
         results += epilogue(segment, frame.gather(accumulator), inputs, frame, tiling, numerics)
     return results if op.scatter is None else _scattered(results, value_of[op.scatter])
+
+
+def _elements(op: FusedOp, port: Port, value_of: Mapping[SSAValue, torch.Tensor]) -> torch.Tensor:
+    """The tensor of a port; of other rows, the elements for those of the accumulator."""
+    ids = op.rows_of_port(port.kind)
+    value = value_of[port.value]
+    return value if ids is None else value[value_of[ids].long()]
 
 
 def _row_extents(
@@ -311,7 +318,7 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
     """The region arguments of one port: one, or one for each column of a pair."""
     kind, columns = port.kind, frame.domain.columns if port.kind.is_half else frame.columns
     match kind:
-        case PortKind.COL:
+        case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
             return [value.reshape(frame.m, 1)]
         case PortKind.SCALAR:
             return [value.reshape(1, 1)]

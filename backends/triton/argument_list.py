@@ -29,7 +29,7 @@ from coda_ir.backends.triton.kernel import (
     triton_type,
 )
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.dialects.coda import PositionsOp, positions_in
+from coda_ir.dialects.coda import PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import ResultKind, is_wide_partial
 from coda_ir.dialects.gemm.tables import repeated_dims
@@ -122,6 +122,13 @@ class ArgumentList:
     def computed(self, value: SSAValue) -> PositionsOp | None:
         """Return what computes the elements of an operand that no tensor has."""
         return positions_in(value) if self.has_positions else None
+
+    def extent(self, value: SSAValue) -> str | None:
+        """The parameter of an operand that is an extent; None for a tensor."""
+        if extent_in(value) is None:
+            return None
+        hint = value.name_hint or "extent"
+        return self.add(hint, "i32", replace(self.place(value), tensor=None))
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
         """The host's number of rows of a table whose `leading` dimensions are not 1 where they are

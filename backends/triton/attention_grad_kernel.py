@@ -89,7 +89,7 @@ class _Kernel:
         self.is_dq = isinstance(op, AttentionDqOp)
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
-        self.helpers = {"tile_of_heads", "shown", self._sums()}
+        self.helpers = {"tile_of_heads", self._sums()}
         sums = len(op.SUMS) * schedule.block_m.data * schedule.tile[2]
         self.split = SplitK.of(schedule, self.arguments, sums)
 
@@ -209,7 +209,7 @@ class _Kernel:
             *(f"    {argument}," for argument in arguments),
             f"    {mask},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims},",
+            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims}, {op.adds_mask},",
             "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from coda_ir.dialects.coda import ConstantOp, positions_in
+from coda_ir.dialects.coda import ConstantOp, extent_in, positions_in
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.dialects.gemm.tiling import known_tiles
 
@@ -41,6 +41,8 @@ def _origin(operand: SSAValue) -> Hashable:
     """The facts of an operand that kernels have in their code: values, the number of partials."""
     if isinstance(operand.owner, ConstantOp) or positions_in(operand) is not None:
         return operand
+    if extent_in(operand) is not None:
+        return "extent"
     return known_tiles(operand) if isinstance(operand.owner, FusedOp) else None
 
 

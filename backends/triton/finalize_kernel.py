@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from xdsl.ir import SSAValue
@@ -27,6 +27,7 @@ from coda_ir.backends.triton.kernel_text import (
     rounded,
 )
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
+from coda_ir.dialects.coda import extent_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind, is_wide_partial
 
@@ -188,9 +189,13 @@ class _FinalizeEmitter:
         kind, value = self.op.port_list[index]
         argument = self.op.body.block.args[index - len(self.op.port_list)]
         name = self.names.fresh(argument.name_hint or value.name_hint, kind.value)
+        place, type = nth_operand(len(self.op.partials) + index), element_type_of(value)
+        if extent_in(value) is not None:
+            number = self.names.fresh("extent")
+            self.arguments.append(KernelArgument(number, "i32", replace(place, tensor=None)))
+            self.lines.append(f"{name} = tl.cast({number}, tl.int64)")
+            return name
         pointer = self.names.fresh(f"{name}_ptr")
-        place = nth_operand(len(self.op.partials) + index)
-        type = element_type_of(value)
         self.arguments.append(pointer_argument(pointer, type, place))
         if kind == PortKind.COL:
             self.lines.append(f"{name} = {load(f'{pointer} + element', type, 'exists')}")

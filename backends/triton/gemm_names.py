@@ -161,7 +161,7 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
     met_by = {name for name, _ in meetings}
     added = bool(met_by & _SUMS)
     match kind:
-        case PortKind.COL:
+        case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
             return "row_scale" if "arith.mulf" in met_by else None
         case PortKind.TILE | PortKind.HALF_TILE:
             return "residual" if added else "gate" if "arith.mulf" in met_by else "tile"

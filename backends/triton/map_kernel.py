@@ -258,14 +258,9 @@ def emit_map(
     of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
-    domain = _value_over(segment)
+    pitches, moved, domain = pitches or {}, moved or {}, _value_over(segment)
     arguments = ArgumentList(
-        op,
-        LocalNames(),
-        pitches=pitches or {},
-        moved=moved or {},
-        domain=domain,
-        has_positions=True,
+        op, LocalNames(), pitches=pitches, moved=moved, domain=domain, has_positions=True
     )
     emitter, tiling = _emitter(segment, arguments), map_tiling(segment)
     tiles = tiling.columns.tiles

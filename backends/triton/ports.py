@@ -22,7 +22,7 @@ from coda_ir.backends.triton.kernel import (
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
-from coda_ir.dialects.gemm import Combiner, Port, PortKind, region_type
+from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, region_type
 from coda_ir.dialects.gemm.tables import has_one_row
 from coda_ir.dialects.gemm.tiling import known_tiles
 
@@ -94,6 +94,9 @@ def load_port(
     computed = arguments.computed(port.value)
     if computed is not None:
         return _position(computed, place)
+    extent = arguments.extent(port.value)
+    if extent is not None:
+        return f"tl.cast({extent}, tl.int64)"
     pointer = arguments.operand(port.value, port.kind.value)
     if port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved:
         loaded = _load_shifted(port.value, pointer, columns, arguments)
@@ -124,6 +127,8 @@ def _place_in(
             return f"row_group * {columns.extent} + {columns.name}", columns.lanes
         case PortKind.COL:
             return rows.name, "[:, None]"
+        case PortKind.GATHER_COL | PortKind.SCATTER_COL:
+            return f"{_moved_rows(port, arguments, rows)}.to(tl.int64)", "[:, None]"
         case PortKind.SCALAR:
             return None
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
@@ -132,6 +137,14 @@ def _place_in(
             if index is None:
                 return _table_column(port, columns)
             return index, ""
+
+
+def _moved_rows(port: Port, arguments: ArgumentList, rows: RowIndex) -> str:
+    """The numbers of the rows whose elements a port has for those of the tile."""
+    assert isinstance(arguments.op, FusedOp)
+    ids = arguments.op.rows_of_port(port.kind)
+    assert ids is not None, "verified"
+    return f"tl.load({arguments.operand(ids, 'ids')} + {rows.name})"
 
 
 def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
@@ -292,7 +305,9 @@ def port_extent(port: Port, columns: ColumnIndex) -> Extent:
     match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True
-        case PortKind.COL | PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+        case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
+            return True, False
+        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             return True, False
         case PortKind.SCALAR:
             return False, False

@@ -93,7 +93,13 @@ from coda_ir.dialects.coda.linear import (
     LinearOp,
     MatmulOp,
 )
-from coda_ir.dialects.coda.positions import PositionsOp, positions_in
+from coda_ir.dialects.coda.positions import (
+    ExtentOp,
+    PositionsOp,
+    extent_in,
+    is_of_extents,
+    positions_in,
+)
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -113,6 +119,7 @@ Coda = Dialect(
         CastOp,
         ConstantOp,
         PositionsOp,
+        ExtentOp,
         LinearOp,
         MatmulOp,
         GroupedLinearOp,
@@ -188,6 +195,7 @@ __all__ = [
     "EmbeddingGradOp",
     "EmbeddingOp",
     "ExpOp",
+    "ExtentOp",
     "FunctionOfTwo",
     "GatherOp",
     "GeluOp",
@@ -248,6 +256,8 @@ __all__ = [
     "UnaryOp",
     "WeightGradientOp",
     "WhereOp",
+    "extent_in",
+    "is_of_extents",
     "positions_in",
     "shifted_convolution",
 ]

@@ -14,7 +14,7 @@ from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
-from coda_ir.dialects.coda.positions import positions_in
+from coda_ir.dialects.coda.positions import ExtentOp, positions_in
 from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
@@ -324,6 +324,16 @@ def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
     return shape == shape_of(op.result)
 
 
+class FoldExtent(RewritePattern):
+    """extent(x) where the type of x has it -> a constant."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ExtentOp, rewriter: PatternRewriter) -> None:
+        extent = shape_of(op.like)[op.axis]
+        if extent != DYNAMIC_INDEX:
+            rewriter.replace(op, _at(op, ConstantOp(extent, element_type_of(op.result))))
+
+
 class FoldPad(RewritePattern):
     """pad(x) by nothing -> x."""
 
@@ -361,6 +371,7 @@ CANONICALIZATIONS.extend(
         FoldSumTo(),
         SumBeforeTranspose(),
         FoldBroadcast(),
+        FoldExtent(),
         FoldPad(),
         DropUnusedLse(),
         *TRUTH_FOLDS,

@@ -1,4 +1,4 @@
-"""Numbers that follow one another: positions in a sequence, indices of frequencies."""
+"""Numbers that follow from extents: positions in a sequence, indices of frequencies, counts."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, i32, i
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
+    operand_def,
     opt_operand_def,
     opt_prop_def,
     prop_def,
@@ -15,12 +16,14 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_dim,
+    expect_element_type,
+    expect_shape,
     optional_operand,
     shape_of,
 )
@@ -97,9 +100,60 @@ def _verify_extent(shape: Sequence[int], like: Sequence[int], dim: int) -> None:
         )
 
 
+@irdl_op_definition
+class ExtentOp(CodaOp):
+    """The extent of dimension `dim` of the operand, which lends nothing else, as a number
+    (`torch.Tensor.size`).
+
+    A kernel gets it as an argument; nothing is stored for it.
+
+    `%t = coda.extent %x {dim = 1 : i64} : (tensor<?x?xf32>) -> tensor<i64>`
+    """
+
+    name = "coda.extent"
+    like = operand_def(TensorType)
+    dim = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
+
+    def __init__(self, like: SSAValue | Operation, dim: int):
+        super().__init__(
+            operands=[SSAValue.get(like)],
+            properties={"dim": IntegerAttr(dim, 64)},
+            result_types=[TensorType(i64, ())],
+        )
+
+    @property
+    def axis(self) -> int:
+        """The dimension that has the extent."""
+        return self.dim.value.data
+
+    def verify_(self) -> None:
+        expect_dim(self.axis, len(shape_of(self.like)))
+        expect_shape("result", self.result, ())
+        expect_element_type("result", self.result, i64)
+
+
+def extent_in(value: SSAValue) -> ExtentOp | None:
+    """The extent that `value` is, under whatever shape of one element."""
+    owner = _origin(value)
+    return owner if isinstance(owner, ExtentOp) else None
+
+
 def positions_in(value: SSAValue) -> PositionsOp | None:
     """The positions that `value` shows in row-major order, under whatever shape."""
+    owner = _origin(value)
+    return owner if isinstance(owner, PositionsOp) else None
+
+
+def is_of_extents(value: SSAValue) -> bool:
+    """Return whether kernels know `value` from extents: positions, or an extent itself."""
+    return isinstance(_origin(value), PositionsOp | ExtentOp)
+
+
+def _origin(value: SSAValue) -> object:
+    """The operator whose elements `value` has, under whatever shape."""
     owner: Operation | object = value.owner
     while isinstance(owner, ReshapeOp):
         owner = owner.x.owner
-    return owner if isinstance(owner, PositionsOp) else None
+    return owner

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType, f32, i1
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -33,8 +33,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.shapes import (
-    expect_element_type,
+    AnyTensor,
+    element_type_of,
     expect_like,
+    expect_tensor,
     shape_of,
 )
 from coda_ir.dialects.gemm import verify
@@ -59,6 +61,17 @@ from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
 """The properties of attention that its kernels have, too."""
+
+
+def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
+    """The type of what `gemm.attention_dq` stores of each row and head: B x heads x T, of two
+    numbers where the mask is added.
+    """
+    return TensorType(f32, (*shape_of(lse), *((2,) if _is_added(mask) else ())))
+
+
+def _is_added(mask: SSAValue | None) -> bool:
+    return mask is not None and element_type_of(mask) != i1
 
 
 @dataclass
@@ -87,7 +100,7 @@ class AttentionSumOp(AttentionLike, ABC):
     """What both kernels have in common.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
-    of a head as BK. A mask of truth values follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
+    of a head as BK. A mask follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
     """
 
     d_out = operand_def(TensorType)
@@ -130,6 +143,11 @@ class AttentionSumOp(AttentionLike, ABC):
         """The operands but the ports; the mask, if there is one, is the last."""
         masks = () if self.mask is None else (self.mask,)
         return (self.d_out, self.stored, self.lse, self.q, self.k, self.v, *masks)
+
+    @property
+    def adds_mask(self) -> bool:
+        """True if the mask is added to the scores."""
+        return _is_added(self.mask)
 
     @property
     def mask_dims(self) -> tuple[int, int, int, int]:
@@ -202,21 +220,24 @@ class AttentionSumOp(AttentionLike, ABC):
         return cls.build(
             operands=[d_out, stored, lse, list(ports), q, k, v, [], mask],
             properties={name: value for name, value in properties.items() if value is not None},
-            result_types=[*cls._own_types(lse), list(types)],
+            result_types=[*cls._own_types(lse, *mask), list(types)],
             regions=[body],
         )
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
+    def _own_types(cls, lse: SSAValue, mask: SSAValue | None = None) -> list[Attribute]:
         """The types of the results before those of the epilogue."""
         return []
+
+    def verify_moment(self, what: str, moment: SSAValue) -> None:
+        """Check the numbers of rows that both kernels need."""
+        expected = moment_type(self.lse, self.mask)
+        expect_tensor(what, moment, expected.get_shape(), f32)
 
     def verify_(self) -> None:
         self.verify_inputs()
         if self.sinks is not None:
             raise VerifyException("attention with sinks, expected none")
-        if self.mask is not None:
-            expect_element_type("operand mask", self.mask, i1)
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
         expect_like("operand d_out", self.d_out, self.q)
@@ -292,7 +313,9 @@ class AttentionDqOp(AttentionSumOp):
     c bounds, c·tanh(scale·q·k / c), give dS the factor 1 - (score / c)².
 
     The epilogue takes dQ in float32 (in pair mode: two columns of a head). The first result is the
-    moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs.
+    moment, (B x heads x T) in float32, which `gemm.attention_dkv` needs. With a mask that is added
+    it is (B x heads x T x 2): the moment, and what the weights exp(score - lse) are multiplied by
+    so that their sum is 1, where padding that adds -1e9 to all scores leaves lse no digits for it.
 
         %moment, %dz = gemm.attention_dq (%dy : t, %y : t, %lse : f, %q : t, %k : t, %v : t)
             {head_dim = 128 : i64, causal = true}
@@ -311,13 +334,13 @@ class AttentionDqOp(AttentionSumOp):
         return self.q
 
     @classmethod
-    def _own_types(cls, lse: SSAValue) -> list[Attribute]:
-        return [lse.type]
+    def _own_types(cls, lse: SSAValue, mask: SSAValue | None = None) -> list[Attribute]:
+        return [moment_type(lse, mask)]
 
     def verify_(self) -> None:
         super().verify_()
         expect_like("operand out", self.stored, self.q)
-        self.verify_lse("result moment", self.moment)
+        self.verify_moment("result moment", self.moment)
 
 
 @irdl_op_definition
@@ -343,4 +366,4 @@ class AttentionDkvOp(AttentionSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        self.verify_lse("operand moment", self.stored)
+        self.verify_moment("operand moment", self.stored)

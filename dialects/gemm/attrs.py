@@ -32,6 +32,10 @@ class PortKind(StrEnum):
     GROUP_ROW = "group_row"
     """A row of N elements for each group of rows: E x N, where rows are in E groups."""
     HALF_GROUP_ROW = "half_group_row"
+    GATHER_COL = "gather_col"
+    """One element for each row of x, of which the GEMM gathers some: element gather[m]."""
+    SCATTER_COL = "scatter_col"
+    """One element for each row of the results as they are stored: element scatter[m]."""
     TILE_T = "tile_t"
     """A tile stored as N x M: the element (m, n) is at [n, m]."""
     PARTIAL_ADD = "partial_add"
@@ -57,7 +61,12 @@ class PortKind(StrEnum):
     @property
     def has_columns(self) -> bool:
         """True if the element depends on the column."""
-        return self not in (PortKind.COL, PortKind.SCALAR, *_PARTIALS)
+        return self not in (PortKind.COL, PortKind.SCALAR, *_MOVED, *_PARTIALS)
+
+    @property
+    def is_moved(self) -> bool:
+        """True if the element is that of another row, whose number the operator has."""
+        return self in _MOVED
 
     @property
     def is_table(self) -> bool:
@@ -74,6 +83,7 @@ class PortKind(StrEnum):
         return PortKind(f"half_{self.value}") if self.has_columns else self
 
 
+_MOVED = (PortKind.GATHER_COL, PortKind.SCATTER_COL)
 _PARTIALS = (PortKind.PARTIAL_ADD, PortKind.PARTIAL_MAX, PortKind.PARTIAL_LSE)
 
 

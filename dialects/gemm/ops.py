@@ -47,6 +47,7 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
+    PortKind,
     PortKindAttr,
     SegmentAttr,
 )
@@ -222,6 +223,13 @@ class FusedOp(GemmInputs, HasSegments):
         if self.has_ragged_depth:
             return self.row_shape[-1] % MOST_ROWS != 0
         return self.groups is not None or self.scatter is not None
+
+    def rows_of_port(self, kind: PortKind) -> SSAValue | None:
+        """The numbers of the rows whose elements a port of `kind` has; None if it has its own."""
+        return {
+            PortKind.GATHER_COL: self.gather,
+            PortKind.SCATTER_COL: self.scatter,
+        }.get(kind)
 
     @property
     def _of_rows(self) -> tuple[tuple[str, SSAValue | None], ...]:

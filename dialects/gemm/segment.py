@@ -17,6 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     is_narrow_integer,
     shape_of,
     stores_floats,
+    tensor_type,
 )
 from coda_ir.dialects.gemm.attrs import (
     Layout,
@@ -213,17 +214,15 @@ def read_segments(
         own = outputs[r : r + len(attr.results)]
         count = attr.weights.data
         terms = [list(weights[w + i * count : w + (i + 1) * count]) for i in range(inputs)]
+        loaded, stored = (
+            zip(attr.ports, ports[p:], strict=False),
+            zip(attr.results, own, strict=True),
+        )
         segments.append(
             Segment(
                 weights=terms[0],
-                ports=[
-                    Port(kind.data, value)
-                    for kind, value in zip(attr.ports, ports[p:], strict=False)
-                ],
-                results=[
-                    Result(port, value.type)  # pyright: ignore[reportArgumentType]
-                    for port, value in zip(attr.results, own, strict=True)
-                ],
+                ports=[Port(kind.data, value) for kind, value in loaded],
+                results=[Result(port, tensor_type(value)) for port, value in stored],
                 body=body,
                 layout=attr.layout.data,
                 pairing=attr.pairing if isinstance(attr.pairing, PairingAttr) else None,

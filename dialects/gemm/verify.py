@@ -46,6 +46,7 @@ from coda_ir.dialects.gemm.verify_results import halved, verify_results, verify_
 from coda_ir.dialects.gemm.verify_rows import (
     rows_of_input,
     verify_gathers,
+    verify_moved_column,
     verify_row_groups,
     verify_scatter,
 )
@@ -71,7 +72,7 @@ def verify_fused(op: FusedOp) -> None:
             _verify_weights(op, number, weights, segment)
         _verify_pairing(segment, segment.columns)
         domain = (*op.row_shape, segment.columns)
-        _verify_ports(segment, domain, None if op.is_transposed else op.groups)
+        _verify_ports(segment, domain, op)
         kinds = {result.port.kind.data for result in segment.results}
         if op.groups is not None and ResultKind.PARTIAL_COL in kinds:
             raise VerifyException("a partial_col result, expected none of rows in groups")
@@ -264,8 +265,9 @@ def _verify_pairing(segment: Segment, n: int) -> None:
             )
 
 
-def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | None = None) -> None:
+def _verify_ports(segment: Segment, domain: Sequence[int], op: FusedOp | None = None) -> None:
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
+    groups = None if op is None or op.is_transposed else op.groups
     for index, (kind, value) in enumerate(segment.ports):
         what = f"port {index} ({kind.value})"
         if kind.is_half and segment.pairing is None:
@@ -283,6 +285,8 @@ def _verify_ports(segment: Segment, domain: Sequence[int], groups: SSAValue | No
                 if groups is None:
                     raise VerifyException(f"{what} is by group, expected groups of rows")
                 expect_shape(what, value, (*shape_of(groups), columns))
+            case PortKind.GATHER_COL | PortKind.SCATTER_COL:
+                verify_moved_column(what, kind, shape, op)
             case PortKind.COL:
                 if not _is_column(shape, rows):
                     raise VerifyException(

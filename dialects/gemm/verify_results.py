@@ -50,18 +50,17 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
             _verify_accumulate(what, segment, type, port.index.data)  # pyright: ignore
             continue
         shape = type.get_shape()
-        is_col = kind == ResultKind.PARTIAL_COL
         if kind == ResultKind.GROUP:
             verify_group_result(what, segment, index, n)
             expected_shapes[kind] = group_shape(port, rows, n)
-        elif is_col:
+        elif kind == ResultKind.PARTIAL_COL:
             expected_shapes[kind] = _partial_col_shape(shape, rows, n)
         expected = expected_shapes[kind]
         if not shapes_agree(shape, expected):
             raise VerifyException(
                 f"{what} has shape {format_shape(shape)}, expected {format_shape(expected)}"
             )
-        if is_col and len(shape) > 2:
+        if kind == ResultKind.PARTIAL_COL and len(shape) > 2:
             _verify_sum(what, port.combiner)
         if isinstance(port.place, PlaceAttr):
             verify_place(what, port.place, segment.outputs[index])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import NoneAttr, i32, i64
@@ -16,7 +17,7 @@ from coda_ir.dialects.coda.shapes import (
     format_shape,
     shape_of,
 )
-from coda_ir.dialects.gemm.attrs import ResultKind
+from coda_ir.dialects.gemm.attrs import PortKind, ResultKind
 
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
@@ -86,6 +87,22 @@ def verify_scatter(op: FusedOp) -> None:
                 f"a {port.kind.data.value} result is scattered, expected tile or half, in a "
                 "tensor of its columns"
             )
+
+
+def verify_moved_column(
+    what: str, kind: PortKind, shape: Sequence[int], op: FusedOp | None
+) -> None:
+    """A column of other rows than those of the accumulator has an element for each of them."""
+    ids = None if op is None else op.rows_of_port(kind)
+    if op is None or ids is None or op.is_transposed:
+        keyword = kind.value.removesuffix("_col")
+        raise VerifyException(f"{what} is of other rows, expected rows that {keyword}(...) names")
+    rows = shape_of(op.x)[0] if kind == PortKind.GATHER_COL else shape_of(ids)[0]
+    if len(shape) not in (1, 2) or not dims_agree(shape[0], rows) or shape[1:] not in ((), (1,)):
+        expected = format_shape((rows,))
+        raise VerifyException(
+            f"{what} has shape {format_shape(shape)}, expected {expected} or {expected}x1"
+        )
 
 
 def _expect_ids(what: str, value: SSAValue) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import RoundOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.elementwise import combined, compared, expect_in_range, selected
@@ -17,6 +18,7 @@ from coda_ir.frontends.coda_text.values import (
     describe,
     is_number,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 ROUNDINGS = ("nearest_even", "toward_zero")
 
@@ -30,6 +32,10 @@ def cast(call: Invocation) -> TensorValue:
     assert element is not None, "dtype is required"
     if isinstance(number, int | float) and is_number(number):
         return _constant(call, number, element)
+    if isinstance(number, SymbolicSize):
+        if element == "bool":
+            raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
+        return call.emit_number(number, element)
     x = call.tensor("x")
     if is_float8(ELEMENT_TYPES[x.type.element]) and element in RANGES:
         x = _converted(call, x, "f32")
@@ -51,8 +57,7 @@ def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
     if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
         raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
     expect_in_range(call.name, number, element)
-    value = float(number) if element in FLOAT_TYPES else number
-    return call.emit(coda.ConstantOp(value, ELEMENT_TYPES[element]), ())
+    return call.emit_number(number, element)
 
 
 def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
@@ -72,7 +77,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
             argument="rounding",
         )
     is_needed = rounding == "nearest_even" and to_integer
-    return call.emit(coda.elementwise.RoundOp(x.ssa), x.dims) if is_needed else x
+    return call.emit(RoundOp(x.ssa), x.dims) if is_needed else x
 
 
 def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -35,7 +36,7 @@ BINARY: dict[str, type[coda.BinaryOp]] = {
     "-": coda.SubOp,
     "*": coda.MulOp,
     "/": coda.DivOp,
-    "//": coda.elementwise.FloorDivideOp,
+    "//": FloorDivideOp,
     **coda.FUNCTIONS_OF_TWO,
 }
 UNARY = coda.REAL_FUNCTIONS
@@ -59,6 +60,7 @@ NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "tanh": math.tanh,
 }
+NARROW = ("bf16", "f16")
 MAX_POWER = 16
 """The largest exponent for which x is multiplied with itself."""
 
@@ -71,10 +73,15 @@ def unary(call: Invocation) -> Value:
     return _applied(call, UNARY[call.name])
 
 
-def _applied(call: Invocation, operator: type[coda.UnaryOp], **properties: float) -> TensorValue:
+def _applied(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
+    x = _operand_of(call, operator)
+    return call.emit(operator(x.ssa), x.dims)
+
+
+def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
     x = call.tensor("x")
     _expect_elements(call.name, "x", x, operator.ELEMENTS)
-    return call.emit(operator(x.ssa, **properties), x.dims)
+    return x
 
 
 def negation(call: Invocation) -> TensorValue:
@@ -82,7 +89,8 @@ def negation(call: Invocation) -> TensorValue:
 
 
 def elu(call: Invocation) -> TensorValue:
-    return _applied(call, coda.EluOp, alpha=float(call.number("alpha", 1.0)))
+    x = _operand_of(call, coda.EluOp)
+    return call.emit(coda.EluOp(x.ssa, alpha=float(call.number("alpha", 1.0))), x.dims)
 
 
 def logical_not(call: Invocation) -> TensorValue:
@@ -117,7 +125,7 @@ def power(call: Invocation) -> TensorValue:
         result = call.emit(coda.MulOp(result.ssa, factor.ssa), x.dims)
     if exponent > 0 or exponent == -0.5:
         return result
-    one = call.emit(coda.ConstantOp(1.0, ELEMENT_TYPES[x.type.element]), ())
+    one = call.emit_number(1, x.type.element)
     return call.emit(coda.DivOp(one.ssa, result.ssa), x.dims)
 
 
@@ -242,6 +250,15 @@ def _combined(
     """`make(left, right)` broadcast with `dims`; a number takes the element type of the other."""
     pattern = left if isinstance(left, TensorValue) else right
     assert isinstance(pattern, TensorValue), "numbers are folded before"
+    if pattern.type.element in NARROW and SymbolicSize in map(type, (left, right)):
+        # A size is no number of a narrow type: the operator computes in f32, as in PyTorch.
+        wide = call.emit(coda.CastOp(pattern.ssa, ELEMENT_TYPES["f32"]), pattern.dims)
+        sides = (wide, right) if pattern is left else (left, wide)
+        result = _combined(call, operator, make, *sides, dims)
+        if result.type.element == "bool":
+            return result
+        narrow = coda.CastOp(result.ssa, ELEMENT_TYPES[pattern.type.element])
+        return call.emit(narrow, result.dims)
     a, b = _operand(call, operator, left, pattern), _operand(call, operator, right, pattern)
     if a.type.element != b.type.element:
         raise Mistake(
@@ -274,12 +291,8 @@ def _expect_operand(operator: str, name: str, value: Value, elements: coda.Eleme
                 "combine it first: finalize(...)",
                 argument=name,
             )
-        case SymbolicSize():
-            raise Mistake(
-                f"an operand of {operator} is {describe(value)}, which is known at run time only",
-                "use a const, or the reduction mean(x)",
-                argument=name,
-            )
+        case SymbolicSize() if elements != coda.Elements.BOOLEANS:
+            return
         case bool() if elements in (coda.Elements.BOOLEANS, coda.Elements.ANY):
             return
         case _ if is_number(value) and elements != coda.Elements.BOOLEANS:
@@ -317,17 +330,18 @@ def _operand(call: Invocation, operator: str, value: Value, pattern: TensorValue
     """`value`, or the number as a constant of the element type of `pattern`."""
     if isinstance(value, TensorValue):
         return value
-    assert isinstance(value, int | float)
+    assert isinstance(value, int | float | SymbolicSize)
     element = pattern.type.element
-    fits = isinstance(value, int) and (element == "bool") == isinstance(value, bool)
+    is_whole = isinstance(value, int | SymbolicSize)
+    fits = is_whole and (element == "bool") == isinstance(value, bool)
     if not fits and not pattern.type.is_float:
         raise Mistake(
             f"an operand of {operator} is {describe(value)}, but the other one is {pattern.type}",
             "convert the tensor, as in cast(y, f32)",
         )
-    expect_in_range(operator, value, element)
-    number = float(value) if pattern.type.is_float else int(value)
-    return call.emit(coda.ConstantOp(number, ELEMENT_TYPES[element]), ())
+    if not isinstance(value, SymbolicSize):
+        expect_in_range(operator, value, element)
+    return call.emit_number(value, element)
 
 
 def expect_in_range(operator: str, number: Number, element: str) -> None:

@@ -358,6 +358,17 @@ class _EpilogueCall:
 
     # The operator.
 
+    def _yielded(self, body: EpilogueBody) -> list[ScalarValue] | None:
+        """The values of all results; None after a mistake."""
+        yielded: list[ScalarValue] = []
+        for result in self.interface.results:
+            arity = self.interface.result_arity(result)
+            items = body.result(result.syntax, arity, result.computed)
+            if items is None:
+                return None
+            yielded += items
+        return yielded
+
     def _segment(
         self,
         gemm: Gemm | None,
@@ -377,13 +388,9 @@ class _EpilogueCall:
             type = operand.region_type(is_index=self.interface.is_index(index))
             body.declare(operand.name, [type] * self.interface.arity(operand.kind))
         body.run()
-        yielded: list[ScalarValue] = []
-        for result in self.interface.results:
-            arity = self.interface.result_arity(result)
-            items = body.result(result.syntax, arity, result.computed)
-            if items is None:
-                return None
-            yielded += items
+        yielded = self._yielded(body)
+        if yielded is None:
+            return None
         body.block.add_op(YieldOp(*(value.ssa for value in yielded)))
         return Segment(
             weights=[weight.ssa for weight in gemm.weights] if gemm else [],

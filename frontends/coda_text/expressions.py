@@ -15,7 +15,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.epilogue import call_epilogue
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
-from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
+from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
 from coda_ir.frontends.coda_text.program import (
@@ -61,6 +61,8 @@ class Output:
     """Where operators go, and how many there are."""
 
     block: Block
+    parameters: list[TensorValue] = field(default_factory=list[TensorValue])
+    """The arguments of the function that is emitted."""
     count: int = 0
     named: set[SSAValue] = field(default_factory=set[SSAValue])
 
@@ -111,6 +113,13 @@ class ExpressionLowering(Evaluator):
             )
             self.reporter.raise_if_errors()
 
+    def _invocation(self, operator: str, values: Values) -> Invocation:
+        """A call of an operator, which may ask for the tensors that have its sizes."""
+        tensors = [variable.value for variable in self.variables.values()]
+        known = [tensor for tensor in tensors if isinstance(tensor, TensorValue)]
+        known = [*self.output.parameters, *known]
+        return Invocation(operator, values, self.insert, self.symbols, known)
+
     def name(self, node: Name) -> Value:
         name = node.text
         variable = self.variables.get(name)
@@ -154,7 +163,8 @@ class ExpressionLowering(Evaluator):
             return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
         if node.operator not in INFIX:
             raise Mistake(f"unknown operator {node.operator}")
-        return infix(Invocation(node.operator, {"a": [left], "b": [right]}, self.insert))
+        operands: Values = {"a": [left], "b": [right]}
+        return infix(self._invocation(node.operator, operands))
 
     def call(self, node: Call) -> Value:
         name = node.callee.text
@@ -218,9 +228,6 @@ class ExpressionLowering(Evaluator):
             folded = constant_call(node.callee.text, values)
             if folded is not None:
                 return folded
-            tensors = [variable.value for variable in self.variables.values()]
-            known = [tensor for tensor in tensors if isinstance(tensor, TensorValue)]
-            name = node.callee.text
-            return operator.rule(Invocation(name, values, self.insert, self.symbols, known))
+            return operator.rule(self._invocation(node.callee.text, values))
         except Mistake as mistake:
             return self.call_mistake(mistake, bound, node, operator.signature)

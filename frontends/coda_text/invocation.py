@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -95,6 +96,33 @@ class Invocation:
             if size in tensor.dims:
                 return tensor.ssa, tensor.dims.index(size)
         return None
+
+    def emit_number(self, number: float | SymbolicSize, element: str) -> TensorValue:
+        """Insert a number, or a size that is known at run time, as one element of a type."""
+        type = ELEMENT_TYPES[element]
+        if isinstance(number, SymbolicSize):
+            size = self._emit_size(number)
+            return size if element == "i64" else self.emit(coda.CastOp(size.ssa, type), ())
+        value = float(number) if element in FLOAT_TYPES else int(number)
+        return self.emit(coda.ConstantOp(value, type), ())
+
+    def _emit_size(self, size: SymbolicSize) -> TensorValue:
+        """The extent of a tensor, or what extents multiply and add up to."""
+        holder = self.holder(size)
+        if holder is not None:
+            return self.emit(coda.ExtentOp(*holder), ())
+        terms: list[TensorValue] = []
+        for symbols, coefficient in size.terms:
+            factors = [self._emit_size(SymbolicSize.of(symbol)) for symbol in symbols]
+            if coefficient != 1 or not factors:
+                factors.append(self.emit_number(coefficient, "i64"))
+            terms.append(reduce(partial(self._emit_pair, coda.MulOp), factors))
+        return reduce(partial(self._emit_pair, coda.AddOp), terms)
+
+    def _emit_pair(
+        self, operator: type[coda.BinaryOp], a: TensorValue, b: TensorValue
+    ) -> TensorValue:
+        return self.emit(operator(a.ssa, b.ssa), ())
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)

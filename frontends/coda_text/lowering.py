@@ -181,6 +181,7 @@ class FunctionLowering(ExpressionLowering):
             argument.name_hint = parameter.name.text
             argument.location = location(self.file, parameter.name.span)
             value = TensorValue(type, argument)
+            self.output.parameters.append(value)
             self.output.named.add(argument)
         self._bind(parameter.name, value)
 

@@ -291,6 +291,12 @@ class OperatorWriter:
         defaults = {"start": "0", "step": "1", "dtype": "i64"}
         return _call("arange", size, **{k: v for k, v in given.items() if defaults[k] != v})
 
+    def extent(self, op: coda.ExtentOp) -> Text:
+        size = self._known(self._shapes.dims(op.like)[op.axis])
+        if size == "-1":
+            raise Inexpressible("the extent is not known by name")
+        return _call("cast", size, "i64")
+
     def concat(self, op: coda.ConcatOp) -> Text:
         dim, rank = op.dim.value.data, len(self._shapes.dims(op.result))
         given = {} if dim == rank - 1 else {"dim": str(dim)}
@@ -331,6 +337,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.PadOp: OperatorWriter.pad,
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
+    coda.ExtentOp: OperatorWriter.extent,
     coda.ShiftOp: OperatorWriter.with_properties,
     **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,

@@ -31,20 +31,7 @@ SIGNATURE = (
 
 def torch_call(call: Invocation) -> TensorValue:
     """One tensor computed by PyTorch; its type has to be stated."""
-    text = call.value("call")
-    callee, opened, arguments = text.partition("(") if isinstance(text, str) else ("", "", "")
-    if not opened or not arguments.endswith(")"):
-        raise Mistake(
-            'torch: call is not of the form "namespace.operator.overload(arguments)"',
-            'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
-            argument="call",
-        )
-    if not re.fullmatch(r"\w+\.\w+\.\w+", callee):
-        raise Mistake(
-            f"torch: {callee} is not of the form namespace.operator.overload",
-            callee_remedy(callee) or 'write "aten.cumsum.default({0}, -1)"',
-            argument="call",
-        )
+    callee, arguments = _callee_and_arguments(call)
     operands = [call.as_tensor("operands", value) for value in call.values.get("operands", ())]
     element, shape = call.element_type("dtype"), call.sizes("shape")
     assert element is not None, "dtype is required"
@@ -53,7 +40,7 @@ def torch_call(call: Invocation) -> TensorValue:
     op = CallOp(
         callee,
         [operand.ssa for operand in operands],
-        _bound(arguments.removesuffix(")"), call.symbols),
+        _bound(arguments, call.symbols),
         [IRTensorType(ELEMENT_TYPES[element], [extent(dim) for dim in shape])],
         view=call.flag("view"),
         random=call.flag("random"),
@@ -70,6 +57,25 @@ def torch_call(call: Invocation) -> TensorValue:
         raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
     op.attributes["coda.dims"] = dims_attribute(shape)
     return call.emit(op, shape)
+
+
+def _callee_and_arguments(call: Invocation) -> tuple[str, str]:
+    """The operator of PyTorch, and the text between its brackets."""
+    text = call.value("call")
+    callee, opened, arguments = text.partition("(") if isinstance(text, str) else ("", "", "")
+    if not opened or not arguments.endswith(")"):
+        raise Mistake(
+            'torch: call is not of the form "namespace.operator.overload(arguments)"',
+            'write "aten.cumsum.default({0}, -1)"; {0} is the first tensor',
+            argument="call",
+        )
+    if not re.fullmatch(r"\w+\.\w+\.\w+", callee):
+        raise Mistake(
+            f"torch: {callee} is not of the form namespace.operator.overload",
+            callee_remedy(callee) or 'write "aten.cumsum.default({0}, -1)"',
+            argument="call",
+        )
+    return callee, arguments.removesuffix(")")
 
 
 def _bound(text: str, symbols: Mapping[str, Dim]) -> str:

@@ -14,7 +14,6 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.channel_views import ChannelView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, static_columns
@@ -191,24 +190,16 @@ class _Algebra:
     def _share(self) -> SSAValue:
         """1 / T, where T is the number of positions."""
         insert, positions = self.insert, shape_of(self.rows)[1:-1]
-        if DYNAMIC_INDEX not in positions:
-            # Without positions nothing is normalized.
-            return insert.insert(coda.ConstantOp(1 / max(1, prod(positions)), f32))
-        one = insert.insert(coda.ConstantOp(1.0, f32))
-        return insert.insert(coda.DivOp(one, self._count()), "share")
-
-    def _count(self) -> SSAValue:
-        """The number of positions, which a call has: of the sizes of arguments, if these tell it,
-        so that nothing is computed before."""
-        shapes, read = self.insert.rewriter.shapes, list[SSAValue]()
-        dims = shapes.dims(self.rows)[1:-1]
-        count = " * ".join(f"{dim}" if f"{dim}".isalnum() else f"({dim})" for dim in dims)
-        if not shapes.are_declared(dims):
-            read.append(self.rows)
-            count = " * ".join(f"size({{0}}, {axis})" for axis in range(1, len(dims) + 1))
-        arguments = f"[], {count}, dtype=torch.float32, device=device"
-        call = CallOp("aten.full.default", read, arguments, [TensorType(f32, ())])
-        return self.insert.insert(call, "positions")
+        # Without positions nothing is normalized.
+        known = prod(extent for extent in positions if extent != DYNAMIC_INDEX)
+        share: SSAValue = insert.insert(coda.ConstantOp(1 / max(1, known), f32))
+        for axis, size in enumerate(positions, 1):
+            if size != DYNAMIC_INDEX:
+                continue
+            extent = coda.ExtentOp(*insert.rewriter.shapes.holder(self.rows, axis))
+            count = insert.cast(insert.insert(extent, "positions"), f32)
+            share = insert.insert(coda.DivOp(share, count), "share")
+        return share
 
     # Groups of columns
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
+from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from coda_ir.dialects import coda
@@ -32,10 +32,10 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
         ->  %moment, %dq = gemm.attention_dq (%dy, %y, %lse, %q, %k, %v) {...} { yield dq }
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
-    Legal iff the scores are those of queries and keys alone, scaled, capped and hidden by position
-    or a mask of truth values;
-    tensor cores multiply the operands; heads have a power of two of columns, up to 256, the same in
-    keys and values; and the function does not require the bits of eager PyTorch.
+    Legal iff no gradient of sinks or of a mask is wanted, and one of them at most is there; tensor
+    cores multiply the operands; heads have a power of two of columns, up to 256, the same in keys
+    and values; and the function does not require the bits of eager PyTorch. Sinks are in the
+    logsumexp already.
     """
 
     name: ClassVar[str] = "convert-attention-grad-to-gemm"
@@ -53,13 +53,13 @@ class ConvertAttentionGradToGemmPass(FunctionPass):
 def _check(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.sinks is not None:
-        condition = "scores are products of queries and keys, hidden by position or a mask"
-        return Refusal(condition, f"{instead}, which has sinks")
-    if op.mask is not None and element_type_of(op.mask) != i1:
-        return Refusal(
-            "a mask hides keys and adds nothing", f"{instead}, whose mask adds to scores"
-        )
+    if op.d_sinks is not None or op.d_mask is not None:
+        what = "a mask" if op.d_sinks is None else "sinks"
+        condition = "gradients are wanted of queries, keys and values alone"
+        return Refusal(condition, f"{instead}, which gives that of {what}, too")
+    if op.sinks is not None and op.mask is not None:
+        condition = "the weights of keys have the sum 1 where a mask is added"
+        return Refusal(condition, f"{instead}, which has sinks and a mask")
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")

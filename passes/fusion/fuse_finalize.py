@@ -21,6 +21,7 @@ from coda_ir.dialects.gemm import (
     region_type,
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
+from coda_ir.passes.support.editing import is_of_numbers
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
@@ -150,6 +151,15 @@ def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, coda.ConstantOp)
 
 
+def _is_repeated(value: SSAValue) -> bool:
+    """Return whether a finalize computes one element of extents and constants, which is not
+    stored."""
+    op = value.owner
+    return (
+        isinstance(op, Operation) and not shape_of(value) and is_pointwise(op) and is_of_numbers(op)
+    )
+
+
 def _column_port(value: SSAValue, domain: Sequence[int]) -> PortKind | None:
     if shape_of(value) == tuple(domain):
         return PortKind.COL
@@ -170,8 +180,12 @@ def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
     def element(value: SSAValue) -> SSAValue:
         if value in yielded:
             return yielded[value]
-        if isinstance(value.owner, coda.ConstantOp):
-            return builder.number(value.owner.number, element_type_of(value))
+        inner = value.owner
+        if isinstance(inner, coda.ConstantOp):
+            return builder.number(inner.number, element_type_of(value))
+        if _is_repeated(value):
+            assert isinstance(inner, Operation)
+            return emit_scalar(builder, inner, [element(v) for v in inner.operands])
         kind = _column_port(value, shape_of(op.results[0]))
         assert kind is not None
         ports.append(Port(kind, value))

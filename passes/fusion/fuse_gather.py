@@ -7,9 +7,10 @@ from xdsl.ir import SSAValue, Use
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.moved_columns import move_columns
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import SymbolicSize
 
@@ -30,6 +31,7 @@ class FuseGatherPass(FunctionPass):
     the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
     are (any other id has to stop the program with an error, which a GEMM cannot do), and the GEMMs
     have no other input and few columns: without TMA, wide ones would take longer than with a copy.
+    Scales of the same rows are loaded by their numbers, too (`gather_col`).
     GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
     """
 
@@ -109,7 +111,8 @@ def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
         gemm = use.operation
         assert isinstance(gemm, FusedOp)
         if use.index < len(gemm.inputs):
-            gathering = gemm.with_segments(gemm.take_segments(), inputs=op.x, gather=op.ids)
+            segments = move_columns(gemm.take_segments(), op.ids, PortKind.GATHER_COL)
+            gathering = gemm.with_segments(segments, inputs=op.x, gather=op.ids)
         else:
             (segment,) = gemm.take_segments()
             parts = [replace(segment, weights=[op.x])]

@@ -7,9 +7,10 @@ from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.gemm import FusedOp, ResultKind
+from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.moved_columns import move_columns
 from coda_ir.passes.support.row_numbers import inverse_of
 
 
@@ -22,8 +23,10 @@ class FuseScatterPass(FunctionPass):
         %z = coda.index %y, %inverse {dim = 0}
 
     In this way the rows that experts compute return to the order of the tokens, without a copy and
-    without computing the inverse of the permutation. Legal iff the numbers of the rows are the
-    inverse of a permutation, and the rows are the only result of a GEMM, without another use.
+    without computing the inverse of the permutation. Scales of rows in that order are loaded by the
+    numbers of the rows (`scatter_col`) instead of being copied. Legal iff the numbers of the rows
+    are the inverse of a permutation, and the rows are the only result of a GEMM, without another
+    use.
     """
 
     name: ClassVar[str] = "fuse-scatter"
@@ -71,7 +74,8 @@ def _fuse(op: coda.IndexOp, gemm: FusedOp, order: SSAValue, rewriter: FunctionRe
     rewriter.passed(op, "its rows are stored in this order by the GEMM that computes them")
     is_known = rewriter.order.hoist([order], gemm)
     assert is_known, "what depends on the rows would be another use of them"
-    scattering = gemm.with_segments(gemm.take_segments(), scatter=order)
+    segments = move_columns(gemm.take_segments(), order, PortKind.SCATTER_COL)
+    scattering = gemm.with_segments(segments, scatter=order)
     scattering.location = gemm.location
     op.result.replace_all_uses_with(scattering.outputs[0])
     name = op.result.name_hint

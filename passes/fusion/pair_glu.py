@@ -11,6 +11,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import FusedOp, PairingAttr, ResultPortAttr
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
+from coda_ir.passes.fusion.neighbours import pair_neighbours
 from coda_ir.passes.fusion.pairing import join_siblings, pair_columns
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
@@ -28,7 +29,8 @@ class PairGluPass(FunctionPass):
 
     The weights are not moved or copied: two weights give the two halves, and a packed weight
     (`coda.glu`) is paired by view, or by neighbouring columns with `adjacent`. So are the halves of
-    a tile that are sliced, `act(z[:, :F]) ⊙ z[:, F:]`. Legal iff the GEMMs share the input, K, N
+    a tile that are sliced, `act(z[:, :F]) ⊙ z[:, F:]`, and its even and odd columns, `z[:, ::2]`
+    and `z[:, 1::2]`, whatever reads them. Legal iff the GEMMs share the input, K, N
     and the types and neither depends on the other; any pointwise operator on two such GEMMs
     qualifies.
     """
@@ -36,6 +38,7 @@ class PairGluPass(FunctionPass):
     name: ClassVar[str] = "pair-glu"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        pair_neighbours(rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.GluOp):
                 _pair_packed(op, rewriter)

@@ -110,26 +110,13 @@ def uncast(value: SSAValue) -> SSAValue:
     return value
 
 
-def factors(value: SSAValue) -> list[SSAValue]:
-    """Return what `value` is the product of, each before its conversions."""
+def parts_of(value: SSAValue, kind: type[coda.BinaryOp]) -> list[SSAValue]:
+    """Return what `value` is the sum, or the product, of, each before its conversions."""
     found: list[SSAValue] = []
     pending = [value]
     while pending:
         current = uncast(pending.pop())
-        if isinstance(current.owner, coda.MulOp):
-            pending += current.owner.operands
-        else:
-            found.append(current)
-    return found
-
-
-def terms(value: SSAValue) -> list[SSAValue]:
-    """Return what `value` is the sum of, each before its conversions."""
-    found: list[SSAValue] = []
-    pending = [value]
-    while pending:
-        current = uncast(pending.pop())
-        if isinstance(current.owner, coda.AddOp):
+        if isinstance(current.owner, kind):
             pending += reversed(current.owner.operands)
         else:
             found.append(current)
@@ -140,9 +127,9 @@ def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
     """The row sum of a norm's gradient that `reduce` is."""
     if reduce.kind.data not in ("sum", "mean") or shape_of(reduce.x)[-1] == DYNAMIC_INDEX:
         return None
-    parts = factors(reduce.x)
+    parts = parts_of(reduce.x, coda.MulOp)
     for index, gradient in enumerate(parts):
-        maps = [term for term in terms(gradient) if isinstance(term.owner, Linear)]
+        maps = [term for term in parts_of(gradient, coda.AddOp) if isinstance(term.owner, Linear)]
         others = [*parts[:index], *parts[index + 1 :]]
         for norm in _norms_of(others) if maps else ():
             found = _match(reduce, norm, gradient, others)
@@ -242,7 +229,7 @@ def _is_centered(value: SSAValue, norm: Norm, stats: coda.NormStatsOp) -> bool:
 def find_map_gradients(found: NormGradientSum) -> Sequence[MapGradient] | Refusal:
     """The linear maps of the norm's result whose gradients add up to dh, and nothing else does."""
     maps: list[MapGradient] = []
-    for term in terms(found.gradient):
+    for term in parts_of(found.gradient, coda.AddOp):
         each = _map_gradient(term, found.norm)
         if each is None:
             what = name_of(term)

@@ -39,6 +39,7 @@ _RECOMPUTABLE = (
     coda.ConstantOp,
     coda.GluOp,
     coda.PositionsOp,
+    coda.ExtentOp,
     coda.ReshapeOp,
     coda.SliceOp,
     coda.ShiftOp,

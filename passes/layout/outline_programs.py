@@ -35,6 +35,7 @@ LEFTOVERS = (
     coda.ConcatOp,
     coda.PadOp,
     coda.PositionsOp,
+    coda.ExtentOp,
     coda.BroadcastOp,
     coda.SumToOp,
     coda.ReduceOp,

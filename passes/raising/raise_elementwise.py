@@ -30,6 +30,7 @@ from coda_ir.passes.raising.made_tensors import (
     read_through,
 )
 from coda_ir.passes.raising.plain_calls import PLAIN
+from coda_ir.passes.raising.size_arguments import SizedCall
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.norms import OpInserter
 
@@ -90,9 +91,15 @@ def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
         return raised_positions(op, rewriter)
     if op.callee.data in PLAIN:
         return PLAIN[op.callee.data](op, rewriter)
-    make = _MAKERS.get(op.callee.data.removeprefix("aten."))
-    if make is None:
+    if op.callee.data.removeprefix("aten.") not in _MAKERS:
         return None
+    sized = SizedCall.of(op, rewriter)
+    return _made(op) if sized is None else sized.raised(_made)
+
+
+def _made(op: CallOp) -> list[Operation] | None:
+    """The operators for an elementwise call."""
+    make = _MAKERS[op.callee.data.removeprefix("aten.")]
     call = ElementwiseCall.of(op)
     made = None if call is None else make(call)
     if call is None or made is None:

@@ -151,7 +151,7 @@ def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
     is_by_column = kind in (PortKind.ROW, PortKind.SCALAR)
     if is_per_sample(shape, domain):
         is_by_column = not _is_stored_anyway(value)
-    if is_by_column or is_widening_cast(op) or _is_of_positions(op):
+    if is_by_column or is_widening_cast(op) or is_of_numbers(op):
         return op
     if kind != PortKind.TILE:
         return None
@@ -182,9 +182,9 @@ def is_left_to_readers(op: Operation) -> bool:
     return isinstance(tile.owner, Block) or tile.has_more_than_one_use()
 
 
-def _is_of_positions(op: Operation) -> bool:
-    """Return whether a few operators compute `op` from positions and numbers, which nothing
-    loads.
+def is_of_numbers(op: Operation) -> bool:
+    """Return whether a few pointwise operators compute `op` from positions, extents and constants,
+    which nothing loads.
     """
     pending = [op]
     for _ in range(MAX_RECOMPUTED):
@@ -198,7 +198,7 @@ def _is_of_positions(op: Operation) -> bool:
 
 
 def _is_in_code(value: SSAValue) -> bool:
-    return isinstance(value.owner, coda.ConstantOp) or coda.positions_in(value) is not None
+    return isinstance(value.owner, coda.ConstantOp) or coda.is_of_extents(value)
 
 
 MAX_RECOMPUTED = 8

@@ -121,6 +121,13 @@ def _two_floats(b: TextBuilder, operator: str, x: str, n: int) -> tuple[str, int
     return _joined(operator, x, f"(tanh({b.parameter(*b.rows, n)}) + 2)"), n
 
 
+def _size(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A tile beside a size, which may be known at run time only."""
+    rows = b.choices.pick(b.rows)
+    texts = ("{x} / ({rows} + 1)", "{x} + cast(2 * {rows}, {element}) * 0.03", "{rows} * {x} / 8")
+    return b.choices.pick(texts).format(x=x, rows=rows, element=b.element), n
+
+
 def _joined(operator: str, left: str, right: str) -> str:
     return (
         f"{operator}({left}, {right})" if operator.isidentifier() else f"{left} {operator} {right}"
@@ -448,6 +455,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (4, _function),
     (2, _parametrized),
     (3, _two_operands),
+    (2, _size),
     (3, _truth),
     (3, _quantized),
     (2, _narrowed),

@@ -79,6 +79,8 @@ def fused(b: FunctionBuilder, x: SSAValue) -> FusedOp:
         gather, gather_weights = (
             b.integers(style.rows) if b.choices.chance(30) else None for _ in range(2)
         )
+    for segment in segments:
+        segment.ports = [moved_port(b, port, gather, scatter) for port in segment.ports]
     op = FusedOp(
         inputs,
         segments,
@@ -108,6 +110,20 @@ def draw_moves(
     can_scatter = kinds <= {ResultKind.TILE, ResultKind.HALF}
     gather = b.integers(rows) if b.choices.chance(20) else None
     return gather, b.integers(rows) if can_scatter and b.choices.chance(40) else None
+
+
+def moved_port(
+    b: FunctionBuilder, port: Port, gather: SSAValue | None, scatter: SSAValue | None
+) -> Port:
+    """Now and then a column of the rows that are gathered or scattered, in place of a column."""
+    moves = {PortKind.GATHER_COL: gather, PortKind.SCATTER_COL: scatter}
+    kinds = [kind for kind, ids in moves.items() if ids is not None]
+    element = element_type_of(port.value)
+    if port.kind != PortKind.COL or not kinds or not is_float(element) or b.choices.chance(50):
+        return port
+    kind = b.choices.pick(kinds)
+    # Gathered rows are those of x, which has as many.
+    return Port(kind, b.parameter(b.style.rows, element, hint="moved"))
 
 
 def draw_inputs(b: FunctionBuilder, x: SSAValue, *, transposed: bool) -> list[SSAValue]:
@@ -262,6 +278,8 @@ def draw_operand(b: FunctionBuilder, kind: PortKind, columns: int) -> SSAValue:
             return b.parameter((*kept, choices.pick(divisors)), element, hint="table")
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise ValueError(f"{kind}: partials come from a GEMM, not from parameters")
+        case PortKind.GATHER_COL | PortKind.SCATTER_COL:
+            raise ValueError(f"{kind}: `moved_port` makes them of columns")
 
 
 def draw_results(

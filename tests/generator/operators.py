@@ -137,6 +137,7 @@ def other_operand(b: FunctionBuilder, x: SSAValue) -> SSAValue:
         (2, broadcast_parameter),
         (2, broadcast_view),
         (2, positions),
+        (2, extent),
     )
     return b.choices.weighted(makers)(b, x)
 
@@ -153,6 +154,14 @@ def positions(b: FunctionBuilder, x: SSAValue) -> SSAValue:
         numbers = b.add(coda.ReshapeOp(numbers, shape))
     element = element_type_of(x)
     return b.add(coda.MulOp(cast_to(b, numbers, element), b.add(coda.ConstantOp(1 / 64, element))))
+
+
+def extent(b: FunctionBuilder, x: SSAValue) -> SSAValue:
+    """The extent of a dimension of x or of another tile, as a small number."""
+    like = x if b.choices.chance(50) else b.pick_tile()
+    number = b.add(coda.ExtentOp(like, b.choices.below(len(shape_of(like)))))
+    element = element_type_of(x)
+    return b.add(coda.MulOp(cast_to(b, number, element), b.add(coda.ConstantOp(1 / 64, element))))
 
 
 def statistic_of_sibling(b: FunctionBuilder, x: SSAValue) -> SSAValue:

@@ -63,8 +63,11 @@ def attend(of: Heads, *tensors: torch.Tensor, mask: torch.Tensor | None = None) 
         seen &= distance >= 0
     if "window" in options:
         seen &= distance.abs() < options["window"]
-    if mask is not None:
+    if mask is not None and mask.dtype == torch.bool:
         seen = seen & mask
+    elif mask is not None:
+        scores = scores + mask
+        seen = seen & (scores != -torch.inf)
     weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
     weights = torch.where(seen.any(-1, keepdim=True), weights, 0.0)
     return (weights @ v).transpose(1, 2).reshape(*rows, -1)

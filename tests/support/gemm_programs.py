@@ -140,9 +140,18 @@ func.func @f(%x : {x}, %w : {w}, %b : {b}, %r : tensor<?x1xf32>, %x0 : {y}, %end
 
 
 def moved_rows(
-    dtype: str, k: int, n: int, schedule: str, *, rows: str = "", groups: int = 0, of_x: int = 9
+    dtype: str,
+    k: int,
+    n: int,
+    schedule: str,
+    *,
+    rows: str = "",
+    groups: int = 0,
+    of_x: int = 9,
+    column: str = "col",
 ) -> str:
-    """acc·factor of the row, with rows that are gathered from 9 of x, scattered, or both."""
+    """acc·factor of the row, with rows that are gathered from 9 of x, scattered, or both; factors
+    are those of `column`: of the row, of the one that is gathered, or of the one that is stored."""
     x, y = f"tensor<{of_x if 'gather' in rows else '?'}x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>"
     w = f"tensor<{f'{groups}x' if groups else ''}{n}x{k}x{dtype}>"
     moves = [(name, f"%{name} : tensor<?xi64>") for name in rows.split()]
@@ -150,11 +159,12 @@ def moved_rows(
         moves.append(("groups", f"%ends : tensor<{groups}xi32>"))
     operands = " ".join(f"{name}({operand})" for name, operand in sorted(moves, key=_order))
     parameters = "".join(f", {operand}" for _, operand in moves)
+    r = f"tensor<{of_x if column == 'gather_col' else '?'}x1xf32>"
     return f"""
-func.func @f(%x : {x}, %w : {w}, %r : tensor<?x1xf32>{parameters}) -> {y} {{
+func.func @f(%x : {x}, %w : {w}, %r : {r}{parameters}) -> {y} {{
   %y = gemm.fused %x : {x} {operands}
       {_schedule(schedule)}
-      columns(%w : {w}) col(%r : tensor<?x1xf32>) -> (tile : {y}) {{
+      columns(%w : {w}) {column}(%r : {r}) -> (tile : {y}) {{
   ^epilogue(%acc : f32, %factor : f32):
     %0 = arith.mulf %acc, %factor : f32
     gemm.yield %0 : f32

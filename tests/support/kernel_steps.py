@@ -7,15 +7,16 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
 from coda_ir.context import make_context
-from coda_ir.dialects.coda import ConcatOp, ConstantOp
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, ExtentOp
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.functions import functions_of
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
 
-NOT_RUN = (ConstantOp, PackWeightOp, ReturnOp)
-"""What runs nothing in a call: vectors that are computed from weights are kept between calls."""
+NOT_RUN = (ConstantOp, ExtentOp, PackWeightOp, ReturnOp)
+"""What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from
+weights are kept between calls."""
 
 
 def kernel_steps(module: ModuleOp) -> dict[str, str]:
@@ -48,8 +49,8 @@ DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} finalize map"
 """The same, where the next GEMM multiplies the norm alone: that one moves past it, and the residual
 normalizes again. The last norm is stored, since the caller gets it."""
 
-NORM_OF_GROUPS = "map aten.full.default finalize map map"
-"""Sums of columns, the number of positions, the sums of all tiles, scale and shift, the norm."""
+NORM_OF_GROUPS = "map finalize map map"
+"""Sums of columns, the sums of all tiles, scale and shift, the norm."""
 
 BLOCK_STEPS: dict[str, str] = {
     "llama.llama_block": f"rms_norm {ATTENTION_BLOCK}",
@@ -85,10 +86,10 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
-    # Numbers of experts in order, and where each begins; rows are gathered in the first GEMM. The
-    # scales of rows are gathered. The last map adds up what k experts give for a token.
+    # Numbers of experts in order, and where each begins. GEMMs gather rows, and their scales where
+    # they are stored. The last map adds up what k experts give for a token.
     "moe.grouped_experts": (
-        "fused topk map sort positions aten.searchsorted.Tensor map fused index fused map"
+        "fused topk map sort positions aten.searchsorted.Tensor map fused fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",

@@ -22,7 +22,7 @@ from coda_ir.backends.triton.kernel import (
 )
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, positions_in
+from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.remarks import format_location
@@ -89,9 +89,14 @@ class HostProgram:
         return self._variables[value]
 
     def _assign_known(self, value: SSAValue) -> None:
-        """Make the tensor of a constant or of positions, which kernels have in their code."""
+        """Make the tensor of a constant, of positions or of an extent, which kernels know."""
         if isinstance(value.owner, ConstantOp):
             self.assign(value, filled_tensor(value.owner, "()"), is_dense=True, hint="constant")
+            return
+        if extent_in(value) is not None:
+            shape = self.extents.shape(self.dims(value))
+            text = f"torch.full({shape}, {self.extent(value)}, dtype=torch.int64, device=device)"
+            self.assign(value, text, is_dense=True, hint="extent")
             return
         positions = positions_in(value)
         assert positions is not None, "values are defined before they are used"
@@ -99,6 +104,12 @@ class HostProgram:
         if value is not positions.result:
             text += f".view({self.extents.shape(self.dims(value))})"
         self.assign(value, text, is_dense=True, hint="positions")
+
+    def extent(self, value: SSAValue) -> str:
+        """The number that an extent is."""
+        op = extent_in(value)
+        assert op is not None, "expected an extent"
+        return self.extents.of(self.dims(op.like)[op.axis])
 
     def is_dense(self, value: SSAValue) -> bool:
         """Return whether `variable(value)` is known to be contiguous: it may have a copy that

@@ -18,7 +18,7 @@ from coda_ir.backends.triton.operators import (
 )
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, positions_in
+from coda_ir.dialects.coda import ConstantOp, is_of_extents
 from coda_ir.remarks import format_location
 
 
@@ -37,9 +37,7 @@ def emit_operators(host: HostProgram) -> None:
 
 def _is_known(op: Operation) -> bool:
     """Return whether kernels have the result in their code; what else reads it makes a tensor."""
-    return isinstance(op, ConstantOp) or any(
-        positions_in(result) is not None for result in op.results
-    )
+    return isinstance(op, ConstantOp) or any(map(is_of_extents, op.results))
 
 
 def _emit(host: HostProgram, op: Operation) -> None:

@@ -15,7 +15,7 @@ from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.operators.row_pitches import moved_operands, row_pitch, row_pitches
 from coda_ir.backends.triton.split_k import workspace
-from coda_ir.dialects.coda import ShiftOp, positions_in
+from coda_ir.dialects.coda import ShiftOp, extent_in, positions_in
 from coda_ir.dialects.gemm import MapOp
 from coda_ir.storage import overwritten
 from coda_ir.symbolic_shapes import Dims
@@ -74,6 +74,8 @@ def operands_of(
     return [
         host.owned(operand)
         if operand in in_place and operand not in ranges
+        else host.extent(operand)
+        if extent_in(operand) is not None
         else host.kernel_operand(operand, is_range=operand in ranges)
         for operand in op.operands
     ]
@@ -122,6 +124,8 @@ def _map_operand(
         return "None"
     if positions_in(value) is not None and value not in lowered.expanded:
         return "None"
+    if extent_in(value) is not None:
+        return host.extent(value)
     if value in lowered.expanded:
         return host.dense_expanded(value, domain)
     return host.kernel_operand(value)

@@ -77,10 +77,10 @@ def head_rows(
 
 
 @triton.jit
-def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr):
-    """The numbers of ROWS queries of a head, OTHER past the last one."""
+def head_numbers(x, head, start, rows, ROWS: tl.constexpr, OTHER: tl.constexpr, STEP: tl.constexpr):
+    """The numbers of ROWS queries of a head, STEP elements apart; OTHER past the last one."""
     row = start + tl.arange(0, ROWS)
-    return tl.load(x + head.to(tl.int64) * rows + row, mask=row < rows, other=OTHER)
+    return tl.load(x + (head.to(tl.int64) * rows + row) * STEP, mask=row < rows, other=OTHER)
 
 
 @triton.jit
@@ -117,8 +117,29 @@ def shown(
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
 ):
-    """Whether the mask shows keys to queries of a head: those of the numbers `query` and `key`
-    after the first ones. None past the last ones.
+    """Whether the mask shows keys to queries of a head; it shows none past the last ones."""
+    found = mask_tile(
+        mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+    )
+    return found != 0
+
+
+@triton.jit
+def mask_tile(
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+):
+    """The mask of queries of a head and of keys, of the numbers `query` and `key` after the first
+    ones; 0 past the last ones.
 
     A dimension that DIMS has as 0 and not as 1, of batches, heads, queries and keys, has one
     element that stands for all.
@@ -130,7 +151,38 @@ def shown(
     place = place * pitch + first_key * DIMS[3]
     there = (first_query + query < queries) & (first_key + key < keys)
     within = query * (DIMS[2] * pitch) + key * DIMS[3]
-    return tl.load(mask + place + within, mask=there, other=0) != 0
+    return tl.load(mask + place + within, mask=there, other=0)
+
+
+@triton.jit
+def weights_of(
+    scores,
+    lse,
+    mask,
+    batch,
+    head,
+    first_query,
+    first_key,
+    query,
+    key,
+    queries,
+    keys,
+    HEADS: tl.constexpr,
+    DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
+):
+    """exp(score - lse) of scores in powers of 2, with the mask where there is one: keys are hidden
+    where it is false, or it is added. A sum in natural units is rounded as in the forward.
+    """
+    if mask is None:
+        return tl.exp2(scores - lse * LOG2_E)
+    if ADDED:
+        added = mask_tile(
+            mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+        )
+        return tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
+    seen = shown(mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS)
+    return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
 
 
 @triton.jit
@@ -205,6 +257,7 @@ def dq_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -212,19 +265,22 @@ def dq_of_tile(
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O."""
+    """The gradient of BLOCK_M queries of a head in float32; stores their sums of dO ⊙ O and, where
+    the mask is ADDED, what their weights are multiplied by so that their sum is 1.
+    """
     d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
     out = head_rows(out_rows, batch, start, queries, head, PITCHES[1], BLOCK_M, HEAD_DIM)
     moment = row_products(d_out, out)
     of_head, row = batch * HEADS + head, start + tl.arange(0, BLOCK_M)
-    place = of_head.to(tl.int64) * queries + row
+    place = (of_head.to(tl.int64) * queries + row) * (1 + ADDED)
     tl.store(moment_pointer + place, moment, mask=row < queries)
-    lse = head_numbers(lse_pointer, of_head, start, queries, BLOCK_M, float("inf")) * LOG2_E
+    lse = head_numbers(lse_pointer, of_head, start, queries, BLOCK_M, float("inf"), 1)
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
     dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
     for masked in tl.static_range(2):
         begin, end = whole if masked else first, last if masked else whole
@@ -232,22 +288,35 @@ def dq_of_tile(
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
             scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
-            weights = tl.exp2(scores - lse[:, None])
+            weights = weights_of(
+                scores,
+                lse[:, None],
+                mask,
+                batch,
+                head,
+                start,
+                at,
+                tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
+                tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+            )
             if masked:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-            if mask is not None:
-                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
-                weights = tl.where(
-                    shown(
-                        mask, batch, head, start, at, rows, columns, queries, keys, HEADS, MASK_DIMS
-                    ),
-                    weights,
-                    0.0,
-                )
+            if ADDED:
+                total += tl.sum(weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(d_out, tl.trans(v), zeros) - moment[:, None])
             dq = dot(narrowed(d_scores, k), k, dq)
+    if ADDED:
+        # Where all scores are numbers so large that lse has no digits for the sum of the weights.
+        share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
+        tl.store(moment_pointer + place + 1, share, mask=row < queries)
+        dq *= share[:, None]
     return dq * SCALE
 
 
@@ -304,6 +373,7 @@ def dkv_of_tile(
     HEAD_DIM: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
+    ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
     CAUSAL: tl.constexpr,
@@ -333,32 +403,31 @@ def dkv_of_tile(
                 d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, HEAD_DIM
             )
             of_head = batch * HEADS + of_queries
-            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf")) * LOG2_E
-            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0)
+            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
+            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
             scores = scores_of(dot(k, tl.trans(q), zeros), SCALE, SOFTCAP)
-            weights = tl.exp2(scores - lse[None, :])
+            weights = weights_of(
+                scores,
+                lse[None, :],
+                mask,
+                batch,
+                of_queries,
+                at,
+                start,
+                tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
+                tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+            )
             if not seen_whole:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-            if mask is not None:
-                rows, columns = tl.arange(0, BLOCK_M)[:, None], column[None, :]
-                weights = tl.where(
-                    shown(
-                        mask,
-                        batch,
-                        of_queries,
-                        at,
-                        start,
-                        columns,
-                        rows,
-                        queries,
-                        keys,
-                        HEADS,
-                        MASK_DIMS,
-                    ),
-                    weights,
-                    0.0,
-                )
+            if ADDED:
+                share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
+                weights *= share[None, :]
             dv = dot(narrowed(weights, q), d_out, dv)
             weights = inside_cap(weights, scores, SOFTCAP)
             d_scores = weights * (dot(v, tl.trans(d_out), zeros) - moment[None, :])

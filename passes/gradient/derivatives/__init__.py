@@ -65,7 +65,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.MaximumGradOp: _SECOND,
     coda.DetachOp: "it stops gradients",
     **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
-    coda.PositionsOp: "its result is an integer",
+    **dict.fromkeys((coda.PositionsOp, coda.ExtentOp), "its result is an integer"),
     coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
     coda.OneHotOp: "its result is integers",
     coda.SelectiveScanGradOp: _SECOND,
@@ -75,7 +75,10 @@ NOT_DIFFERENTIATED: dict[type, str] = {
 }
 """Why operators of the block level have no rule."""
 
-_LENT_SHAPES = (coda.BroadcastOp, coda.PadOp, coda.PositionsOp, coda.EmbeddingGradOp)
+_LENT_SHAPES = (
+    *(coda.BroadcastOp, coda.PadOp, coda.EmbeddingGradOp),
+    *(coda.PositionsOp, coda.ExtentOp),
+)
 """Operators of which an operand `like` only lends its shape."""
 
 

@@ -184,14 +184,8 @@ class Adjoint:
         columns = shape_of(x)[-1]
         if columns != DYNAMIC_INDEX:
             return self.scale(value, 1 / columns)
-        type = wide_type(value)
-        arguments = f"[], size({{0}}, {len(shape_of(x)) - 1}), dtype=torch.{_NAMES[type]}"
-        arguments += ", device=device"
-        call = CallOp("aten.full.default", [x], arguments, [TensorType(type, ())])
-        return self.div(value, self.cast(self.insert(call, "columns"), element_type_of(value)))
-
-
-_NAMES: dict[Attribute, str] = {f32: "float32", f64: "float64"}
+        extent = coda.ExtentOp(*self.backward.shapes.holder(x, len(shape_of(x)) - 1))
+        return self.div(value, self.cast(self.insert(extent, "columns"), element_type_of(value)))
 
 
 def wide_type(value: SSAValue) -> Attribute:

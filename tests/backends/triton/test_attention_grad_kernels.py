@@ -1,6 +1,7 @@
 """The backward of attention as kernels with epilogues, compared with float64."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -129,12 +130,55 @@ def test_masks_agree_with_float64(mask: str, options: str):
     shape = [sizes.get(n) or int(n) for n in mask.strip("[]").split(", ")]
     seen = torch.rand(shape) < 0.7
     seen[..., 0, :] = False  # Some queries may see no key.
+    check_masked(compiled, Heads(options=options), tensors, seen)
+
+
+def check_masked(
+    compiled: TrainableFunction, of: Heads, tensors: Sequence[torch.Tensor], mask: torch.Tensor
+) -> None:
+    """The gradients of attention with a mask agree with float64."""
     d_y = torch.randn_like(tensors[0])
-    plain = Heads(options=options)
-    wanted = gradients(
-        partial(attend, plain, mask=seen), [x.double() for x in tensors], d_y.double()
-    )
-    found = gradients(lambda *x: compiled(*x, seen), tensors, d_y)
+    exact = partial(attend, of, mask=mask if mask.dtype == torch.bool else mask.double())
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, mask), tensors, d_y)
+    for one, other in zip(found, wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+@pytest.mark.parametrize("options", ["causal=true", "window=30, softcap=1.5"])
+@pytest.mark.parametrize("far", [-1e4, float(torch.finfo(torch.bfloat16).min), -torch.inf])
+def test_added_masks_agree_with_float64(options: str, element: str, far: float):
+    """Slopes, and padding: also of queries whose keys are all far."""
+    of = Heads(options=f"{options}, mask=detach(m)")
+    compiled = trained(of.text.replace(") {", f", m: {element}[B, 4, T, S]) {{", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    mask = torch.randn(2, 4, 45, 52)
+    mask[1, :, :, 20:] = far
+    mask[0, :, 7] = far
+    dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[element]
+    check_masked(compiled, Heads(options=options), of.inputs(45, 52), mask.to(dtype))
+
+
+def test_sinks_agree_with_float64():
+    """Those that no gradient is wanted of: they are keys of their own scores, with values of 0."""
+    of = Heads(options="causal=true, sinks=detach(s)")
+    compiled = trained(of.text.replace(") {", ", s: bf16[4]) {", 1))
+    assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    tensors, sinks = of.inputs(45, 45), torch.randn(4).bfloat16()
+    d_y = torch.randn_like(tensors[0])
+
+    def exact(*x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (z.reshape(2, 45, -1, of.width).transpose(1, 2) for z in x)
+        k, v = (z.repeat_interleave(2, 1) for z in (k, v))
+        scores = q @ k.mT * of.width**-0.5
+        hidden = torch.ones(45, 45, dtype=torch.bool).triu(1)
+        column = sinks.double()[:, None, None].expand(2, 4, 45, 1)
+        scores = torch.cat([scores.masked_fill(hidden, -torch.inf), column], -1)
+        return (torch.softmax(scores, -1)[..., :-1] @ v).transpose(1, 2).flatten(2)
+
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    found = gradients(lambda *x: compiled(*x, sinks), tensors, d_y)
     for one, other in zip(found, wanted, strict=True):
         assert relative_error(one, other) < 1e-2
 

@@ -48,6 +48,17 @@ def test_rows_in_groups(ends: list[int], moves: str, tmp_path: Path) -> None:
     check(text, ends[-1], tmp_path, ends)
 
 
+@pytest.mark.parametrize("move", ["gather", "scatter"])
+@pytest.mark.parametrize("ends", LOADS.values(), ids=LOADS)
+def test_columns_of_moved_rows(ends: list[int], move: str, tmp_path: Path) -> None:
+    """Factors are loaded by the numbers of the rows."""
+    column = f"{move}_col"
+    text = programs.moved_rows(
+        "bf16", 40, 24, schedule(), rows="gather scatter", groups=4, column=column
+    )
+    check(text, ends[-1], tmp_path, ends)
+
+
 def test_scattered_from_boxes(tmp_path: Path) -> None:
     text = programs.moved_rows("bf16", 40, 24, schedule("tma"), rows="scatter", groups=4)
     check(text, 64, tmp_path, LOADS["ragged"])

@@ -97,6 +97,14 @@ class TestRowsInGroups:
 
 
 class TestMovedRows:
+    @pytest.mark.parametrize("column", ["gather_col", "scatter_col"])
+    def test_columns(self, column: str, tmp_path: Path) -> None:
+        """Factors are loaded by the numbers of the rows."""
+        text = programs.moved_rows(
+            "bf16", 72, 136, schedule(), rows="gather scatter", groups=4, column=column
+        )
+        check(text, LOADS["ragged"], tmp_path)
+
     @pytest.mark.parametrize("groups", [0, 4])
     @pytest.mark.parametrize("rows", ["gather", "scatter", "gather scatter"])
     @pytest.mark.parametrize("depth", [72, 200])

@@ -89,3 +89,49 @@ func.func @mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A mask that is added.
+
+func.func @added(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %m: tensor<6x9xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) {
+  %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
+  func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
+}
+
+// CHECK:      func.func @added(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32):
+// CHECK-NEXT:       gemm.yield %dq_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6x2xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%dk_1: f32, %dv_1: f32):
+// CHECK-NEXT:       gemm.yield %dk_1, %dv_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Sinks are in the logsumexp already.
+
+func.func @sinks(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %s: tensor<4xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) {
+  %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
+  func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
+}
+
+// CHECK:      func.func @sinks(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32):
+// CHECK-NEXT:       gemm.yield %dq_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%dk_1: f32, %dv_1: f32):
+// CHECK-NEXT:       gemm.yield %dk_1, %dv_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
+// CHECK-NEXT: }

@@ -302,3 +302,42 @@ func.func @integers(%p: tensor<?x1xf32>) -> tensor<?x1xi64> {
 // CHECK-NEXT:   %three = coda.constant {value = 3 : i64} : tensor<i64>
 // CHECK-NEXT:   func.return %s : tensor<?x1xi64>
 // CHECK-NEXT: }
+
+// -----
+
+// Numbers that are computed from extents are computed in the finalize.
+
+func.func @extent(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
+  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %t = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+  %f = coda.cast %t : (tensor<i64>) -> tensor<f32>
+  %y = coda.div %s, %f : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  func.return %z, %y : tensor<?x16xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @extent(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %t = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+// CHECK-NEXT:   %f = coda.cast %t : (tensor<i64>) -> tensor<f32>
+// CHECK-NEXT:   %y = gemm.finalize row (add %partial : tensor<?x?xf32>) scalar(%t : tensor<i64>) -> (tensor<?x1xf32>) {
+// CHECK-NEXT:   ^bb0(%0: f32, %1: i64):
+// CHECK-NEXT:     %2 = arith.sitofp %1 : i64 to f32
+// CHECK-NEXT:     %3 = arith.divf %0, %2 : f32
+// CHECK-NEXT:     gemm.yield %3 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %z, %y : tensor<?x16xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }

@@ -269,3 +269,34 @@ func.func @halves(%x: tensor<?x8xbf16>, %w: tensor<4x32x8xbf16>, %e: tensor<4xi3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Even and odd columns of a tile, by slices with a step and by a reshape, are columns of pairs.
+
+func.func @neighbours(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %w: tensor<16x8xbf16>, %b: tensor<16xbf16>) -> (tensor<?x?x8xbf16>, tensor<?x?x8xbf16>) {
+  %z = gemm.fused %x : tensor<?x?x8xbf16>
+    columns(%w : tensor<16x8xbf16>) row(%b : tensor<16xbf16>)
+      -> (tile : tensor<?x?x16xbf16>) {
+    ^bb0(%acc: f32, %b_1: f32):
+      %0 = arith.addf %acc, %b_1 : f32
+      gemm.yield %0 : f32
+    }
+  %even = torch.call "aten.slice.Tensor"(%z) {coda.dims = ["B", "T", 8 : i64], arguments = "{0}, 2, 0, 16, 2", view} : (tensor<?x?x16xbf16>) -> tensor<?x?x8xbf16>
+  %pairs = coda.reshape %z {coda.dims = ["B", "T", 8 : i64, 2 : i64]} : (tensor<?x?x16xbf16>) -> tensor<?x?x8x2xbf16>
+  %second = coda.slice %pairs {dim = 3 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x?x8x2xbf16>) -> tensor<?x?x8x1xbf16>
+  %odd = coda.reshape %second {coda.dims = ["B", "T", 8 : i64]} : (tensor<?x?x8x1xbf16>) -> tensor<?x?x8xbf16>
+  func.return %even, %odd : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
+}
+
+// CHECK:      func.func @neighbours(
+// CHECK-NEXT:   %even, %odd = gemm.fused %x : tensor<?x?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<adjacent> row(%b : tensor<16xbf16>)
+// CHECK-NEXT:       -> (half : tensor<?x?x8xbf16>, half : tensor<?x?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %acc_1: f32, %b_1: f32, %b_2: f32):
+// CHECK-NEXT:       %0 = arith.addf %acc, %b_1 : f32
+// CHECK-NEXT:       %1 = arith.addf %acc_1, %b_2 : f32
+// CHECK-NEXT:       gemm.yield %0, %1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %even, %odd : tensor<?x?x8xbf16>, tensor<?x?x8xbf16>
+// CHECK-NEXT: }

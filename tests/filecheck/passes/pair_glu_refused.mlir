@@ -357,3 +357,55 @@ func.func @not_halves(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %y: tensor<?x
 // CHECK-NEXT:   %b = coda.mul %t, %v : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %a, %b : tensor<?x12xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The whole tile is read as well, or one half of its columns only.
+
+func.func @whole(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %even = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+  %odd = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 1, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+  func.return %z, %even, %odd : tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @whole(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %even = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %odd = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 1, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %z, %even, %odd : tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+func.func @half(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x8xbf16> {
+  %z = gemm.fused %x : tensor<?x8xbf16>
+    columns(%w : tensor<16x8xbf16>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %even = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+  func.return %even : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @half(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %even = torch.call "aten.slice.Tensor"(%z) {arguments = "{0}, 1, 0, 16, 2", view} : (tensor<?x16xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %even : tensor<?x8xbf16>
+// CHECK-NEXT: }

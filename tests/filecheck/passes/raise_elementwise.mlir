@@ -219,3 +219,28 @@ func.func @plain(%x: tensor<?x4x8xbf16> {coda.dims = ["B", 4 : i64, 8 : i64]}, %
 // CHECK-NEXT:   %d = torch.call "aten.expand.default"(%26) {coda.dims = ["B", 3 : i64], arguments = "{0}, [B, 3]", view} : (tensor<f32>) -> tensor<?x3xf32>
 // CHECK-NEXT:   func.return %a, %b, %c, %d : tensor<?x8xbf16>, tensor<?x4x1xbf16>, tensor<?x4x8xbf16>, tensor<?x3xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A size is a number of a kernel; 16 bits do not hold it, so that the operator computes in f32.
+
+func.func @sizes(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %ids: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> (tensor<?x?x8xbf16>, tensor<?x?xi1>) {
+  %y = torch.call "aten.div.Tensor"(%x) {arguments = "{0}, T"} : (tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  %c = torch.call "aten.lt.Scalar"(%ids) {arguments = "{0}, (size({0}, 0) * T - 1)"} : (tensor<?x?xi64>) -> tensor<?x?xi1>
+  func.return %y, %c : tensor<?x?x8xbf16>, tensor<?x?xi1>
+}
+
+// CHECK:      func.func @sizes(
+// CHECK-NEXT:   %0 = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<i64>
+// CHECK-NEXT:   %1 = coda.cast %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %2 = coda.cast %0 : (tensor<i64>) -> tensor<f32>
+// CHECK-NEXT:   %3 = coda.div %1, %2 : (tensor<?x?x8xf32>, tensor<f32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %y = coda.cast %3 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   %4 = coda.extent %ids {dim = 0 : i64} : (tensor<?x?xi64>) -> tensor<i64>
+// CHECK-NEXT:   %5 = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<i64>
+// CHECK-NEXT:   %6 = coda.mul %4, %5 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK-NEXT:   %7 = coda.constant {value = 1 : i64} : tensor<i64>
+// CHECK-NEXT:   %8 = coda.sub %6, %7 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+// CHECK-NEXT:   %c = coda.compare %ids, %8 {relation = "lt"} : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
+// CHECK-NEXT:   func.return %y, %c : tensor<?x?x8xbf16>, tensor<?x?xi1>
+// CHECK-NEXT: }

@@ -53,6 +53,13 @@ func.func @h(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %v: tensor
 // CHECK-NEXT:   func.return %a, %b, %c : tensor<?x8xf32>, tensor<?x?xf32>, tensor<?x?x8xf32>
 // CHECK-NEXT: }
 
+// A size has 64 bits, of which PyTorch drops some.
+
+func.func @narrow_integers(%x: tensor<?x8xi32> {coda.dims = ["T", 8 : i64]}) -> tensor<?x8xi32> {
+  %y = torch.call "aten.mul.Tensor"(%x) {arguments = "{0}, T"} : (tensor<?x8xi32>) -> tensor<?x8xi32>
+  func.return %y : tensor<?x8xi32>
+}
+
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 48*M + 8*d0 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.softplus.default runs through PyTorch: its arguments are {0}, 1, 10; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 32*M + 32*d1 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.gt.Scalar runs through PyTorch: its arguments are {0}, 0.5; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 64*M + 8*d2 bytes
@@ -61,3 +68,4 @@ func.func @h(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %v: tensor
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.arange.start_step runs through PyTorch: its arguments are 0, 2*M; failed condition: its numbers are whole, and as many as a dimension of an argument has; costs 16*M bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.pow.Tensor_Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 320 bytes
 // REMARK: remark[missed] raise-elementwise: torch.call: aten.bitwise_and.Tensor runs through PyTorch: its arguments are {0}, {1}; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 512 bytes
+// REMARK: remark[missed] raise-elementwise: torch.call: aten.mul.Tensor runs through PyTorch: its arguments are {0}, T; failed condition: PyTorch converts its operands exactly, and its options have counterparts; costs 32*T + 32*d0 bytes

@@ -111,8 +111,9 @@ func.func @instances(%x: tensor<?x?x8xf16>, %r: tensor<?x?x8xf16>, %w: tensor<8x
 // CHECK-NEXT:   %z_1 = coda.cast %z : (tensor<?x?x8xf16>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %0 = coda.mul %z_1, %z_1 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
 // CHECK-NEXT:   %1 = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
-// CHECK-NEXT:   %positions = torch.call "aten.full.default"(%z) {arguments = "[], size({0}, 1), dtype=torch.float32, device=device"} : (tensor<?x?x8xf16>) -> tensor<f32>
-// CHECK-NEXT:   %share = coda.div %1, %positions : (tensor<f32>, tensor<f32>) -> tensor<f32>
+// CHECK-NEXT:   %positions = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xf16>) -> tensor<i64>
+// CHECK-NEXT:   %positions_1 = coda.cast %positions : (tensor<i64>) -> tensor<f32>
+// CHECK-NEXT:   %share = coda.div %1, %positions_1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // CHECK-NEXT:   %2 = coda.sum_to %z : (tensor<?x?x8xf16>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %3 = coda.mul %2, %share : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   %4 = coda.sum_to %0 : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
@@ -202,4 +203,40 @@ func.func @samples(%x: tensor<2x12x8xbf16>) -> tensor<4x8x6xbf16> {
 // CHECK-NEXT:   %n = coda.cast %16 : (tensor<4x6x8xf32>) -> tensor<4x6x8xbf16>
 // CHECK-NEXT:   %n_1 = coda.transpose %n {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<4x6x8xbf16>) -> tensor<4x8x6xbf16>
 // CHECK-NEXT:   func.return %n_1 : tensor<4x8x6xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Numbers of positions that a call has are extents of an argument.
+
+func.func @dynamic(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}) -> tensor<?x?x8xbf16> {
+  %t = coda.transpose %x {perm = [0, 2, 1]} : (tensor<?x?x8xbf16>) -> tensor<?x8x?xbf16>
+  %n = coda.group_norm %t {groups = 8 : i64, eps = 1.0e-5 : f64} : (tensor<?x8x?xbf16>) -> tensor<?x8x?xbf16>
+  %y = coda.transpose %n {perm = [0, 2, 1]} : (tensor<?x8x?xbf16>) -> tensor<?x?x8xbf16>
+  func.return %y : tensor<?x?x8xbf16>
+}
+
+// CHECK:      func.func @dynamic(
+// CHECK-NEXT:   %x_1 = coda.cast %x : (tensor<?x?x8xbf16>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %0 = coda.mul %x_1, %x_1 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %1 = coda.constant {value = 1.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %positions = coda.extent %x {dim = 1 : i64} : (tensor<?x?x8xbf16>) -> tensor<i64>
+// CHECK-NEXT:   %positions_1 = coda.cast %positions : (tensor<i64>) -> tensor<f32>
+// CHECK-NEXT:   %share = coda.div %1, %positions_1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+// CHECK-NEXT:   %2 = coda.sum_to %x : (tensor<?x?x8xbf16>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %3 = coda.mul %2, %share : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %4 = coda.sum_to %0 : (tensor<?x?x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %5 = coda.mul %4, %share : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %6 = coda.mul %3, %3 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %7 = coda.sub %5, %6 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %8 = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
+// CHECK-NEXT:   %9 = coda.maximum %7, %8 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %10 = coda.constant {value = 1.000000e-05 : f64} : tensor<f32>
+// CHECK-NEXT:   %11 = coda.add %9, %10 : (tensor<?x1x8xf32>, tensor<f32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %rstd = coda.rsqrt %11 : (tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %12 = coda.mul %x_1, %rstd : (tensor<?x?x8xf32>, tensor<?x1x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %shift = coda.mul %3, %rstd : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %13 = coda.sub %12, %shift : (tensor<?x?x8xf32>, tensor<?x1x8xf32>) -> tensor<?x?x8xf32>
+// CHECK-NEXT:   %n = coda.cast %13 : (tensor<?x?x8xf32>) -> tensor<?x?x8xbf16>
+// CHECK-NEXT:   func.return %n : tensor<?x?x8xbf16>
 // CHECK-NEXT: }

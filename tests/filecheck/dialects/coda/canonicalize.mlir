@@ -101,3 +101,13 @@ func.func @no_truth(%x: tensor<8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>,
   %b = coda.where %true, %x, %y : (tensor<i1>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// An extent of the type is a constant.
+// CHECK-LABEL: func.func @extent
+// CHECK-NEXT: coda.constant {value = 8 : i64} : tensor<i64>
+// CHECK-NEXT: coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+func.func @extent(%x: tensor<?x8xf32>) -> (tensor<i64>, tensor<i64>) {
+  %0 = coda.extent %x {dim = 1 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+  %1 = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+  func.return %0, %1 : tensor<i64>, tensor<i64>
+}

@@ -53,3 +53,27 @@ func.func @f(%x: tensor<?x8xf32>) {
   %p = coda.positions %x {dim = 1 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x8xf32>) -> tensor<8xi64>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{property dim is 2, expected 0 to 1}}
+  %t = coda.extent %x {dim = 2 : i64} : (tensor<?x8xf32>) -> tensor<i64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{result has shape 1, expected scalar}}
+  %t = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<1xi64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x8xf32>) {
+  // expected-error@below {{result has element type f32, expected i64}}
+  %t = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<f32>
+  func.return
+}

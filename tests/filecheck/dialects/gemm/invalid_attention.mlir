@@ -149,11 +149,11 @@ func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4
 // -----
 
 func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %m: tensor<?x?xbf16>) {
-  // expected-error@below {{operand mask has element type bf16, expected i1}}
-  %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<?x?xbf16>) {head_dim = 16 : i64, causal = true}
-      -> (tile : tensor<?x?x64xbf16>) {
-    ^bb0(%a: f32):
-      gemm.yield %a : f32
+  // expected-error@below {{operand moment has shape ?x4x?, expected ?x4x?x2}}
+  %dk, %dv = gemm.attention_dkv (%dy : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) mask(%m : tensor<?x?xbf16>) {head_dim = 16 : i64, causal = true}
+      -> (tile : tensor<?x?x32xbf16>, tile : tensor<?x?x32xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
     }
   func.return
 }

@@ -131,3 +131,36 @@ func.func @f(%x: tensor<9x8xbf16>, %w: tensor<7x16xbf16>, %i: tensor<6xi64>, %e:
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<9x8xbf16>, %w: tensor<16x8xbf16>, %s: tensor<9xf32>) {
+  // expected-error@below {{port 0 (scatter_col) is of other rows, expected rows that scatter(...) names}}
+  %y = gemm.fused %x : tensor<9x8xbf16> columns(%w : tensor<16x8xbf16>) scatter_col(%s : tensor<9xf32>) -> (tile : tensor<9x16xbf16>) {
+  ^bb0(%acc: f32, %a: f32):
+    gemm.yield %a : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<9x8xbf16>, %w: tensor<16x8xbf16>, %i: tensor<7xi64>, %s: tensor<7xf32>) {
+  // expected-error@below {{port 0 (gather_col) has shape 7, expected 9 or 9x1}}
+  %y = gemm.fused %x : tensor<9x8xbf16> gather(%i : tensor<7xi64>) columns(%w : tensor<16x8xbf16>) gather_col(%s : tensor<7xf32>) -> (tile : tensor<7x16xbf16>) {
+  ^bb0(%acc: f32, %a: f32):
+    gemm.yield %a : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<9x8xbf16>, %s: tensor<9xf32>) {
+  // expected-error@below {{port 1 (scatter_col) is of other rows, expected rows that scatter(...) names}}
+  %y = gemm.map tile(%x : tensor<9x8xbf16>) scatter_col(%s : tensor<9xf32>) -> (tile : tensor<9x8xbf16>) {
+  ^bb0(%a: f32, %b: f32):
+    gemm.yield %a : f32
+  }
+  func.return
+}
