@@ -115,6 +115,40 @@ def olmo2_block(v: Values) -> Tensor:
     return x + rms(gated(x, v), v["w_n2"])
 
 
+def gated_attention(v: Values) -> Tensor:
+    h = rms(v["x"], v["w_n1"])
+    return v["x"] + F.linear(rope_attention(h, v) * F.linear(h, v["w_gate"]).sigmoid(), v["wo"])
+
+
+def film_block(v: Values) -> Tensor:
+    gamma, beta = F.linear(v["condition"], v["w_film"], v["w_b_film"])[:, None].chunk(2, -1)
+    h = F.relu((1 + gamma) * F.linear(v["x"], v["w1"], v["w_bias1"]) + beta)
+    return v["x"] + F.linear(h, v["w2"])
+
+
+def convnext_block(v: Values) -> Tensor:
+    x = F.conv1d(v["x"].mT, v["w_taps"][:, None], v["w_b_taps"], padding=3, groups=D).mT
+    h = ln(x, v["w_n1"], v["w_b1"], 1e-6)
+    a = F.gelu(F.linear(h, v["w_in"], v["w_bin"]))
+    length = a.square().sum(1, keepdim=True).sqrt()
+    scaled = v["w_gamma"] * (a * (length / (length.mean(-1, keepdim=True) + 1e-6)))
+    return v["x"] + F.linear(scaled + v["w_beta"] + a, v["w_out"], v["w_bout"])
+
+
+def multi_token_head(v: Values) -> Tensor:
+    token = rms(F.embedding(v["ids"].long(), v["w_table"]), v["w_n2"])
+    h = F.linear(torch.cat([rms(v["hidden"], v["w_n1"]), token], -1), v["w"])
+    return F.linear(rms(h, v["w_n3"]), v["w_table"])
+
+
+def channel_mix(v: Values) -> Tensor:
+    x = v["x"]
+    before = F.pad(x, (0, 0, 1, -1))
+    k = F.relu(F.linear(x + (before - x) * v["w_mu_k"], v["w_k"])).square()
+    r = F.linear(x + (before - x) * v["w_mu_r"], v["w_r"]).sigmoid()
+    return r * F.linear(k, v["w_v"])
+
+
 def gpt2_block(v: Values) -> Tensor:
     q, k, w = (ln(v["x"], v["w_n1"], v["w_b1"]) @ v["w_qkv"] + v["w_bqkv"]).chunk(3, -1)
     x = v["x"] + (attend(q, k, w) @ v["wo"] + v["w_bo"])

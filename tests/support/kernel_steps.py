@@ -57,6 +57,7 @@ BLOCK_STEPS: dict[str, str] = {
     "llama.window_attention": "fused attention",
     "llama.qk_norm_attention": "fused attention",
     "llama.olmo2_block": POST_NORM_BLOCK,
+    "llama.gated_attention": "rms_norm fused attention fused fused",
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
     "gpt.cohere_block": "layer_norm fused attention fused",
@@ -67,6 +68,8 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.rezero": "fused",
     "residual.layer_scale": "fused",
     "residual.value_residual": "fused",
+    # Sums of the columns of an argument, divided by the positions of the call.
+    "residual.mean_of_positions": "sum_to map",
     "residual.lora": "fused fused",
     # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
     # norm that follows.
@@ -97,6 +100,14 @@ BLOCK_STEPS: dict[str, str] = {
     # The first map behind the norm is the silu of the time, an argument; the others are the scale
     # and shift, and the norm, of what the GEMM before stored: columns cross tiles.
     "unet.pointwise_resnet_block": f"{NORM_OF_GROUPS} map fused fused finalize map map fused",
+    "unet.film_block": "fused fused fused",
+    # The convolution, whose rows cross tiles; shares of the length of each column of a sample, and
+    # what they scale, of what the GEMM before stored.
+    "unet.convnext_block": "map finalize fused finalize map map fused",
+    # Norms of an argument and of rows of a table, side by side.
+    "mla.multi_token_head": "embedding rms_norm rms_norm concat fused finalize fused",
+    # Rows mixed with those before, which cross tiles, for two GEMMs.
+    "mamba.channel_mix": "map fused fused fused",
     "mamba.causal_convolution": "map",
     # The convolution, whose rows cross tiles; -exp of a weight; skip and gate after the scan.
     "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",

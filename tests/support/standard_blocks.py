@@ -13,13 +13,17 @@ from support.block_references import (
     HEAD,
     Values,
     alibi_attention,
+    channel_mix,
     cohere_block,
+    convnext_block,
     convolution,
     cross_attention,
     dit_block,
+    film_block,
     float8_block_mlp,
     float8_mlp,
     float8_row_mlp,
+    gated_attention,
     gated_norm_output,
     gated_output,
     gemma2_block,
@@ -33,6 +37,7 @@ from support.block_references import (
     llama_block,
     mixture,
     mla_attention,
+    multi_token_head,
     olmo2_block,
     pointwise_resnet_block,
     post_norm_block,
@@ -118,6 +123,12 @@ BLOCKS: dict[str, Block] = {
         olmo2_block,
         "head=16",
     ),
+    "llama.gated_attention": Block(
+        "llama",
+        {**X, **ROTARY, "w_n1": "64", **QKV, "w_gate": "64, 64", "wo": "64, 64"},
+        gated_attention,
+        "head=16",
+    ),
     "gpt.gpt2_block": Block(
         "gpt",
         {
@@ -177,6 +188,7 @@ BLOCKS: dict[str, Block] = {
         lambda v: v["mix"] * F.linear(v["y"], v["w"]) + (1 - v["mix"]) * v["x"],
         call="value_residual(linear(y, w), x, mix)",
     ),
+    "residual.mean_of_positions": Block("residual", {**X}, lambda v: v["x"].mean(1, keepdim=True)),
     "residual.lora": Block(
         "residual",
         {**X, "w_0": "96, 64", "w_a": "8, 64", "w_b": "96, 8"},
@@ -286,6 +298,46 @@ BLOCKS: dict[str, Block] = {
         },
         pointwise_resnet_block,
         "groups=8",
+    ),
+    "unet.film_block": Block(
+        "unet",
+        {
+            **X,
+            "condition": "B, 48",
+            **{"w_film": "128, 48", "w_b_film": "128", "w1": "64, 64", "w_bias1": "64"},
+            "w2": "64, 64",
+        },
+        film_block,
+        "width=64",
+    ),
+    "unet.convnext_block": Block(
+        "unet",
+        {
+            **X,
+            **{"w_taps": "64, 7", "w_b_taps": "64", **NORM1, "w_in": "96, 64", "w_bin": "96"},
+            **{"w_gamma": "96", "w_beta": "96", "w_out": "64, 96", "w_bout": "64"},
+        },
+        convnext_block,
+    ),
+    "mla.multi_token_head": Block(
+        "mla",
+        {
+            "hidden": "B, T, 64",
+            "ids": "B, T",
+            "w_table": "120, 64",
+            **{"w_n1": "64", "w_n2": "64", "w": "64, 128", "w_n3": "64"},
+        },
+        multi_token_head,
+        "width=64",
+    ),
+    "mamba.channel_mix": Block(
+        "mamba",
+        {
+            **X,
+            **{"w_mu_k": "64", "w_mu_r": "64"},
+            **{"w_k": "96, 64", "w_r": "64, 64", "w_v": "64, 96"},
+        },
+        channel_mix,
     ),
     "mamba.causal_convolution": Block(
         "mamba",

@@ -19,7 +19,6 @@ FILES = sorted(Path(FOLDER).glob("*.coda"))
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
 HELPERS = {
     *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
-    "clamped_swiglu",
     *("ends_of_groups", "routed_experts"),
     *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }
@@ -30,6 +29,8 @@ FLOAT32 = ("cos", "sin", "balance")
 
 
 def element_of(name: str) -> str:
+    if name == "ids":
+        return "i64"
     if name in FLOAT32 or name.endswith("scale"):
         return "f32"
     return "f8e4m3" if name.endswith("8") else "bf16"
@@ -55,7 +56,7 @@ def drawn(block: Block) -> Values:
             angles = torch.outer(torch.arange(shape[0]), 0.5 ** torch.arange(shape[1]))
             values[name] = angles.cos() if name == "cos" else angles.sin()
             continue
-        value = torch.randn(shape)
+        value = torch.randint(100, shape) if name == "ids" else torch.randn(shape)
         if name.startswith("w") and len(shape) > 1:
             value = value / shape[-1] ** 0.5
         elif name.startswith("w_n") or name.endswith("norm"):
