@@ -144,6 +144,10 @@ def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1 : 1 + len(op.results)]
 
 
+def _scan(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
+    return [operands[0], (operands[0][0], *operands[2])][: len(op.results)]
+
+
 def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, SSDOp)
     final = (operands[0][0], *op.states_shape[1:])
@@ -417,7 +421,7 @@ RULES: dict[type, Rule] = {
     SoftmaxOp: _like_first,
     RopeOp: _like_first,
     AttentionOp: _attention,
-    SelectiveScanOp: _like_first,
+    SelectiveScanOp: _scan,
     SelectiveScanGradOp: _like_others,
     SSDOp: _ssd,
     SSDGradOp: _like_others,

@@ -7,21 +7,26 @@ import torch
 
 from coda_ir.backends.reference.numerics import Handlers, Numerics
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceModel
 from coda_ir.dialects.torch import LinearScanOp
 
 Tensors = Sequence[torch.Tensor]
+Scan = Callable[[Tensors], tuple[torch.Tensor, torch.Tensor]]
+"""Gives y and the states behind the last position."""
 
 
-def scanned(operands: Tensors) -> torch.Tensor:
-    """y of u, dt, a, b, c; see `coda.SelectiveScanOp`."""
-    u, dt, a, b, c = operands
-    state = u.new_zeros(len(u), *a.shape)
+def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """y of u, dt, a, b, c, and of states to begin with, and the states behind the last position;
+    see `coda.SelectiveScanOp`.
+    """
+    u, dt, a, b, c, *initial = operands
+    state = initial[0] if initial else u.new_zeros(len(u), *a.shape)
     rows: list[torch.Tensor] = []
     for u_t, dt_t, b_t, c_t in zip(*(x.unbind(1) for x in (u, dt, b, c)), strict=True):
         decay = torch.exp(dt_t[..., None] * a)
         state = decay * state + (dt_t * u_t)[..., None] * b_t[:, None]
         rows.append((state * c_t[:, None]).sum(-1))
-    return torch.stack(rows, 1) if rows else u.clone()
+    return (torch.stack(rows, 1) if rows else u.clone()), state
 
 
 def scanned_heads(operands: Tensors, states: int) -> torch.Tensor:
@@ -33,7 +38,7 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
     """y and the states behind the last position."""
     x, dt, a, b, c, *initial = operands
     heads = len(a)
-    x_heads = x.unflatten(-1, (heads, -1))
+    x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
     b_heads, c_heads = (_by_head(part, heads, states) for part in (b, c))
     first = x.new_zeros(*x_heads.shape[:1], *x_heads.shape[2:], states)
     state = initial[0] if initial else first
@@ -49,44 +54,48 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
 def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
     """The columns of b or c for each head."""
     groups = part.shape[-1] // states
-    return part.unflatten(-1, (groups, states)).repeat_interleave(heads // groups, 2)
+    return part.reshape(*part.shape[:-1], groups, states).repeat_interleave(heads // groups, 2)
 
 
-def _gradients(scan: Callable[[Tensors], Tensors], adjoints: Tensors, operands: Tensors) -> Tensors:
-    """The gradients of `scan` for its operands, from those of its first results."""
+def _model(scan: Scan, op: StateSpaceModel, operands: Tensors) -> Tensors:
+    y, last = scan(operands)
+    return [y] if op.final is None else [y, last.clone()]
+
+
+def _gradients(scan: Scan, op: StateSpaceGradLike, operands: Tensors) -> Tensors:
+    """The gradients of `scan` for its operands, from those of its results."""
+    d_y, *given = operands
+    adjoints = [d_y] if op.d_final is None else [d_y, given.pop()]
     with torch.enable_grad():
-        leaves = [operand.detach().requires_grad_() for operand in operands]
+        leaves = [operand.detach().requires_grad_() for operand in given]
         results = scan([leaf.clone() for leaf in leaves])[: len(adjoints)]
     return torch.autograd.grad(results, leaves, adjoints, allow_unused=True, materialize_grads=True)
 
 
 def _selective_scan(op: coda.SelectiveScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    return [scanned(operands)]
+    return _model(scanned_channels, op, operands)
 
 
 def _selective_scan_grad(op: coda.SelectiveScanGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    return _gradients(lambda given: [scanned(given)], operands[:1], operands[1:])
+    return _gradients(scanned_channels, op, operands)
 
 
 def _ssd(op: coda.SSDOp, operands: Tensors, _: Numerics) -> Tensors:
-    y, last = scanned_states(operands, op.state_count)
-    return [y] if op.final is None else [y, last.clone()]
+    return _model(partial(scanned_states, states=op.state_count), op, operands)
 
 
 def _ssd_grad(op: coda.SSDGradOp, operands: Tensors, _: Numerics) -> Tensors:
-    scan = partial(scanned_states, states=op.state_count)
-    d_y, *given = operands
-    adjoints = [d_y] if op.d_final is None else [d_y, given.pop()]
-    return _gradients(scan, adjoints, given)
+    return _gradients(partial(scanned_states, states=op.state_count), op, operands)
 
 
 def _linear_scan(op: LinearScanOp, operands: Tensors, _: Numerics) -> Tensors:
-    state = torch.zeros_like(operands[1][:1])
-    rows = [state]
-    for a_t, x_t in zip(*(operand.split(1) for operand in operands), strict=True):
+    a, x = operands
+    state = x.new_zeros(x.shape[1:])
+    rows: list[torch.Tensor] = []
+    for a_t, x_t in zip(a.unbind(), x.unbind(), strict=True):
         state = a_t * state + x_t
         rows.append(state)
-    return [torch.cat(rows)[len(rows) - len(operands[1]) :]]
+    return [torch.stack(rows) if rows else x.clone()]
 
 
 SCAN_HANDLERS: Handlers = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, SharedTiles, indented
 from coda_ir.backends.triton.kernel_text import (
@@ -158,7 +159,7 @@ class _Columns:
         return f"{self.prefix}place = {first} + {self.prefix}column"
 
 
-def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
+def one_query_kernel(op: OneQueryAttention, name: str, launch: Launch) -> EmittedKernel:
     """out = softmax(scale · q·kᵀ + mask)·v for each head of keys, of which there are `rows`.
 
     Operands: q, k, v and, where there is one, the mask. A query that sees no key gives 0.
@@ -181,7 +182,7 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
         axis = 1 if op.has_columns else 2
         arguments.append(KernelArgument("S", "i32", nth_operand(1).shape(axis)))
     helpers = {"dot", "attend_keys"}
-    lines = _lines(op, tiling, type, helpers)
+    lines = [*launch.wait_and_start_next(helpers), *_lines(op, tiling, type, helpers)]
     shares = f", shared by {tiling.splits} programs" if shared else ""
     summary = f"attention of one query for each head, {tiling.block} keys at a time{shares}"
     kernel = emitted(
@@ -191,6 +192,7 @@ def one_query_kernel(op: OneQueryAttention, name: str) -> EmittedKernel:
         summary=summary,
         grid=ROW_COUNT if shared is None else ROW_COUNT * tiling.splits,
         helpers=helpers,
+        launch=launch,
         num_stages=3,
     )
     return replace(kernel, shared_tiles=shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import e, log2
@@ -38,8 +39,15 @@ OPERANDS = ("x", "dt", "a", "b", "c")
 StateSpace = TypeVar("StateSpace", bound=StateSpaceLike)
 
 
+def holds_all(op: StateSpaceLike, *, is_reversed: bool = False) -> bool:
+    """Return whether kernels keep the states at the end of all chunks, for those behind the last
+    position; reversed, the adjoints before all chunks, for that of the states to begin with.
+    """
+    return getattr(op, "d_initial" if is_reversed else "final", None) is not None
+
+
 @dataclass(frozen=True)
-class StateSpaceText(Generic[StateSpace]):
+class StateSpaceText(ABC, Generic[StateSpace]):
     """Lines that kernels of all state space models share."""
 
     op: StateSpace
@@ -52,6 +60,46 @@ class StateSpaceText(Generic[StateSpace]):
         place = nth_operand(list(self.op.operands).index(value))
         return pointer_argument(f"{name}_ptr", element_type_of(value), place)
 
+    def carried(self, *names: str) -> list[KernelArgument]:
+        """The arguments for those of the operands of states that there are."""
+        return [self.operand(name) for name in names if getattr(self.op, name, None) is not None]
+
+    @property
+    @abstractmethod
+    def chunks(self) -> str:
+        """The chunks of a sample in the kernel."""
+
+    def held_chunks(self, *, is_reversed: bool = False) -> str:
+        """The number of chunks of a sample whose states kernels keep."""
+        is_all = holds_all(self.op, is_reversed=is_reversed)
+        return self.chunks if is_all else f"({self.chunks} - 1)"
+
+    @abstractmethod
+    def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
+        """The statement that loads the states of a chunk, which are 0 unless there are some."""
+
+    @abstractmethod
+    def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
+        """The statement that adds an operand of states, if there is one, where it is read."""
+
+    def states_before(self) -> list[str]:
+        """The statements for the states `h` before a chunk."""
+        place = "place - 1" if holds_all(self.op) else "place - sample - 1"
+        return [
+            "# There are states at the end of chunks, of which a sample may lack the last.",
+            self.load_states("h", "states_ptr", place, "chunk > 0"),
+            *self.add_carried("h", "initial", "chunk == 0"),
+        ]
+
+    def adjoints_after(self) -> list[str]:
+        """The statements for the adjoint `g` of the states after a chunk."""
+        place = "place + 1" if holds_all(self.op, is_reversed=True) else "place - sample"
+        return [
+            "# There are adjoints before chunks, of which a sample may lack the first.",
+            self.load_states("g", "adjoints_ptr", place, f"chunk < {self.chunks} - 1"),
+            *self.add_carried("g", "d_final", f"chunk == {self.chunks} - 1"),
+        ]
+
 
 @dataclass(frozen=True)
 class ScanText(StateSpaceText[ScanLike]):
@@ -62,6 +110,10 @@ class ScanText(StateSpaceText[ScanLike]):
     """
 
     channels: int = CHANNELS
+
+    @property
+    def chunks(self) -> str:
+        return f"tl.cdiv(T, {CHUNK})"
 
     @property
     def extent(self) -> str:
@@ -163,15 +215,25 @@ class ScanText(StateSpaceText[ScanLike]):
 
     def at_states(self, base: str, place: str) -> str:
         """Where the states of a chunk are."""
-        return f"{base} + ({place} * {self.op.state_count} + state) * {self.extent} + channel"
+        return f"{base} + (({place}) * {self.op.state_count} + state) * {self.extent} + channel"
+
+    def at_carried(self, base: str) -> str:
+        """Where the states of a sample are in an operand or a result."""
+        return f"{base} + (sample * {self.extent} + channel) * {self.op.state_count} + state"
+
+    def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
+        if getattr(self.op, operand, None) is None:
+            return []
+        mask = f"inside & holds & ({condition})"
+        return [f"{name} += tl.load({self.at_carried(f'{operand}_ptr')}, mask={mask}, other=0.0)"]
 
     def zeros(self, name: str, rows: int | None = None) -> str:
         """The statement for a tile of zeros: of states, or of so many rows of channels."""
         count = next_power_of_2(self.op.state_count) if rows is None else rows
         return f"{name} = tl.zeros(({count}, {self.channels}), tl.float32)"
 
-    def load_states(self, name: str, base: str, place: str, mask: str = "inside & holds") -> str:
-        """The statement that loads the states of a chunk."""
+    def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
+        mask = f"inside & holds & ({condition})" if condition else "inside & holds"
         return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
 
     def store_states(self, name: str, base: str, place: str) -> str:
@@ -220,6 +282,11 @@ def step(number: int, after: str = "h", before: str = "h") -> str:
 def output(name: str, index: int) -> KernelArgument:
     """The argument for a tensor of float32 that the host makes."""
     return pointer_argument(f"{name}_ptr", f32, nth_output(index))
+
+
+def ends(op: StateSpaceLike, name: str, index: int) -> list[KernelArgument]:
+    """The argument for the last states, where they are a result."""
+    return [] if getattr(op, name, None) is None else [output(name, index)]
 
 
 def over_chunks(places: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:

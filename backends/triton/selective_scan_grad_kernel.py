@@ -26,11 +26,11 @@ from coda_ir.backends.triton.scan_text import (
     STEPS,
     ScanText,
     decay,
+    holds_all,
     output,
     row,
     step,
 )
-from coda_ir.backends.triton.selective_scan_kernel import CHUNKS, before_chunk
 from coda_ir.dialects.coda import SelectiveScanGradOp
 from coda_ir.dialects.coda.shapes import element_type_of
 
@@ -49,15 +49,16 @@ def block_states_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) ->
         f"row += {STEPS}",
     ]
     lines = [
-        *text.chunk(CHUNKS),
+        *text.chunk(text.chunks),
         "start = row",
         text.a(),
-        *before_chunk(text),
+        *text.states_before(),
         "while row < end:",
         *indented(body),
     ]
     arguments = [
         *map(text.operand, ("x", "dt", "a", "b")),
+        *text.carried("initial"),
         output("states", 0),
         output("blocks", 1),
     ]
@@ -65,16 +66,17 @@ def block_states_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) ->
 
 
 def chunk_adjoints_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """Emit the kernel of what each chunk but the first adds to the adjoint of the states before it,
-    and of its sum of dt. The rows of the launch are these chunks of all samples.
+    """Emit the kernel of what each chunk, but for the first where it is no result, adds to the
+    adjoint of the states before it, and of its sum of dt. The rows of the launch are these chunks
+    of all samples.
     """
-    text = ScanText(op, pitches)
+    text, is_all = ScanText(op, pitches), holds_all(op, is_reversed=True)
     steps = [
         f"h = {decay(f'dt_{number}')} * (h + c_{number} * d_y_{number})"
         for number in reversed(range(STEPS))
     ]
     begin = [
-        *text.chunk(f"({CHUNKS} - 1)", first=1),
+        *text.chunk(text.held_chunks(is_reversed=True), first=int(not is_all)),
         "start = row",
         f"row = start + (end - 1 - start) // {STEPS} * {STEPS}",
     ]
@@ -89,15 +91,13 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
     for each block of channels. The rows of the launch are all chunks.
     """
     text, helpers = ScanText(op, pitches), set[str]()
-    last = f"(chunk < {CHUNKS} - 1)"
     lines = [
-        *text.chunk(CHUNKS),
+        *text.chunk(text.chunks),
         "start = row",
         f"row = start + (end - 1 - start) // {STEPS} * {STEPS}",
         text.a(),
         text.zeros("d_a"),
-        "# A sample has adjoints before all of its chunks but the first.",
-        text.load_states("g", "adjoints_ptr", "(place - sample)", f"inside & holds & {last}"),
+        *text.adjoints_after(),
         "while row >= start:",
         *indented(_gradients_of_block(text, op, helpers)),
         f"tl.store(d_a_ptr + (place * {text.extent} + channel) * {op.state_count} + state, d_a, "
@@ -109,6 +109,7 @@ def scan_gradients_kernel(op: SelectiveScanGradOp, name: str, pitches: Pitches) 
     ]
     arguments = [
         *map(text.operand, (*OPERANDS, "d_y")),
+        *text.carried("d_final"),
         output("blocks", 0),
         output("adjoints", 1),
         *results,

@@ -25,6 +25,7 @@ from coda_ir.backends.triton.scan_text import (
     STEPS,
     ScanText,
     decay,
+    ends,
     output,
     over_chunks,
     step,
@@ -33,9 +34,6 @@ from coda_ir.dialects.coda.scan import ScanLike
 from coda_ir.dialects.coda.shapes import element_type_of
 
 Pitches = Mapping[SSAValue, int]
-
-CHUNKS = f"tl.cdiv(T, {CHUNK})"
-"""The chunks of a sample."""
 
 
 def chunk_states_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -46,7 +44,7 @@ def chunk_states_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKer
     text = ScanText(op, pitches)
     body = [*text.load_rows(("x", "dt", "b")), *map(step, range(STEPS)), text.time()]
     begin, loop = (
-        text.chunk(f"({CHUNKS} - 1)"),
+        text.chunk(text.held_chunks()),
         ["while row < end:", *indented([*body, f"row += {STEPS}"])],
     )
     summary = f"states of chunks of {CHUNK} rows"
@@ -58,9 +56,13 @@ def carry_kernel(
 ) -> EmittedKernel:
     """The states at the end of each chunk, in place of what the chunk adds to them.
 
-    Reversed, it begins with the last chunk. The rows of the launch are the samples.
+    It begins with the operand of states, if there is one, and stores the last ones as a result of
+    its own where they are wanted. Reversed, it begins with the last chunk. The rows of the launch
+    are the samples.
     """
     text = ScanText(op, pitches)
+    given, wanted = ("d_final", "d_initial") if is_reversed else ("initial", "final")
+    end = ends(op, wanted, 2)
     body = [
         f"time = tl.load({text.at_time()}, mask=inside, other=0.0)",
         text.load_states("added", "states_ptr", "place"),
@@ -71,19 +73,13 @@ def carry_kernel(
         *text.place("sample"),
         text.a(),
         text.zeros("h"),
-        *over_chunks(f"({CHUNKS} - 1)", body, is_reversed=is_reversed),
+        *text.add_carried("h", given, "sample >= 0"),
+        *over_chunks(text.held_chunks(is_reversed=is_reversed), body, is_reversed=is_reversed),
+        *(f"tl.store({text.at_carried(each.name)}, h, mask=inside & holds)" for each in end),
     ]
-    arguments = [text.operand("a"), output("states", 0), output("times", 1)]
+    states = [output("states", 0), output("times", 1)]
+    arguments = [text.operand("a"), *text.carried(given), *states, *end]
     return text.emitted(name, arguments, lines, f"states carried over chunks of {CHUNK} rows")
-
-
-def before_chunk(text: ScanText) -> list[str]:
-    """The statement for the states before a chunk, from those at the end of the one before."""
-    mask = "inside & holds & (chunk > 0)"
-    return [
-        "# A sample has states of all of its chunks but the last.",
-        text.load_states("h", "states_ptr", "(place - sample - 1)", mask),
-    ]
 
 
 def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -98,14 +94,15 @@ def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
             *text.store_row("y", number, type, helpers),
         ]
     lines = [
-        *text.chunk(CHUNKS),
+        *text.chunk(text.chunks),
         text.a(),
-        *before_chunk(text),
+        *text.states_before(),
         "while row < end:",
         *indented([*text.load_rows(("x", "dt", "b", "c")), *results, f"row += {STEPS}"]),
     ]
     arguments = [
         *map(text.operand, OPERANDS),
+        *text.carried("initial"),
         output("states", 0),
         pointer_argument("y_ptr", type, nth_output(1)),
     ]

@@ -34,9 +34,12 @@ HEADS = 8
 WARPS = 8
 """Warps of a program that adds up over heads: its tiles would not fit in the registers of four."""
 
+STAGES = 1
+"""Stages of its loops. (H100, 8192 rows of Mamba 2 2.7B: 0.91 ms for b and c, with two 1.21.)"""
+
 _SQUARE = (ROWS, ROWS)
 
-OPERANDS = ("x", "dt", "a", "b", "c", "d_y")
+OPERANDS = ("x", "b", "c", "d_y")
 
 
 def heads_of_program(op: SSDLike) -> int:
@@ -83,8 +86,7 @@ def held_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKernel:
     arguments = [
         *map(text.operand, OPERANDS),
         *text.carried("initial"),
-        output("states", 0),
-        output("held", 1),
+        *_outputs(0, "sums", "states", "held"),
     ]
     return text.emitted(
         name, arguments, lines, "what decays get from rows that read", BLOCKS * op.heads
@@ -132,9 +134,9 @@ def x_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     arguments = [
         *map(text.operand, OPERANDS),
         *text.carried("d_final"),
-        output("adjoints", 0),
-        text.result("d_x", op.d_x, 1),
-        *_outputs(2, "own", "inner", "taken"),
+        *_outputs(0, "sums", "adjoints"),
+        text.result("d_x", op.d_x, 2),
+        *_outputs(3, "own", "inner", "taken"),
     ]
     return text.emitted(name, arguments, lines, "gradients of x", BLOCKS * op.heads)
 
@@ -164,11 +166,16 @@ def c_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     arguments = [
         *map(text.operand, OPERANDS),
         *text.carried("initial"),
-        output("states", 0),
-        output("d_c", 1),
+        *_outputs(0, "sums", "states", "d_c"),
     ]
     return text.emitted(
-        name, arguments, _over_heads(text, "d_c", head), "gradients of c", _programs(op), WARPS
+        name,
+        arguments,
+        _over_heads(text, "d_c", head),
+        "gradients of c",
+        _programs(op),
+        WARPS,
+        STAGES,
     )
 
 
@@ -197,11 +204,16 @@ def b_gradients_kernel(op: SSDGradOp, name: str, pitches: Pitches) -> EmittedKer
     arguments = [
         *map(text.operand, OPERANDS),
         *text.carried("d_final"),
-        output("adjoints", 0),
-        output("d_b", 1),
+        *_outputs(0, "sums", "adjoints", "d_b"),
     ]
     return text.emitted(
-        name, arguments, _over_heads(text, "d_b", head), "gradients of b", _programs(op), WARPS
+        name,
+        arguments,
+        _over_heads(text, "d_b", head),
+        "gradients of b",
+        _programs(op),
+        WARPS,
+        STAGES,
     )
 
 
@@ -214,7 +226,7 @@ def _block_of_head(text: SSDText) -> list[str]:
         f"head = part % {heads}",
         f"block = part // {heads}",
         *text.tiles(),
-        text.rate(),
+        text.sums(),
         *text.rows("", "block"),
     ]
 
@@ -286,7 +298,7 @@ def _over_heads(text: SSDText, total: str, head: Sequence[str]) -> list[str]:
         f"row = block * {ROWS} + offset",
         f"{total} = tl.zeros(({ROWS}, {text.states}), tl.float32)",
         f"for member in range({count}):",
-        *indented([f"head = part % {parts} * {count} + member", text.rate(), *head]),
+        *indented([f"head = part % {parts} * {count} + member", text.sums(), *head]),
         f"tl.store({total}_ptr + {at} + (row[:, None] * {pitch} + state[None, :]), {total}, "
         f"mask=(row < count)[:, None] & (state < {op.state_count})[None, :])",
     ]

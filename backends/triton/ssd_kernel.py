@@ -1,5 +1,6 @@
 """The kernels of a state space model of heads, by chunks of rows (arXiv 2405.21060, section 6).
 
+    block_sums     dt of the rows of each head, side by side, and sums of dt · a within blocks
     chunk_states   what each chunk but the last adds to the states: a product over its rows
     carry_states   the states at the end of each chunk, from those of the chunks before
     ssd            the results: a product with a masked product of c and b within the chunk, and
@@ -15,9 +16,9 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.scan_text import output, over_chunks
-from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, CHUNKS, ROWS, SSDText, holds_all
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.scan_text import ends, holds_all, output, over_chunks
+from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SUMS, SSDText
 from coda_ir.dialects.coda import SSDLike, SSDOp
 
 Pitches = Mapping[SSAValue, int]
@@ -29,9 +30,26 @@ CARRIED = 1024
 """States that a program carries over chunks."""
 
 
-def held_chunks(op: SSDLike, *, is_reversed: bool = False) -> str:
-    """The number of chunks of a sample whose states kernels keep."""
-    return CHUNKS if holds_all(op, is_reversed=is_reversed) else f"({CHUNKS} - 1)"
+def block_sums_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
+    """The times of each chunk and head, 0 past the end, and sums of dt · a within blocks up to each
+    row and behind it. The rows of the launch are all chunks.
+    """
+    text = SSDText(op, pitches)
+    at = f"sums_ptr + (place * {op.heads} + head) * {SUMS * CHUNK}"
+    lines = [
+        *text.place(op.heads),
+        "head = part",
+        text.rate(),
+        f"row = tl.arange(0, {BLOCKS})[:, None] * {ROWS} + tl.arange(0, {ROWS})[None, :]",
+        f"dt = {text.times()}",
+        f"tl.store({at} + row, dt)",
+        f"tl.store({at} + {CHUNK} + row, tl.cumsum(dt * rate, 1))",
+        "rest = tl.cumsum(dt * rate, 1, reverse=True) - dt * rate",
+        f"tl.store({at} + {2 * CHUNK} + row, rest)",
+    ]
+    arguments = [*map(text.operand, ("dt", "a")), output("sums", 0)]
+    summary = f"times of heads, and their sums in blocks of {ROWS} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads)
 
 
 def chunk_states_kernel(op: SSDLike, name: str, pitches: Pitches) -> EmittedKernel:
@@ -48,7 +66,8 @@ def sums_kernel(
     """Emit the kernel of sums over a chunk of a row of states times a row of columns, which decay
     from the row to the end of the chunk, or reversed, from its start to the row.
     """
-    text, count = SSDText(op, pitches), held_chunks(op, is_reversed=is_reversed)
+    text = SSDText(op, pitches)
+    count = text.held_chunks(is_reversed=is_reversed)
     first = int(is_reversed and not holds_all(op, is_reversed=True))
     narrow = min(text.columns, COLUMNS)
     parts = text.columns // narrow
@@ -70,7 +89,7 @@ def sums_kernel(
         f"head = part // {parts}",
         *text.tiles(),
         f"column = part % {parts} * {narrow} + tl.arange(0, {narrow})",
-        text.rate(),
+        text.sums(),
         f"h = tl.zeros(({text.states}, {narrow}), tl.float32)",
         "gap = 0.0",
         f"for number in range({BLOCKS}):",
@@ -79,9 +98,10 @@ def sums_kernel(
         f"tl.store(decays_ptr + place * {op.heads} + head, gap)",
     ]
     arguments = [
-        *map(text.operand, (written, "dt", "a", read)),
+        *map(text.operand, (written, read)),
         output("states", 0),
         output("decays", 1),
+        output("sums", 2),
     ]
     return text.emitted(
         name, arguments, lines, f"states of chunks of {CHUNK} rows", op.heads * parts
@@ -102,7 +122,7 @@ def carry_kernel(
     parts = -(-states // CARRIED)
     pointer = f"states_ptr + (place * {op.heads} + head) * {states} + state"
     given, wanted = ("d_final", "d_initial") if is_reversed else ("initial", "final")
-    begin, end = text.carried(given), _ends(op, wanted)
+    begin, end = text.carried(given), ends(op, wanted, 3)
     of_sample = (
         f"(sample * {op.heads} + head) * {states}"
         f" + (state % {op.head_columns} * {op.state_count} + state // {op.head_columns})"
@@ -119,17 +139,12 @@ def carry_kernel(
         f"state = tl.program_id(0) % {parts} * {CARRIED} + tl.arange(0, {CARRIED})",
         f"holds = state < {states}",
         f"h = {begun if begin else f'tl.zeros(({CARRIED},), tl.float32)'}",
-        *over_chunks(held_chunks(op, is_reversed=is_reversed), body, is_reversed=is_reversed),
+        *over_chunks(text.held_chunks(is_reversed=is_reversed), body, is_reversed=is_reversed),
         *(f"tl.store({each.name} + {of_sample}, h, mask=holds)" for each in end),
     ]
     arguments = [*begin, output("states", 0), output("decays", 1), *end]
     summary = f"states carried over chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, op.heads * parts)
-
-
-def _ends(op: SSDLike, name: str) -> list[KernelArgument]:
-    """The argument for the last states, where they are a result."""
-    return [] if getattr(op, name, None) is None else [output(name, 2)]
 
 
 def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
@@ -142,10 +157,12 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         f"head = part % {op.heads}",
         f"block = part // {op.heads}",
         *text.tiles(),
-        text.rate(),
+        text.sums(),
         *text.rows("", "block"),
         text.tile("c", ""),
-        f"y = tl.zeros({shape}, tl.float32)",
+        *text.states_before(),
+        f"reads = {text.product('c', text.narrow('h'), shape)}",
+        f"y = tl.exp({text.before_block()} + passed)[:, None] * reads",
         "gap = -whole",
         "for number in range(bound(block + 1)):",
         *indented(
@@ -160,15 +177,14 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
                 "gap += whole_j",
             ]
         ),
-        *text.states_before(),
-        f"y += tl.exp(gap + passed)[:, None] * {text.product('c', text.narrow('h'), shape)}",
         text.store_columns("y", op.result),
     ]
     arguments = [
-        *map(text.operand, ("x", "dt", "a", "b", "c")),
+        *map(text.operand, ("x", "b", "c")),
         *text.carried("initial"),
-        output("states", 0),
-        text.result("y", op.result, 1),
+        output("sums", 0),
+        output("states", 1),
+        text.result("y", op.result, 2),
     ]
     summary = f"a state space model of heads by chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)

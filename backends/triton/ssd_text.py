@@ -30,18 +30,14 @@ ROWS = 64
 
 BLOCKS = CHUNK // ROWS
 
+SUMS = 3
+"""For each row of a head: dt, and sums of dt · a within its block, up to it and behind it."""
+
 CHUNKS = f"tl.cdiv(T, {CHUNK})"
 """The chunks of a sample."""
 
 MIN_TILE = 16
 """The least extent of a tile of a product."""
-
-
-def holds_all(op: SSDLike, *, is_reversed: bool = False) -> bool:
-    """Return whether kernels keep the states at the end of all chunks, for those behind the last
-    position; reversed, the adjoints before all chunks, for that of the states to begin with.
-    """
-    return getattr(op, "d_initial" if is_reversed else "final", None) is not None
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,10 @@ class SSDText(StateSpaceText[SSDLike]):
     """
 
     helpers: set[str] = field(default_factory=lambda: {"dot"})
+
+    @property
+    def chunks(self) -> str:
+        return CHUNKS
 
     @property
     def columns(self) -> int:
@@ -68,10 +68,6 @@ class SSDText(StateSpaceText[SSDLike]):
     def members(self) -> int:
         """The heads of a group."""
         return self.op.heads // self.op.groups
-
-    def carried(self, *names: str) -> list[KernelArgument]:
-        """The arguments for those of the operands of states that there are."""
-        return [self.operand(name) for name in names if getattr(self.op, name, None) is not None]
 
     def result(self, name: str, value: SSAValue, index: int) -> KernelArgument:
         """The argument for a result."""
@@ -104,19 +100,31 @@ class SSDText(StateSpaceText[SSDLike]):
         """The statement that loads the rate of the head."""
         return f"rate = {load('a_ptr + head', element_type_of(self.op.a), None)}"
 
+    def sums(self) -> str:
+        """The statement for where the times and sums of the chunk and the head are."""
+        place = f"((sample * {CHUNKS} + chunk) * {self.op.heads} + head)"
+        return f"sums = sums_ptr + {place} * {SUMS * CHUNK}"
+
     def rows(self, suffix: str, block: str) -> list[str]:
         """The statements for rows of a block of the chunk, and their times and decays.
 
         `passed` is the sum of dt · a from the start of the block to each row, `rest` that from each
         row to the end.
         """
+        row = f"row{suffix}"
         return [
-            f"row{suffix} = {block} * {ROWS} + offset",
-            f"dt{suffix} = {self.times(suffix)}",
-            f"passed{suffix} = tl.cumsum(dt{suffix} * rate, 0)",
-            f"whole{suffix} = tl.sum(dt{suffix} * rate, 0)",
-            f"rest{suffix} = tl.cumsum(dt{suffix} * rate, 0, reverse=True) - dt{suffix} * rate",
+            f"{row} = {block} * {ROWS} + offset",
+            f"dt{suffix} = tl.load(sums + {row})",
+            f"passed{suffix} = tl.load(sums + {CHUNK} + {row})",
+            f"rest{suffix} = tl.load(sums + {2 * CHUNK} + {row})",
+            f"whole{suffix} = tl.load(sums + {CHUNK} + {block} * {ROWS} + {ROWS - 1})",
         ]
+
+    def before_block(self) -> str:
+        """The expression of the sum of dt · a over the blocks of the chunk before `block`."""
+        earlier = f"tl.arange(0, {BLOCKS})"
+        pointer = f"sums + {CHUNK + ROWS - 1} + {earlier} * {ROWS}"
+        return f"tl.sum(tl.load({pointer}, mask={earlier} < block, other=0.0), 0)"
 
     def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
         """The statements for the decays from rows that write states to rows that read them.
@@ -182,13 +190,11 @@ class SSDText(StateSpaceText[SSDLike]):
             f"mask={mask})"
         )
 
-    def load_states(self, name: str, base: str, place: str, condition: str) -> str:
-        """The statement that loads states, which are 0 unless there are some."""
-        mask = f"{self.mask_of_states()} & ({condition})"
+    def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
+        mask = self.mask_of_states() + (f" & ({condition})" if condition else "")
         return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
 
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
-        """The statement that adds an operand of states, if there is one, where it is read."""
         if getattr(self.op, operand, None) is None:
             return []
         states, columns = self.op.state_count, self.op.head_columns
@@ -198,24 +204,6 @@ class SSDText(StateSpaceText[SSDLike]):
         )
         mask = f"{self.mask_of_states()} & ({condition})"
         return [f"{name} += tl.load({pointer}, mask={mask}, other=0.0)"]
-
-    def states_before(self) -> list[str]:
-        """The statements for the states `h` before a chunk."""
-        place = "place - 1" if holds_all(self.op) else "place - sample - 1"
-        return [
-            "# There are states at the end of chunks, of which a sample may lack the last.",
-            self.load_states("h", "states_ptr", place, "chunk > 0"),
-            *self.add_carried("h", "initial", "chunk == 0"),
-        ]
-
-    def adjoints_after(self) -> list[str]:
-        """The statements for the adjoint `g` of the states after a chunk."""
-        place = "place + 1" if holds_all(self.op, is_reversed=True) else "place - sample"
-        return [
-            "# There are adjoints before chunks, of which a sample may lack the first.",
-            self.load_states("g", "adjoints_ptr", place, f"chunk < {CHUNKS} - 1"),
-            *self.add_carried("g", "d_final", f"chunk == {CHUNKS} - 1"),
-        ]
 
     def narrow(self, value: str) -> str:
         """`value`, of float32, as an operand of a product."""
@@ -233,6 +221,7 @@ class SSDText(StateSpaceText[SSDLike]):
         summary: str,
         programs: int,
         num_warps: int = 4,
+        num_stages: int = 2,
     ) -> EmittedKernel:
         """A kernel with so many programs for each row of the launch."""
         x = nth_operand(list(self.op.operands).index(self.op.x))
@@ -243,6 +232,7 @@ class SSDText(StateSpaceText[SSDLike]):
             summary=summary,
             grid=ROW_COUNT * programs,
             num_warps=num_warps,
+            num_stages=num_stages,
         )
         used = (helper for helper in self.helpers if f"{helper}(" in kernel.source)
         return replace(kernel, helpers=frozenset(used))

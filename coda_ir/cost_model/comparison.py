@@ -17,7 +17,6 @@ from coda_ir.cost_model.operator_times import (
     LIBRARY,
     MEMORY_EFFICIENCY,
     SCORE_BYTES,
-    STATE_BYTES,
     OperatorTimes,
     before_kernel,
     is_attention,
@@ -59,8 +58,10 @@ class HostCosts:
     """The memory of a tensor that a program returns, such as a gradient or what is saved for it."""
     embedding_gradient: float = 150.0
     """The gradient of an embedding, for which indices are sorted."""
-    scan_gradient: float = 6 * kernel + 3 * sum
-    """The gradients of a selective scan: kernels, and sums of their parts."""
+    scan: float = 4 * kernel
+    """A state space model: kernels."""
+    scan_gradient: float = 10 * kernel + 3 * sum
+    """The gradients of a state space model: kernels, and sums of their parts."""
 
 
 HOST = HostCosts()
@@ -114,7 +115,7 @@ class _Cost:
                 self.host += HOST.attention
                 self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
             elif isinstance(op, StateSpaceLike):
-                self.gpu += times.moving_us(times.states(op) * STATE_BYTES)
+                self.gpu += times.spelled_states_us(op)
         left = [op for op in func.body.block.ops if is_left(op)]
         for group in connected(left, lambda a, b: levels[a] == levels[b]):
             self.gpu += times.kernel_us(times.traffic(group))
@@ -158,7 +159,7 @@ def _launching(op: Operation) -> float:
         return HOST.embedding_gradient
     if isinstance(op, StateSpaceLike):
         is_forward = isinstance(op, coda.SelectiveScanOp | coda.SSDOp)
-        return 3 * HOST.kernel if is_forward else HOST.scan_gradient
+        return HOST.scan if is_forward else HOST.scan_gradient
     if isinstance(op, torch.VjpOp):
         return 2 * HOST.call
     if not is_attention(op):

@@ -200,6 +200,16 @@ class OperatorTimes:
             return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
         return op.state_count * self._product(self.shapes.dims(op.x))
 
+    def spelled_states_us(self, op: StateSpaceLike) -> float:
+        """Microseconds of a state space model whose states, or decays, a compiler moves; one of
+        heads also multiplies and adds up, in float32, elements that its kernels have in products.
+        """
+        states = self.states(op)
+        products = op.state_count + op.head_columns if isinstance(op, coda.SSDLike) else 0
+        scale = GRADIENT_PRODUCTS if isinstance(op, coda.SSDGradOp) else 1
+        computing = 2 * scale * states * products / (1e6 * self.device.vector_tflops)
+        return self.moving_us(states * STATE_BYTES) + computing
+
     def extents(self, op: Operation) -> tuple[int, int, int]:
         """M, N and K of a product of the block level, or of the library."""
         x, y = op.operands[0], op.results[0]

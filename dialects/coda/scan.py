@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -23,8 +23,10 @@ from coda_ir.dialects.coda.shapes import (
     expect_element_type,
     expect_like,
     expect_shape,
+    expect_tensor,
     expect_wide_element_type,
     is_float,
+    optional_operand,
     shape_of,
 )
 
@@ -48,9 +50,23 @@ class StateSpaceLike(CodaOp, ABC):
     def state_count(self) -> int:
         """The states of a column."""
 
+    @property
+    @abstractmethod
+    def states_shape(self) -> tuple[int, ...]:
+        """The shape of the states at one position."""
+
+    @property
+    def initial(self) -> SSAValue | None:
+        """The states before the first position, where they are not 0."""
+        return self.carried[0] if self.carried else None
+
     @abstractmethod
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes and the states of the model."""
+
+    def verify_states(self, name: str, value: SSAValue) -> None:
+        """Raise unless `value` has the type of states at one position."""
+        expect_tensor(name, value, self.states_shape, f32)
 
     def verify_operands(self) -> None:
         """Raise unless the operands are those of the model."""
@@ -59,10 +75,31 @@ class StateSpaceLike(CodaOp, ABC):
         if not (is_float(type) and computes_in_float32(type)):
             raise VerifyException(f"operand x has element type {type}, expected f32, bf16 or f16")
         self.verify_shapes()
+        for name, value in zip(("initial", "d_final"), self.carried, strict=False):
+            self.verify_states(f"operand {name}", value)
         for name, value in (("dt", self.dt), ("a", self.a)):
             expect_wide_element_type(f"operand {name}", value, self.x)
         for name, value in (("b", self.b), ("c", self.c)):
             expect_element_type(f"operand {name}", value, type)
+
+
+class StateSpaceModel(StateSpaceLike, ABC):
+    """A state space model: its result, and where they are wanted the states behind the last
+    position.
+    """
+
+    result = result_def(TensorType)
+    final = opt_result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        self.verify_operands()
+        if len(self.carried) > 1:
+            raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
+        if self.final is not None:
+            self.verify_states("result final", self.final)
+        expect_shape("result", self.result, shape_of(self.x))
+        expect_wide_element_type("result", self.result, self.x)
 
 
 class StateSpaceGradLike(StateSpaceLike, ABC):
@@ -76,6 +113,11 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
     d_c = result_def(TensorType)
     d_initial = opt_result_def(TensorType)
     traits = traits_def(Pure())
+
+    @property
+    def d_final(self) -> SSAValue | None:
+        """The adjoint of the states behind the last position, where it is not 0."""
+        return self.carried[1] if self.carried else None
 
     def __init__(
         self,
@@ -113,14 +155,17 @@ class ScanLike(StateSpaceLike, ABC):
         """The states of a channel."""
         return shape_of(self.a)[-1]
 
+    @property
+    def states_shape(self) -> tuple[int, ...]:
+        """The shape of the states at one position: B x channels x states."""
+        return (shape_of(self.x)[0], *shape_of(self.a))
+
     def verify_shapes(self) -> None:
         """Raise unless the operands have the shapes and the states of a selective scan."""
         expect_rank("operand a", self.a, 2)
         if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
             count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
-        if self.carried:
-            raise VerifyException(f"{len(self.carried)} operands of states, expected none")
         batch, length, channels = shape_of(self.x)
         expect_shape("operand a", self.a, (channels, self.state_count))
         expect_shape("operand dt", self.dt, shape_of(self.x))
@@ -129,21 +174,20 @@ class ScanLike(StateSpaceLike, ABC):
 
 
 @irdl_op_definition
-class SelectiveScanOp(ScanLike):
+class SelectiveScanOp(StateSpaceModel, ScanLike):
     """The selective scan of Mamba (arXiv 2312.00752): y = sum of c ⊙ h over the states, where
-    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · b[t] · x[t], from h = 0.
+    h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · b[t] · x[t], from h = 0 or from the states `initial`.
+    A second result has the states behind the last position.
 
     x and dt are B x T x D, a is D x N, b and c are B x T x N; every channel has N states of its
-    own, in float32. What surrounds the scan are operators of their own: the softplus of dt, the
-    skip connection of x, the gate.
+    own, in float32, B x D x N at one position. What surrounds the scan are operators of their own:
+    the softplus of dt, the skip connection of x, the gate.
 
     `%y = coda.selective_scan %x, %dt, %a, %b, %c : (tensor<?x?x64xbf16>, tensor<?x?x64xf32>,
     tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> tensor<?x?x64xbf16>`
     """
 
     name = "coda.selective_scan"
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -152,18 +196,26 @@ class SelectiveScanOp(ScanLike):
         a: SSAValue | Operation,
         b: SSAValue | Operation,
         c: SSAValue | Operation,
+        initial: SSAValue | Operation | None = None,
+        *,
+        final: bool = False,
     ):
-        x = SSAValue.get(x)
-        super().__init__(operands=[x, dt, a, b, c, []], result_types=[x.type])
+        x, a = SSAValue.get(x), SSAValue.get(a)
+        last = TensorType(f32, (shape_of(x)[0], *shape_of(a)))
+        super().__init__(
+            operands=[x, dt, a, b, c, optional_operand(initial)],
+            result_types=[x.type, [last] * final],
+        )
 
     def verify_(self) -> None:
-        self.verify_operands()
+        super().verify_()
         expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
 class SelectiveScanGradOp(StateSpaceGradLike, ScanLike):
-    """The gradients of `coda.selective_scan` for x, dt, a, b and c, from that of its result.
+    """The gradients of `coda.selective_scan` for x, dt, a, b and c, from that of its result; with
+    states to begin with, and the adjoint of those at the end, also for the former.
 
     The states are computed again. Sums over samples, positions and channels have a fixed order.
 

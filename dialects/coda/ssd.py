@@ -4,22 +4,18 @@ from abc import ABC
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    opt_result_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.scan import MAX_STATES, StateSpaceGradLike, StateSpaceLike
+from coda_ir.dialects.coda.scan import (
+    MAX_STATES,
+    StateSpaceGradLike,
+    StateSpaceLike,
+    StateSpaceModel,
+)
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_shape,
-    expect_tensor,
-    expect_wide_element_type,
     optional_operand,
     shape_of,
 )
@@ -32,11 +28,6 @@ class SSDLike(StateSpaceLike, ABC):
     """The operands of a state space model of heads and of its gradients, and the rules for them."""
 
     states = prop_def(IntegerAttr)
-
-    @property
-    def initial(self) -> SSAValue | None:
-        """The states before the first position, where they are not 0."""
-        return self.carried[0] if self.carried else None
 
     @property
     def states_shape(self) -> tuple[int, ...]:
@@ -74,12 +65,6 @@ class SSDLike(StateSpaceLike, ABC):
         expect_shape("operand dt", self.dt, (batch, length, self.heads))
         expect_shape("operand b", self.b, (batch, length, shape_of(self.b)[-1]))
         expect_shape("operand c", self.c, shape_of(self.b))
-        for name, value in zip(("initial", "d_final"), self.carried, strict=False):
-            self.verify_states(f"operand {name}", value)
-
-    def verify_states(self, name: str, value: SSAValue) -> None:
-        """Raise unless `value` has the type of states at one position."""
-        expect_tensor(name, value, self.states_shape, f32)
 
     def _verify_heads(self) -> None:
         """Raise unless the columns are those of heads, and of groups that divide them."""
@@ -109,7 +94,7 @@ class SSDLike(StateSpaceLike, ABC):
 
 
 @irdl_op_definition
-class SSDOp(SSDLike):
+class SSDOp(StateSpaceModel, SSDLike):
     """The state space model of Mamba 2 (SSD, arXiv 2405.21060): y = h · c over the states, where
     h[t] = exp(dt[t] · a) · h[t − 1] + dt[t] · x[t] ⊗ b[t] for each head, from h = 0 or from the
     states `initial`. A second result has the states behind the last position.
@@ -126,9 +111,6 @@ class SSDOp(SSDLike):
     """
 
     name = "coda.ssd"
-    result = result_def(TensorType)
-    final = opt_result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -153,15 +135,6 @@ class SSDOp(SSDLike):
             properties={"states": IntegerAttr(states, 64)},
         )
 
-    def verify_(self) -> None:
-        self.verify_operands()
-        if len(self.carried) > 1:
-            raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
-        if self.final is not None:
-            self.verify_states("result final", self.final)
-        expect_shape("result", self.result, shape_of(self.x))
-        expect_wide_element_type("result", self.result, self.x)
-
 
 @irdl_op_definition
 class SSDGradOp(StateSpaceGradLike, SSDLike):
@@ -174,8 +147,3 @@ class SSDGradOp(StateSpaceGradLike, SSDLike):
     """
 
     name = "coda.ssd_grad"
-
-    @property
-    def d_final(self) -> SSAValue | None:
-        """The adjoint of the states behind the last position, where it is not 0."""
-        return self.carried[1] if self.carried else None

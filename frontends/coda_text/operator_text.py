@@ -219,10 +219,11 @@ class OperatorWriter:
         operands = map(self._tensor, (op.q, op.k, op.v))
         return _call("attention", *operands, **_properties(op), **given)
 
-    def ssd(self, op: coda.SSDOp) -> Text:
+    def state_space(self, op: coda.SelectiveScanOp | coda.SSDOp) -> Text:
         given = {} if op.final is None else {"final": "true"}
         properties = {**_properties(op), **_widened(op), **given}
-        return _call("ssd", *map(self._tensor, op.operands), **properties)
+        name = op.name.rpartition(".")[2]
+        return _call(name, *map(self._tensor, op.operands), **properties)
 
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
@@ -326,8 +327,8 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GluOp: OperatorWriter.glu,
     coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
-    coda.SelectiveScanOp: OperatorWriter.with_properties,
-    coda.SSDOp: OperatorWriter.ssd,
+    coda.SelectiveScanOp: OperatorWriter.state_space,
+    coda.SSDOp: OperatorWriter.state_space,
     coda.CrossEntropyOp: OperatorWriter.with_properties,
     coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,

@@ -7,8 +7,13 @@ from xdsl.ir import Attribute
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.scan import expect_elements, expect_states_in_float32
-from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue, TupleValue, Value
+from coda_ir.frontends.coda_text.scan import (
+    expect_elements,
+    expect_states_in_float32,
+    initial_states,
+    results_of,
+)
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, TensorValue, Value
 
 SIGNATURE = (
     "ssd(x, dt, a, b, c, initial?, *, states: integer, dtype: type?, final: boolean = false)"
@@ -36,15 +41,11 @@ def ssd(call: Invocation) -> Value:
     expect_elements(call, "x", x, {"dt": dt, "a": a, "b": b, "c": c})
     type = _result_type(call, x)
     at_one = (batch, heads, columns // heads, states)
-    initial = call.optional_tensor("initial")
-    if initial is not None:
-        call.expect_dims("initial", initial, at_one, "samples, heads, columns of a head, states")
-        call.expect_element("initial", initial, "f32", "states")
-    operands = (None if value is None else value.ssa for value in (x, dt, a, b, c, initial))
+    initial = initial_states(call, at_one, "samples, heads, columns of a head, states")
+    operands = (x.ssa, dt.ssa, a.ssa, b.ssa, c.ssa, initial)
     final = call.flag("final")
     op = coda.SSDOp(*operands, states=states, final=final, result_element_type=type)
-    results = call.emit_all(op, [x.dims, at_one])
-    return TupleValue(tuple(results)) if final else results[0]
+    return results_of(call, op, x.dims, at_one)
 
 
 def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:
@@ -82,8 +83,8 @@ def _expect_columns(x: TensorValue, heads: int) -> None:
 def _expect_groups(call: Invocation, b: TensorValue, heads: int, states: int) -> None:
     """Raise unless the columns of b are those of groups that divide the heads."""
     columns = b.dims[-1] if b.dims else None
-    is_group = isinstance(columns, int) and columns > 0 and columns % states == 0
-    if not is_group or heads % (columns // states):
+    groups = columns // states if isinstance(columns, int) else 0
+    if groups < 1 or columns != groups * states or heads % groups:
         raise Mistake(
             f"ssd: b is {b.type}, expected columns of {states} states, for as many groups as "
             f"divide the {heads} heads",

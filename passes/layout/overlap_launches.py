@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import UnitAttr
 from coda_ir.cost_model import DEVICES
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import DEPENDENT_ATTRIBUTE, FinalizeOp, FusedOp, MapOp
+from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
@@ -37,6 +38,7 @@ class OverlapLaunchesPass(FunctionPass):
                 f"use {', '.join(able)}",
             )
         for op in rewriter.ops:
-            if isinstance(op, FusedOp | MapOp | FinalizeOp):
+            is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None
+            if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):
                 op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
                 rewriter.passed(op, "its launch overlaps with the kernel before")

@@ -22,7 +22,7 @@ from coda_ir.cost_model import (
     explanation,
     rank,
 )
-from coda_ir.cost_model.configurations import Tile, total_depth
+from coda_ir.cost_model.configurations import SMALL_ROWS, Tile, total_depth
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
@@ -60,7 +60,8 @@ class SchedulePass(ModulePass):
     and tuning may find another form to be faster.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
-    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`).
+    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
+    are on for GPUs that can overlap launches where all GEMMs have few rows, as in decoding.
     """
 
     name: ClassVar[str] = "schedule"
@@ -74,8 +75,8 @@ class SchedulePass(ModulePass):
     sizes: str | None = None
     explain: bool = False
     gemms: str | None = None
-    absorb: bool = False
-    pdl: bool = False
+    absorb: bool | None = None
+    pdl: bool | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.check_options()
@@ -93,10 +94,18 @@ class SchedulePass(ModulePass):
         for sums in op.walk():
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
                 self._set_attention(sums, rows.exact(sums))
-        if self.absorb:
+        is_waiting = self._waits_for_launches([rows.exact(gemm) for gemm in gemms])
+        if is_waiting if self.absorb is None else self.absorb:
             AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
-        if self.pdl:
+        if is_waiting if self.pdl is None else self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
+
+    def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
+        """Return whether GEMMs of so many rows read weights for about as long as launches take, on
+        a GPU whose launches overlap.
+        """
+        few = [count is not None and count <= SMALL_ROWS for count in rows]
+        return self.device.has_tma and bool(few) and all(few)
 
     def _set_attention(self, op: AttentionSumOp, rows: int | None) -> None:
         """Give the backward of attention its schedule, for so many rows of the sums."""

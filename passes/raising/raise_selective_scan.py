@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
@@ -18,10 +18,10 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.torch import CallOp, LinearScanOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.matching import defined_by, only_use, unwidened
+from coda_ir.passes.support.matching import defined_by, first_place, unwidened
 from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import replace_by_rows, rows_of
-from coda_ir.symbolic_shapes import dims_attribute
+from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 Labels: TypeAlias = tuple[int | None, ...]
 """For each dimension of a value, which one of the scan it is; None where its extent is 1."""
@@ -30,9 +30,10 @@ TIME = 0
 """The dimension along which a linear scan runs."""
 
 CONTRACTED = Refusal(
-    "the states are read by one product with a vector for each position",
+    "the states are read by one product with a vector for each position, and at the last position",
     "something else reads the states",
 )
+ORDER = Refusal("operands are computed before the last states are read", "another order")
 FACTORS = Refusal(
     "the states decay by exp(dt · a) and take dt · b · u, with a of channels and states",
     "they are computed in another way",
@@ -53,11 +54,12 @@ class RaiseSelectiveScanPass(FunctionPass):
         %h = torch.linear_scan %e, %x                           ->  %y = coda.selective_scan
         %y = torch.call "aten.matmul"(%h, %c) : B x T x D x 1             %u, %dt, %a, %b, %c
 
-    Reshapes that add dimensions, transposes and conversions may stand between them. Legal iff the
-    decay is such an exponential, one product reads the states and sums over them, and all factors
-    have the dimensions that they have in `coda.selective_scan`. The states are float32, whatever
-    type the product had them in. Code around the scan that has channels before positions moves to
-    rows where it can.
+    Where the states at the last position are read, they are a second result. Reshapes that add
+    dimensions, transposes and conversions may stand between them. Legal iff the decay is such an
+    exponential, one product reads the states and sums over them, and all factors have the
+    dimensions that they have in `coda.selective_scan`. The states are float32, whatever type the
+    product had them in. Code around the scan that has channels before positions moves to rows where
+    it can.
     """
 
     name: ClassVar[str] = "raise-selective-scan"
@@ -82,12 +84,50 @@ class _Factor:
         return frozenset(label for label in self.labels if label is not None)
 
 
+class _Read(NamedTuple):
+    """An operator that reads states, as a value with the dimensions of the scan in some order."""
+
+    op: Operation
+    value: SSAValue
+    labels: tuple[int, ...]
+
+
+def _reads(value: SSAValue, labels: tuple[int, ...], shapes: SymbolicShapes) -> Iterator[_Read]:
+    """What reads states, behind transposes, also as views, and conversions."""
+    for op in [use.operation for use in value.uses]:
+        if isinstance(op, coda.TransposeOp):
+            yield from _reads(op.result, tuple(labels[axis] for axis in op.permutation), shapes)
+            continue
+        if isinstance(op, coda.CastOp):
+            yield from _reads(op.result, labels, shapes)
+            continue
+        moved = _moved(op, labels, shapes) if isinstance(op, coda.ReshapeOp) else None
+        if moved is None:
+            yield _Read(op, value, labels)
+        else:
+            yield from _reads(op.results[0], moved, shapes)
+
+
+def _moved(
+    op: coda.ReshapeOp, labels: tuple[int, ...], shapes: SymbolicShapes
+) -> tuple[int, ...] | None:
+    """The labels of a view that moves dimensions of 1 alone; None for another one."""
+    before, after = shapes.dims(op.x), shapes.dims(op.result)
+    if len(before) != len(after) or [d for d in before if d != 1] != [d for d in after if d != 1]:
+        return None
+    own = list(zip(before, labels, strict=True))
+    units = iter([label for dim, label in own if dim == 1])
+    others = iter([label for dim, label in own if dim != 1])
+    return tuple(next(units) if dim == 1 else next(others) for dim in after)
+
+
 class _Scan:
     """A linear scan while the operators around it are found."""
 
     def __init__(self, op: LinearScanOp, rewriter: FunctionRewriter):
         self.op, self.rewriter = op, rewriter
         self.extents = rewriter.shapes.dims(op.result)
+        self.last: list[_Read] = []
 
     def raised(self) -> Refusal | None:
         """Replace the operators; why not, where that is not legal."""
@@ -95,7 +135,7 @@ class _Scan:
         if product is None:
             return CONTRACTED
         call, batch, channel, state = product
-        whole = {label for label in range(4) if self.extents[label] != 1}
+        whole = frozenset(label for label in range(4) if self.extents[label] != 1)
         rows, columns = whole - {state}, whole - {channel}
         decay = self._decay(whole & {channel, state}, rows)
         if decay is None:
@@ -109,12 +149,18 @@ class _Scan:
         given = (u, dt, a, b, read)
         if not self._fits(call, state, given):
             return TYPES
+        place = first_place([call, *(read.op for read in self.last)], [f.value for f in given])
+        if place is None:
+            return ORDER
         self.rewriter.passed(call, "raised to coda.selective_scan")
-        insert = OpInserter(self.rewriter, call, self.op.location)
+        insert = OpInserter(self.rewriter, place, self.op.location)
         orders = [(batch, TIME, channel)] * 2 + [(channel, state)] + [(batch, TIME, state)] * 2
         operands = [self._as(f, order, insert) for f, order in zip(given, orders, strict=True)]
-        scan = insert.insert(coda.SelectiveScanOp(*operands), call.outputs[0].name_hint)
-        self._replace(call, scan, insert)
+        scan = coda.SelectiveScanOp(*operands, final=bool(self.last))
+        insert.insert(scan, call.outputs[0].name_hint)
+        for read in self.last:
+            self._replace_last(read, scan, (batch, channel, state))
+        self._replace(call, scan.result, OpInserter(self.rewriter, call, self.op.location))
         return None
 
     # What reads the states
@@ -123,15 +169,14 @@ class _Scan:
         """The product that sums over the states, and which dimensions of the scan are its samples,
         channels and states.
         """
-        value, labels = self.op.result, tuple(range(4))
         if len(self.extents) != 4:
             return None
-        user = only_use(value)
-        while isinstance(user, coda.TransposeOp | coda.CastOp):
-            if isinstance(user, coda.TransposeOp):
-                labels = tuple(labels[axis] for axis in user.permutation)
-            value = user.results[0]
-            user = only_use(value)
+        reads = list(_reads(self.op.result, tuple(range(4)), self.rewriter.shapes))
+        self.last = [read for read in reads if self._is_last(read)]
+        others = [read for read in reads if read not in self.last]
+        if len(others) != 1:
+            return None
+        (user, value, labels) = others[0]
         if not isinstance(user, CallOp) or user.callee.data != "aten.matmul.default":
             return None
         is_first = len(user.inputs) == 2 and user.inputs[0] is value
@@ -142,6 +187,16 @@ class _Scan:
             return None
         return user, rows[0], channel, state
 
+    def _is_last(self, read: _Read) -> bool:
+        """Return whether states are read at the last position alone."""
+        op, axis = read.op, read.labels.index(TIME)
+        length = self.extents[TIME]
+        if isinstance(op, coda.SliceOp) and isinstance(length, int):
+            return op.range == (axis, length - 1, length)
+        if not isinstance(op, CallOp) or op.callee.data != "aten.select.int":
+            return False
+        return op.arguments.data == f"{{0}}, {axis}, -1"
+
     def _sums(self, call: CallOp) -> bool:
         """Return whether a product is one with a vector for each position of each sample."""
         states, vectors = (self.rewriter.shapes.dims(value) for value in call.inputs)
@@ -149,7 +204,7 @@ class _Scan:
 
     # What the states are computed from
 
-    def _decay(self, rates: set[int], rows: set[int]) -> tuple[_Factor, _Factor] | None:
+    def _decay(self, rates: frozenset[int], rows: frozenset[int]) -> tuple[_Factor, _Factor] | None:
         """a and dt."""
         found = self._factor(self.op.a, tuple(range(4)))
         exp = defined_by(found.value, coda.ExpOp)
@@ -160,7 +215,7 @@ class _Scan:
         return None
 
     def _written(
-        self, dt: _Factor, rows: set[int], columns: set[int]
+        self, dt: _Factor, rows: frozenset[int], columns: frozenset[int]
     ) -> tuple[_Factor, _Factor] | None:
         """b and u."""
         parts = self._parts(self.op.x, tuple(range(4)))
@@ -239,6 +294,24 @@ class _Scan:
         reshaped = coda.ReshapeOp(value, shape)
         reshaped.attributes["coda.dims"] = dims_attribute(dims)
         return insert.insert(reshaped, value.name_hint)
+
+    def _replace_last(self, read: _Read, scan: coda.SelectiveScanOp, order: Labels) -> None:
+        """Use the second result of the scan, of dimensions `order`, for states that are read."""
+        (result,) = read.op.results
+        insert = OpInserter(self.rewriter, read.op, read.op.location)
+        axes = [order.index(label) for label in read.labels if label != TIME]
+        assert scan.final is not None, "it was asked for"
+        value: SSAValue = scan.final
+        if axes != [0, 1, 2]:
+            value = insert.insert(coda.TransposeOp(value, axes), result.name_hint)
+        if element_type_of(value) != element_type_of(result):
+            value = insert.insert(coda.CastOp(value, element_type_of(result)), result.name_hint)
+        dims = self.rewriter.shapes.dims(result)
+        if self.rewriter.shapes.dims(value) != dims:
+            reshaped = coda.ReshapeOp(value, shape_of(result))
+            reshaped.attributes["coda.dims"] = dims_attribute(dims)
+            value = insert.insert(reshaped, result.name_hint)
+        result.replace_all_uses_with(value)
 
     def _replace(self, call: CallOp, scan: SSAValue, insert: OpInserter) -> None:
         """Use the rows of the scan for the result of the product, which has a dimension more."""

@@ -23,7 +23,13 @@ from coda_ir.passes.raising.chunk_rows import replace_rows
 from coda_ir.passes.raising.contraction import Contraction, Factor, Label, Labels, is_summed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.index_values import IndexValues
-from coda_ir.passes.support.matching import defined_by, number_of, operand_pairs, unwidened
+from coda_ir.passes.support.matching import (
+    defined_by,
+    first_place,
+    number_of,
+    operand_pairs,
+    unwidened,
+)
 from coda_ir.passes.support.norms import OpInserter
 
 EXPAND = "aten.expand.default"
@@ -308,13 +314,7 @@ class _Model:
         """
         if self.first is not None and element_type_of(self.first) != f32:
             return None
-        places: list[Operation] = [*self.last, self.op]
-        block = self.op.parent
-        assert block is not None, "an operator of a function"
-        order = {op: number for number, op in enumerate(block.ops)}
-        place = min(places, key=order.__getitem__)
-        owners = [value.owner for value in values if isinstance(value.owner, Operation)]
-        return place if all(order[owner] < order[place] for owner in owners) else None
+        return first_place([*self.last, self.op], values)
 
 
 def _split(factors: Sequence[Factor]) -> tuple[Factor | None, list[Factor]]:

@@ -350,7 +350,12 @@ def _scan(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     states = b.choices.pick((1, 4))
     dt, a = b.parameter(*b.rows, n), b.parameter(n, states)
     reads = [b.parameter(*b.rows, states) for _ in range(2)]
-    return f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)})", n
+    if b.choices.chance(30):
+        reads.append(b.parameter(b.rows[0], n, states, element="f32"))
+    call = f"selective_scan({x}, sigmoid({dt}), -exp(tanh({a})), {', '.join(reads)}"
+    if b.choices.chance(30):
+        b.result(f"{call}, final=true)[1]")
+    return f"{call})", n
 
 
 def _heads(b: TextBuilder, x: str, n: int) -> tuple[str, int]:

@@ -372,8 +372,14 @@ def add_scan(b: FunctionBuilder) -> None:
     a = b.add(coda.NegOp(b.add(elementwise.SoftplusOp(rates))))
     times = b.parameter(b.tile_dims(b.columns_of(u)), element, hint="times")
     dt = b.add(elementwise.SoftplusOp(times))
-    columns = [b.parameter(b.tile_dims(states), element, hint=name) for name in "bc"]
-    b.tile(coda.SelectiveScanOp(u, dt, a, *columns))
+    read = [b.parameter(b.tile_dims(states), element, hint=name) for name in "bc"]
+    if b.choices.chance(30):
+        at_one = (b.style.rows[0], b.columns_of(u), states)
+        read.append(b.parameter(at_one, FLOATS["f32"], hint="initial"))
+    op = coda.SelectiveScanOp(u, dt, a, *read, final=b.choices.chance(30))
+    b.tile(op)
+    if op.final is not None:
+        b.extras.append(op.final)
 
 
 def add_ssd(b: FunctionBuilder) -> None:

@@ -201,6 +201,15 @@ CASES: dict[str, Case] = {
         },
         of(coda.SelectiveScanOp),
     ),
+    "selective_scan between states": Case(
+        {
+            **dict.fromkeys(("u", "dt"), ("B", "T", 8)),
+            "a": (8, 3),
+            **dict.fromkeys("bc", ("B", "T", 3)),
+            "initial": ("B", 8, 3),
+        },
+        of(coda.SelectiveScanOp, final=True),
+    ),
     "ssd": Case(
         {
             "x": ("B", "T", 8),

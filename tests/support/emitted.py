@@ -1,7 +1,5 @@
 """Runs emitted modules from a file in a bare namespace, in guarded memory."""
 
-import importlib.util
-import itertools
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,9 +18,7 @@ from coda_ir.equivalence.guarded_memory import GuardedMemory
 from coda_ir.launching.executable import TritonExecutable
 from support.checked_accesses import checked_accesses
 from support.device import DEVICE, on_device
-from support.programs import type_of
-
-_counter = itertools.count()
+from support.programs import import_text, operator_program, type_of
 
 
 def module_of(function: CompiledFunction) -> Any:
@@ -40,12 +36,7 @@ def load_module(
     Triton reads the source of its kernels there. What the module allocates comes from `memory`.
     """
     place = Path(tempfile.mkdtemp(prefix="coda_emitted_")) if folder is None else folder
-    path = place / f"emitted_program_{next(_counter)}.py"
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_text(source, place)
     setattr(module, "torch", memory or GuardedMemory())  # noqa: B010
     return module
 
@@ -105,22 +96,6 @@ def _tensors(results: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tenso
 def load_program(text: str) -> Callable[..., Any]:
     """`run` of the module that is emitted for an MLIR program, of tensors on the CPU."""
     return on_device(load_module(emit_module(parse(text))).run)
-
-
-def operator_program(operator: str, operands: Sequence[torch.Tensor], result: str) -> str:
-    """A function of one operator, whose name and properties are in `operator`."""
-    types = [type_of(operand) for operand in operands]
-    parameters = ", ".join(f"%a{i} : {type}" for i, type in enumerate(types))
-    arguments = ", ".join(f"%a{i}" for i in range(len(operands)))
-    name, _, properties = operator.partition(" ")
-    count = result.count("tensor<")
-    values = ", ".join(f"%r#{i}" for i in range(count)) if count > 1 else "%r"
-    return f"""
-        func.func @f({parameters}) -> ({result}) {{
-          %r{f":{count}" if count > 1 else ""} = {name} {arguments} {properties}
-            : ({", ".join(types)}) -> ({result})
-          func.return {values} : {result}
-        }}"""
 
 
 def run_operator(operator: str, *operands: torch.Tensor, result: str | None = None) -> Any:

@@ -1,7 +1,5 @@
 """Runs the kernel of a `gemm.fused`, compiled or interpreted, against the reference in float64."""
 
-import importlib.util
-import itertools
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -10,7 +8,6 @@ import torch
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.parser import Parser
 
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton.definitions import render
@@ -21,7 +18,6 @@ from coda_ir.backends.triton.host_values import ROWS, given
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.prelude import MODULE_HEADER
-from coda_ir.context import make_context
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
@@ -29,14 +25,8 @@ from coda_ir.signatures import stated_dtype
 from coda_ir.storage import overwritten
 from support.device import DEVICE
 from support.gluon_simulator import Settings, load_module
-
-_counter = itertools.count()
-
-
-def parse_module(text: str) -> ModuleOp:
-    module = Parser(make_context(), text).parse_module()
-    module.verify()
-    return module
+from support.programs import import_text
+from support.programs import parse_mlir as parse_module
 
 
 def function_of(module: ModuleOp) -> FuncOp:
@@ -65,18 +55,7 @@ def loaded(kernel: EmittedKernel, folder: Path) -> list[dict[str, object]]:
     source = module_source([kernel])
     if kernel.language == "gluon" and DEVICE == "cpu":
         return [vars(load_module(source, settings)) for settings in SCHEDULES]
-    return [load_source(source, folder)]
-
-
-def load_source(source: str, folder: Path) -> dict[str, object]:
-    """Import `source` from a file: Triton reads the source of its kernels."""
-    path = folder / f"emitted_{next(_counter)}.py"
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return vars(module)
+    return [vars(import_text(source, folder))]
 
 
 def empty_outputs(op: FusedOp, rows: Sequence[int]) -> list[torch.Tensor]:

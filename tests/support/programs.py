@@ -1,5 +1,11 @@
 """Small programs written as MLIR text."""
 
+import importlib.util
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -12,6 +18,20 @@ def parse_mlir(text: str) -> ModuleOp:
     """The verified module that `text` describes."""
     module = Parser(make_context(), text).parse_module()
     module.verify()
+    return module
+
+
+_counter = itertools.count()
+
+
+def import_text(source: str, folder: Path) -> ModuleType:
+    """Import `source` from a file: Triton reads the source of its kernels."""
+    path = folder / f"emitted_program_{next(_counter)}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -39,19 +59,24 @@ def run_operator(
 
     `results` lists the result types, separated by commas.
     """
+    module = parse_mlir(operator_program(operator, operands, results))
+    return run_module(module, operands, precision=precision)
+
+
+def operator_program(operator: str, operands: Sequence[torch.Tensor], result: str) -> str:
+    """A function of one operator, whose name and properties are in `operator`."""
     types = [type_of(operand) for operand in operands]
     parameters = ", ".join(f"%a{i} : {type}" for i, type in enumerate(types))
     arguments = ", ".join(f"%a{i}" for i in range(len(operands)))
-    count = results.count("tensor<")
     name, _, properties = operator.partition(" ")
+    count = result.count("tensor<")
     values = ", ".join(f"%r#{i}" for i in range(count)) if count > 1 else "%r"
-    module = parse_mlir(f"""
-        func.func @f({parameters}) -> ({results}) {{
+    return f"""
+        func.func @f({parameters}) -> ({result}) {{
           %r{f":{count}" if count > 1 else ""} = {name} {arguments} {properties}
-            : ({", ".join(types)}) -> ({results})
-          func.return {values} : {results}
-        }}""")
-    return run_module(module, operands, precision=precision)
+            : ({", ".join(types)}) -> ({result})
+          func.return {values} : {result}
+        }}"""
 
 
 def run_body(

@@ -22,7 +22,7 @@ from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
 from coda_ir.backends.triton.operators.launching import Writer, kernel_of, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
-from coda_ir.dialects.coda.scan import StateSpaceLike
+from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 
 Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
@@ -34,15 +34,14 @@ class _Chunks:
 
     def __init__(self, host: HostProgram, op: StateSpaceLike, rows: int):
         self.host, self.op = host, op
+        self.final = op.final if isinstance(op, StateSpaceModel) else None
+        self.d_initial = op.d_initial if isinstance(op, StateSpaceGradLike) else None
         tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
         pitches = {value: row_pitch(host, value) for value in tensors}
         self.pitches = {value: pitch for value, pitch in pitches.items() if pitch is not None}
         self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
         self.chunks = host.number(ceiling(self.length, rows), "chunks")
-
-    def all(self) -> str:
-        """The number of chunks of all samples."""
-        return self.host.number(f"{self.samples} * {self.chunks}", "all_chunks")
+        self.all = host.number(f"{self.samples} * {self.chunks}", "all_chunks")
 
     def scratch(self, name: str, *extents: str | int) -> str:
         """A tensor of float32 of so many elements, uninitialized."""
@@ -50,8 +49,8 @@ class _Chunks:
 
     def launch(self, emit: Emit, name: str, outputs: Sequence[str]) -> None:
         """Launch a kernel whose rows are all chunks."""
-        rows, operands = self.all(), operands_of(self.host, self.op, self.pitches)
-        self.host.launch(self._kernel(emit, name), rows, operands, outputs)
+        operands = operands_of(self.host, self.op, self.pitches)
+        self.host.launch(self._kernel(emit, name), self.all, operands, outputs)
 
     def carried(
         self,
@@ -59,16 +58,19 @@ class _Chunks:
         names: tuple[str, str],
         size: Sequence[str | int],
         end: SSAValue | None = None,
-    ) -> list[str]:
-        """States of the extents `size`, carried over all chunks of a sample but one, and times.
+        given: Sequence[str] = (),
+    ) -> str:
+        """States of the extents `size`, carried over all chunks of a sample but one.
 
-        Two kernels compute them, one for each chunk and one for each sample. Where the states that
-        are carried out of the last chunk are the result `end`, there are those of all chunks.
+        Two kernels compute them, one for each chunk and one for each sample, which get `given`
+        behind the states and their times. Where the states that are carried out of the last chunk
+        are the result `end`, there are those of all chunks.
         """
         added, carry = (self._kernel(emit, name) for name, emit in kernels.items())
         count = f"max(0, {self.chunks} - 1)" if end is None else self.chunks
         rows = self.host.number(f"{self.samples} * {count}", "carried_chunks")
-        outputs = [self.scratch(names[0], rows, *size), self.scratch(names[1], rows, size[0])]
+        states = self.scratch(names[0], rows, *size)
+        outputs = [states, self.scratch(names[1], rows, size[0]), *given]
         operands = operands_of(self.host, self.op, self.pitches)
         if end is not None:
             outputs.append(self.host.allocate(end))
@@ -79,7 +81,7 @@ class _Chunks:
         guarded = len(self.host.lines) if end is None else behind
         lines = self.host.lines[start:guarded]
         self.host.lines[start:guarded] = [f"if {rows}:", *indented(lines)]
-        return outputs
+        return states
 
     def add_up(self, result: SSAValue, parts: str, shape: Sequence[str | int], dim: int) -> None:
         """Have PyTorch add up parts of a gradient, of `shape`, where something uses it."""
@@ -104,16 +106,16 @@ class _ScanChunks(_Chunks):
         self.size = (self.columns, op.state_count)
 
     def states(self) -> str:
-        """The states at the end of all chunks but the last."""
+        """The states at the end of all chunks, but for the last where they are no result."""
         kernels = {"chunk_states": selective_scan_kernel.chunk_states_kernel}
         carry = {"carry_states": selective_scan_kernel.carry_kernel}
-        return self.carried(kernels | carry, ("states", "times"), self.size)[0]
+        return self.carried(kernels | carry, ("states", "times"), self.size, self.final)
 
     def adjoints(self) -> str:
-        """The adjoints of the states before all chunks but the first."""
+        """The adjoints of the states before all chunks, but for the first where it is no result."""
         kernels = {"chunk_adjoints": selective_scan_grad_kernel.chunk_adjoints_kernel}
         carry = {"carry_adjoints": partial(selective_scan_kernel.carry_kernel, is_reversed=True)}
-        return self.carried(kernels | carry, ("adjoints", "times"), self.size)[0]
+        return self.carried(kernels | carry, ("adjoints", "times"), self.size, self.d_initial)
 
 
 class _HeadChunks(_Chunks):
@@ -121,22 +123,23 @@ class _HeadChunks(_Chunks):
 
     def __init__(self, host: HostProgram, op: SSDOp | SSDGradOp):
         super().__init__(host, op, ssd_text.CHUNK)
-        self.final = op.final if isinstance(op, SSDOp) else None
-        self.d_initial = op.d_initial if isinstance(op, SSDGradOp) else None
         self.size = (op.heads, op.state_count, op.head_columns)
+        self.sums = self.scratch("sums", self.all, op.heads, ssd_text.SUMS * ssd_text.CHUNK)
+        self.launch(ssd_kernel.block_sums_kernel, "block_sums", [self.sums])
 
     def states(self) -> str:
         """The states at the end of all chunks, but for the last where they are no result."""
         kernels = {"head_states": ssd_kernel.chunk_states_kernel}
         carry = {"carry_head_states": ssd_kernel.carry_kernel}
-        return self.carried(kernels | carry, ("states", "decays"), self.size, self.final)[0]
+        names = ("states", "decays")
+        return self.carried(kernels | carry, names, self.size, self.final, [self.sums])
 
     def adjoints(self) -> str:
         """The adjoints of the states before all chunks, but for the first where it is no result."""
         kernels = {"head_adjoints": ssd_grad_kernel.chunk_adjoints_kernel}
         carry = {"carry_head_adjoints": partial(ssd_kernel.carry_kernel, is_reversed=True)}
         names = ("adjoints", "decays")
-        return self.carried(kernels | carry, names, self.size, self.d_initial)[0]
+        return self.carried(kernels | carry, names, self.size, self.d_initial, [self.sums])
 
 
 def _selective_scan(host: HostProgram, op: Operation) -> None:
@@ -149,19 +152,20 @@ def _selective_scan(host: HostProgram, op: Operation) -> None:
 def _ssd(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SSDOp)
     chunks = _HeadChunks(host, op)
-    chunks.launch(ssd_kernel.ssd_kernel, "ssd", [chunks.states(), host.allocate(op.result)])
+    outputs = [chunks.sums, chunks.states(), host.allocate(op.result)]
+    chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 
 def _selective_scan_grad(host: HostProgram, op: Operation) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     assert isinstance(op, SelectiveScanGradOp)
     chunks, size = _ScanChunks(host, op), op.state_count
-    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all()
+    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all
     in_chunk = scan_text.CHUNK // scan_text.STEPS
     blocks = chunks.scratch("block_states", rows, in_chunk, chunks.columns, size)
     chunks.launch(selective_scan_grad_kernel.block_states_kernel, "block_states", [states, blocks])
     wide = host.number(ceiling(chunks.columns, scan_text.CHANNELS), "channel_blocks")
-    shapes = {op.d_a: (rows, chunks.columns, size)}
+    shapes: dict[SSAValue, tuple[str | int, ...]] = {op.d_a: (rows, chunks.columns, size)}
     for result in (op.d_b, op.d_c):
         shapes[result] = (chunks.samples, chunks.length, wide, size)
     parts = [
@@ -179,7 +183,7 @@ def _ssd_grad(host: HostProgram, op: Operation) -> None:
     """Kernels, and sums of the parts that they give for a, b and c."""
     assert isinstance(op, SSDGradOp)
     chunks = _HeadChunks(host, op)
-    states, adjoints, rows = chunks.states(), chunks.adjoints(), chunks.all()
+    sums, states, adjoints, rows = chunks.sums, chunks.states(), chunks.adjoints(), chunks.all
     shares = op.heads // ssd_grad_kernel.heads_of_program(op)
     places = (chunks.samples, chunks.length)
     held, own, inner, taken = (
@@ -190,10 +194,12 @@ def _ssd_grad(host: HostProgram, op: Operation) -> None:
     d_a = chunks.scratch("parts_of_a", rows, op.heads)
     kernels = ssd_grad_kernel
     times = [states, adjoints, held, own, inner, taken, d_dt, d_a]
-    chunks.launch(kernels.held_kernel, "held", [states, held])
-    chunks.launch(kernels.x_gradients_kernel, "x_gradients", [adjoints, d_x, own, inner, taken])
-    chunks.launch(kernels.b_gradients_kernel, "b_gradients", [adjoints, b])
-    chunks.launch(kernels.c_gradients_kernel, "c_gradients", [states, c])
+    chunks.launch(kernels.held_kernel, "held", [sums, states, held])
+    chunks.launch(
+        kernels.x_gradients_kernel, "x_gradients", [sums, adjoints, d_x, own, inner, taken]
+    )
+    chunks.launch(kernels.b_gradients_kernel, "b_gradients", [sums, adjoints, b])
+    chunks.launch(kernels.c_gradients_kernel, "c_gradients", [sums, states, c])
     chunks.launch(kernels.times_kernel, "time_gradients", times)
     chunks.add_up(op.d_a, d_a, (rows, op.heads), 0)
     shape = (f"{chunks.samples} * {chunks.length}", op.groups, shares // op.groups, op.state_count)

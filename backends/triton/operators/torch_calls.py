@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
+from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.host.program import HostProgram, literal
 from coda_ir.backends.triton.one_query_kernel import one_query_kernel
 from coda_ir.backends.triton.operators.gradients import (
@@ -102,7 +103,9 @@ def _call_library(host: HostProgram, op: Operation) -> None:
 
 def _attend_one_query(host: HostProgram, op: Operation, attention: OneQueryAttention) -> None:
     kernel = kernel_of(
-        host, op, lambda names: one_query_kernel(attention, names.fresh("attend_one_query"))
+        host,
+        op,
+        lambda names: one_query_kernel(attention, names.fresh("attend_one_query"), Launch.of(op)),
     )
     mask = [] if attention.mask is None else [attention.mask]
     operands = [host.operand(x) for x in (attention.q, attention.k, attention.v, *mask)]

@@ -129,6 +129,15 @@ def test_other_targets_are_refused():
         Lowering(layer(), CompileOptions("target=sm_80 pdl=true")).module("scheduled")
 
 
+@pytest.mark.parametrize(("rows", "target"), [(1, "sm_90"), (64, "sm_90"), (1, "sm_80")])
+def test_default_for_few_rows(rows: int, target: str):
+    options = CompileOptions(f'target={target} sizes="B=1,T={rows}"')
+    module = Lowering(layer(), options).module("scheduled")
+    kernels = [op for op in module.walk() if op.name.startswith("gemm.") and op.regions]
+    is_dependent = rows == 1 and target == "sm_90"
+    assert kernels and all((DEPENDENT_ATTRIBUTE in op.attributes) == is_dependent for op in kernels)
+
+
 def test_option_of_the_schedule():
     module = Lowering(layer(), CompileOptions("target=sm_90 pdl=true absorb=true")).module(
         "scheduled"

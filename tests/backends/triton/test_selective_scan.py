@@ -9,6 +9,7 @@ from support.emitted import assert_as_accurate, load_program, operator_program, 
 from support.programs import type_of
 
 from coda_ir.api import parse
+from coda_ir.backends.reference.scan import scanned_channels
 from coda_ir.backends.triton.aot import CompiledKernel, MachineLevel, compile_kernels
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.scan_text import CHUNK
@@ -23,6 +24,7 @@ from coda_ir.backends.triton.selective_scan_kernel import (
     scan_kernel,
 )
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp
+from coda_ir.float64 import relative_error
 
 pytestmark = pytest.mark.any_device
 
@@ -86,6 +88,59 @@ def test_later_rows_change_no_bits() -> None:
 @pytest.mark.parametrize("shape", [(2, 0), (0, 5)])
 def test_nothing(shape: tuple[int, int]) -> None:
     assert run_operator(OPERATOR, *operands_of(*shape, 8, 4)).shape == (*shape, 8)
+
+
+def with_states(length: int) -> tuple[tuple[torch.Tensor, ...], str]:
+    """Operands of one sign, with states to begin with, and the type of states."""
+    u, dt, a, b, c = operands_of(2, length, 8, 4)
+    first = torch.rand(2, 8, 4, generator=torch.Generator().manual_seed(3))
+    return (u.abs(), dt, a, b.abs(), c.abs(), first), type_of(first)
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK, CHUNK + 9])
+def test_states_before_and_behind(length: int) -> None:
+    operands, states = with_states(length)
+    found = run_operator(OPERATOR, *operands, result=f"{type_of(operands[0])}, {states}")
+    wide, exact = (
+        scanned_channels([x.to(type) for x in operands]) for type in (torch.float32, torch.float64)
+    )
+    for actual, close, true in zip(found, wide, exact, strict=True):
+        assert_as_accurate(actual, close, true)
+
+
+def test_parts_of_a_sequence() -> None:
+    """The states behind one part are those before the next one."""
+    u, dt, a, b, c = operands_of(2, CHUNK + 30, 8, 4)
+    whole = run_operator(OPERATOR, u, dt, a, b, c)
+    states, found = torch.zeros(2, 8, 4), list[torch.Tensor]()
+    for rows in (slice(0, CHUNK), slice(CHUNK, None)):
+        given = (u[:, rows], dt[:, rows], a, b[:, rows], c[:, rows], states)
+        y, states = run_operator(OPERATOR, *given, result=f"{type_of(given[0])}, {type_of(states)}")
+        found.append(y)
+    assert torch.equal(torch.cat(found, 1), whole)
+
+
+@pytest.mark.parametrize("length", [0, 1, CHUNK + 9])
+def test_gradients_of_states(length: int) -> None:
+    operands, _ = with_states(length)
+    generator = torch.Generator().manual_seed(1)
+    d_y, d_last = (torch.rand(x.shape, generator=generator) for x in (operands[0], operands[-1]))
+    types = ", ".join(map(type_of, operands))
+    actual = run_operator(GRADIENTS, d_y, *operands, d_last, result=types)
+
+    def expected(dtype: torch.dtype) -> Sequence[torch.Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in operands]
+        results = scanned_channels([leaf.clone() for leaf in leaves])
+        wanted = [x.to(dtype) for x in (d_y, d_last)]
+        return torch.autograd.grad(
+            results, leaves, wanted, allow_unused=True, materialize_grads=True
+        )
+
+    wide, exact = expected(torch.float32), expected(torch.float64)
+    for found, close, true in zip(actual, wide, exact, strict=True):
+        # Sums over chunks and samples are in another order.
+        allowed = max(relative_error(close, true), torch.finfo(torch.float32).eps)
+        assert relative_error(found, true) <= 2 * allowed
 
 
 def test_sizes_that_are_not_known() -> None:

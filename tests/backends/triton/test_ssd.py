@@ -20,7 +20,12 @@ from coda_ir.backends.triton.ssd_grad_kernel import (
     times_kernel,
     x_gradients_kernel,
 )
-from coda_ir.backends.triton.ssd_kernel import carry_kernel, chunk_states_kernel, ssd_kernel
+from coda_ir.backends.triton.ssd_kernel import (
+    block_sums_kernel,
+    carry_kernel,
+    chunk_states_kernel,
+    ssd_kernel,
+)
 from coda_ir.backends.triton.ssd_text import CHUNK, ROWS
 from coda_ir.dialects.coda import SSDGradOp, SSDOp
 from coda_ir.float64 import relative_error
@@ -190,6 +195,7 @@ def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedK
     text = operator_program(f"coda.ssd {{states = {states} : i64}}", operands, type_of(operands[0]))
     (op,) = (op for op in parse(text).walk() if isinstance(op, SSDOp))
     return [
+        block_sums_kernel(op, "block_sums", {}),
         chunk_states_kernel(op, "head_states", {}),
         carry_kernel(op, "carry_head_states", {}),
         ssd_kernel(op, "ssd", {}),

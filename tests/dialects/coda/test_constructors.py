@@ -63,6 +63,13 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         lambda: coda.SelectiveScanOp(Q, Q, RATES, STATES, STATES),
         ((D, D, 16), bf16),
     ),
+    "selective_scan between states": (
+        lambda: coda.SelectiveScanOp(
+            *(Q, Q, RATES, STATES, STATES, tensor(D, 16, 4, element_type=f32)),
+            final=True,
+        ),
+        ((D, D, 16), bf16),
+    ),
     "ssd": (
         lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=4),
         ((D, D, 16), bf16),

@@ -40,3 +40,18 @@ func.func @rows(%u: tensor<2x?x3xbf16> {coda.dims = [2 : i64, "T", 3 : i64]}, %d
 // CHECK-NEXT:   %sum = coda.add %y4, %us : (tensor<2x?x3xbf16>, tensor<2x?x3xbf16>) -> tensor<2x?x3xbf16>
 // CHECK-NEXT:   func.return %sum : tensor<2x?x3xbf16>
 // CHECK-NEXT: }
+
+func.func @last_state(%u: tensor<5x2x3x1xf32>, %dt: tensor<5x2x3x1xf32>, %a: tensor<1x1x3x4xf32>, %b: tensor<5x2x1x4xf32>, %c: tensor<2x5x4x1xf32>) -> (tensor<2x5x3x1xf32>, tensor<1x2x3x4xf32>) {
+  %rate = coda.mul %dt, %a : (tensor<5x2x3x1xf32>, tensor<1x1x3x4xf32>) -> tensor<5x2x3x4xf32>
+  %decay = coda.exp %rate : (tensor<5x2x3x4xf32>) -> tensor<5x2x3x4xf32>
+  %db = coda.mul %dt, %b : (tensor<5x2x3x1xf32>, tensor<5x2x1x4xf32>) -> tensor<5x2x3x4xf32>
+  %x = coda.mul %db, %u : (tensor<5x2x3x4xf32>, tensor<5x2x3x1xf32>) -> tensor<5x2x3x4xf32>
+  %h = torch.linear_scan %decay, %x : (tensor<5x2x3x4xf32>, tensor<5x2x3x4xf32>) -> tensor<5x2x3x4xf32>
+  %ht = coda.transpose %h {perm = [1 : i64, 0 : i64, 2 : i64, 3 : i64]} : (tensor<5x2x3x4xf32>) -> tensor<2x5x3x4xf32>
+  %y = torch.call "aten.matmul.default"(%ht, %c) {arguments = "{0}, {1}"} : (tensor<2x5x3x4xf32>, tensor<2x5x4x1xf32>) -> tensor<2x5x3x1xf32>
+  %last = coda.slice %h {dim = 0 : i64, start = 4 : i64, stop = 5 : i64} : (tensor<5x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  func.return %y, %last : tensor<2x5x3x1xf32>, tensor<1x2x3x4xf32>
+}
+
+// CHECK:      func.func @last_state(%u: tensor<5x2x3x1xf32>, %dt: tensor<5x2x3x1xf32>, %a: tensor<1x1x3x4xf32>, %b: tensor<5x2x1x4xf32>, %c: tensor<2x5x4x1xf32>) -> (tensor<2x5x3x1xf32>, tensor<1x2x3x4xf32>) {
+// CHECK-NEXT: }

@@ -52,13 +52,16 @@ class Scanning(nn.Module):
         if self.read == "sum":
             return self.out(states.sum(-1).transpose(1, 2))
         y = (states.transpose(1, 2) @ c[..., None]).squeeze(-1)
-        return (self.out(y), states[:, :, -1]) if self.read == "last" else self.out(y)
+        places = {"first": 0, "last": -1}
+        if self.read in places:
+            return self.out(y), states[:, :, places[self.read]]
+        return self.out(y)
 
 
-def check(model: Scanning, *lengths: int) -> None:
+def check(model: Scanning, *lengths: int, samples: int = 2) -> None:
     run = compiled(model, target="triton")
     for length in lengths:
-        x = torch.randn(2, length, 16, generator=torch.Generator().manual_seed(length))
+        x = torch.randn(samples, length, 16, generator=torch.Generator().manual_seed(length))
         with torch.no_grad():
             got, eager = run(x), model(x)
             exact = model.double()(x.double())
@@ -67,9 +70,19 @@ def check(model: Scanning, *lengths: int) -> None:
             assert relative_error(a, c) <= 1.25 * relative_error(b, c) + 1e-6
 
 
-def test_raised(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("read", ["product", "last"])
+def test_raised(read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    check(Scanning(), 20, 9, 13)
+    check(Scanning(read=read), 20, 9, 13)
+    assert RAISED in caplog.text
+    assert LEFT not in caplog.text
+
+
+@pytest.mark.parametrize("read", ["product", "last"])
+def test_one_sample(read: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A transpose that moves a dimension of 1 is a view."""
+    caplog.set_level(logging.INFO)
+    check(Scanning(read=read), 20, samples=1)
     assert RAISED in caplog.text
     assert LEFT not in caplog.text
 
@@ -97,7 +110,7 @@ def test_gradients_are_derived(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "last")]
+    ("combine", "read"), [(largest, "product"), (linear, "sum"), (linear, "first")]
 )
 def test_left_to_pytorch(combine: Combine, read: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)

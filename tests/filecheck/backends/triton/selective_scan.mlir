@@ -45,6 +45,7 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:         row += 4
 
 // CHECK:          chunks = (T + 127) // 128
+// CHECK-NEXT:     all_chunks = B * chunks
 // CHECK-NEXT:     carried_chunks = B * max(0, chunks - 1)
 // CHECK-NEXT:     states = torch.empty((carried_chunks * 64 * 6,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     times = torch.empty((carried_chunks * 64,), dtype=torch.float32, device=device)
@@ -69,7 +70,6 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:             num_stages=2,
 // CHECK-NEXT:         )
 // CHECK-NEXT:     y = torch.empty((B, T, 64), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     all_chunks = B * chunks
 // CHECK-NEXT:     selective_scan[(all_chunks * 2,)](
 // CHECK-NEXT:         u,
 // CHECK-NEXT:         dt,

@@ -149,3 +149,11 @@ func.func @f(%dy: tensor<2x?x8xbf16>, %u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8x
   %g:5 = coda.selective_scan_grad %dy, %u, %dt, %a, %b, %b : (tensor<2x?x8xbf16>, tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xbf16>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>)
   func.return
 }
+
+// -----
+
+func.func @f(%u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x?x4xbf16>, %s: tensor<2x4x8xf32>) {
+  // expected-error@below {{operand initial has shape 2x4x8, expected 2x8x4}}
+  %y = coda.selective_scan %u, %dt, %a, %b, %b, %s : (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x4xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>, tensor<2x4x8xf32>) -> tensor<2x?x8xbf16>
+  func.return
+}
