@@ -431,7 +431,7 @@ PASS_FAULTS = (
         "finalize: constants of row code lost",
         f"{P}fusion.fuse_finalize:_fuse",
         Text(
-            "builder.number(value.owner.number, element_type_of(value))",
+            "builder.number(inner.number, element_type_of(value))",
             "builder.number(1, element_type_of(value))",
         ),
     ),
