@@ -56,15 +56,8 @@ _HOPPER = {
 
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 """Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
-2.1 instead of 2.25 for 8 x 2048 tokens."""
-
-_HOPPER_MASKED = {
-    **_HOPPER,
-    ("dq", 128): _Tile(128, 32, 8, 3),
-    ("dkv", 128): _Tile(64, 64, 8, 3),
-    ("dkv", 64): _Tile(128, 64, 8, 3),
-}
-"""Where a mask takes registers: without spills."""
+2.1 instead of 2.25 for 8 x 2048 tokens. Where a mask is read: 1.82 instead of 2.39 (64 x 64 with 8
+warps) for 2 x 2048 tokens on an H100, though registers are spilled."""
 
 _PORTABLE = (_Tile(64, 32, 4, 2), _Tile(32, 32, 4, 1), _Tile(16, 16, 4, 1))
 """Without many spills also for gfx942, whose registers hold fewer tiles: by their code alone."""
@@ -121,9 +114,7 @@ def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[
     if not is_tma:
         return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
     kind = "dq" if isinstance(op, AttentionDqOp) else "dkv"
-    tiles = _HOPPER_SHARED if op.shared_heads > 1 else _HOPPER
-    if op.mask is not None:
-        tiles = _HOPPER_MASKED
+    tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     widths = [width for of, width in tiles if of == kind and width >= head_dim]
     if not widths:
         return []

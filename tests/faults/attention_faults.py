@@ -44,7 +44,17 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the last queries of a window are left out",
         f"{TILES}[queries_of_keys]",
-        Nth("keep", "Add", 6),
+        Text("start + BLOCK_M + WINDOW - 1 - shift", "start + BLOCK_M - 1 - shift"),
+    ),
+    KernelFault(
+        "attention: the first block of a window is taken for one that all queries see",
+        f"{TILES}[keys_of_queries]",
+        Text("start + BLOCK_M + shift - WINDOW", "start + shift - WINDOW"),
+    ),
+    KernelFault(
+        "attention: the last queries of a window are taken for some that see all keys",
+        f"{TILES}[queries_of_keys]",
+        Text("start + WINDOW - shift", "start + BLOCK_M + WINDOW - shift"),
     ),
     KernelFault(
         "attention: a head of keys has the queries of one head",

@@ -174,15 +174,19 @@ def weights_of(
     """exp(score - lse) of scores in powers of 2, with the mask where there is one: keys are hidden
     where it is false, or it is added. A sum in natural units is rounded as in the forward.
     """
-    if mask is None:
-        return tl.exp2(scores - lse * LOG2_E)
     if ADDED:
         added = mask_tile(
             mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
         )
-        return tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
-    seen = shown(mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS)
-    return tl.where(seen, tl.exp2(scores - lse * LOG2_E), 0.0)
+        weights = tl.exp2((scores * (1 / LOG2_E) + added.to(tl.float32) - lse) * LOG2_E)
+    else:
+        weights = tl.exp2(scores - lse * LOG2_E)
+        if mask is not None:
+            seen = shown(
+                mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
+            )
+            weights = tl.where(seen, weights, 0.0)
+    return weights
 
 
 @triton.jit
@@ -221,20 +225,34 @@ def inside_cap(weights, scores, SOFTCAP: tl.constexpr):
 def keys_of_queries(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The keys that some of the queries see: from the first to the last, and before which of them
-    all queries see whole blocks.
+    """The keys that some of the queries see, from the first to the last, and between them those of
+    which all queries see whole blocks, from `begin` to `end`.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), keys
-    whole = last // BLOCK_N * BLOCK_N
+    begin, end = first, last // BLOCK_N * BLOCK_N
     if CAUSAL:
         last = tl.minimum(keys, start + BLOCK_M + shift)
-        whole = tl.minimum(whole, tl.maximum(start + shift + 1, 0) // BLOCK_N * BLOCK_N)
+        end = tl.minimum(end, tl.maximum(start + shift + 1, 0) // BLOCK_N * BLOCK_N)
     if WINDOW > 0:
         first = tl.maximum(start + shift - WINDOW + 1, 0) // BLOCK_N * BLOCK_N
         last = tl.minimum(last, start + BLOCK_M + shift + WINDOW - 1)
-        whole = first
-    return first, whole, last
+        begin = tl.cdiv(tl.maximum(start + BLOCK_M + shift - WINDOW, 0), BLOCK_N) * BLOCK_N
+        end = tl.minimum(end, tl.maximum(start + shift + WINDOW, 0) // BLOCK_N * BLOCK_N)
+        end = tl.maximum(end, first)
+        begin = tl.minimum(begin, end)
+    return first, begin, end, last
+
+
+@triton.jit
+def part_of(part: tl.constexpr, first, whole, edge, last):
+    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest."""
+    if part == 0:
+        return first, whole
+    elif part == 1:
+        return whole, edge
+    else:
+        return edge, last
 
 
 @triton.jit
@@ -278,12 +296,14 @@ def dq_of_tile(
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[2], BLOCK_M, HEAD_DIM)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    first, whole, last = keys_of_queries(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    first, whole, edge, last = keys_of_queries(
+        start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
+    )
     dq = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
-    for masked in tl.static_range(2):
-        begin, end = whole if masked else first, last if masked else whole
+    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+        begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD_DIM)
             v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD_DIM)
@@ -304,7 +324,7 @@ def dq_of_tile(
                 MASK_DIMS,
                 ADDED,
             )
-            if masked:
+            if part != 1:
                 key = (at + column)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
             if ADDED:
@@ -324,22 +344,27 @@ def dq_of_tile(
 def queries_of_keys(
     start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL: tl.constexpr, WINDOW: tl.constexpr
 ):
-    """The queries that see some of BLOCK_M keys: from the first to the last, and from which of them
-    on all see the whole block.
+    """The queries that see some of BLOCK_M keys, from the first to the last, and between them those
+    of which all see the whole block, from `begin` to `end`.
     """
     shift = keys - queries
     first, last = tl.full((), 0, tl.int32), queries
-    whole = first
+    begin = first
     if CAUSAL:
         first = tl.maximum(start - shift, 0)
-        whole = tl.maximum(start + BLOCK_M - 1 - shift, 0)
+        begin = tl.maximum(start + BLOCK_M - 1 - shift, 0)
     if WINDOW > 0:
         if not CAUSAL:
             first = tl.maximum(start - shift - WINDOW + 1, 0)
+            begin = tl.maximum(start + BLOCK_M - WINDOW - shift, 0)
         last = tl.maximum(tl.minimum(last, start + BLOCK_M + WINDOW - 1 - shift), 0)
-        whole = last
+    end = last
     first = first // BLOCK_N * BLOCK_N
-    return first, tl.minimum(tl.cdiv(whole, BLOCK_N), tl.cdiv(last, BLOCK_N)) * BLOCK_N, last
+    if WINDOW > 0:
+        end = tl.minimum(last, tl.maximum(start + WINDOW - shift, 0)) // BLOCK_N * BLOCK_N
+        end = tl.maximum(end, first)
+    begin = tl.minimum(tl.cdiv(begin, BLOCK_N), tl.cdiv(end, BLOCK_N)) * BLOCK_N
+    return first, begin, end, last
 
 
 @triton.jit
@@ -388,11 +413,13 @@ def dkv_of_tile(
     v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD_DIM)
     key = (start + tl.arange(0, BLOCK_M))[:, None]
     column, zeros = tl.arange(0, BLOCK_N), tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    first, whole, last = queries_of_keys(start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW)
+    first, whole, edge, last = queries_of_keys(
+        start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
+    )
     dk = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
     dv = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-    for seen_whole in tl.static_range(2):
-        begin, end = whole if seen_whole else first, last if seen_whole else whole
+    for part in tl.static_range(0, 3 if WINDOW > 0 else 2):
+        begin, end = part_of(part, first, whole, edge, last)
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
         # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
         # a division there would say that it has.
@@ -422,7 +449,7 @@ def dkv_of_tile(
                 MASK_DIMS,
                 ADDED,
             )
-            if not seen_whole:
+            if part != 1:
                 query = (at + column + keys - queries)[None, :]
                 weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
             if ADDED:
