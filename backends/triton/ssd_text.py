@@ -122,9 +122,16 @@ class SSDText(StateSpaceText[SSDLike]):
 
     def before_block(self) -> str:
         """The expression of the sum of dt · a over the blocks of the chunk before `block`."""
-        earlier = f"tl.arange(0, {BLOCKS})"
-        pointer = f"sums + {CHUNK + ROWS - 1} + {earlier} * {ROWS}"
-        return f"tl.sum(tl.load({pointer}, mask={earlier} < block, other=0.0), 0)"
+        return self._over_blocks("<")
+
+    def behind_block(self) -> str:
+        """The same over the blocks behind it."""
+        return self._over_blocks(">")
+
+    def _over_blocks(self, order: str) -> str:
+        other = f"tl.arange(0, {BLOCKS})"
+        pointer = f"sums + {CHUNK + ROWS - 1} + {other} * {ROWS}"
+        return f"tl.sum(tl.load({pointer}, mask={other} {order} block, other=0.0), 0)"
 
     def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
         """The statements for the decays from rows that write states to rows that read them.
