@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -179,7 +180,7 @@ class SymbolicShapes:
                 self._record(result, None)
             return
         operands = [self.dims(operand) for operand in op.operands]
-        results = _declared_results(op) or infer_dims(op, operands)
+        results = _more_precise(_declared_results(op), infer_dims(op, operands))
         named: dict[str, str] = {}
         for index, result in enumerate(op.results):
             self._record(result, results[index] if index < len(results) else None, named)
@@ -254,6 +255,17 @@ def _declared_results(op: Operation) -> list[Dims]:
     if entries and all(isinstance(entry, ArrayAttr) for entry in entries):
         each = [*entries]
     return [dims for dims in map(_dims_attribute, each) if dims is not None]
+
+
+def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Dims]:
+    """The declared extents of results, and those inferred where none is declared."""
+    pairs = zip_longest(declared, inferred, fillvalue=())
+    return [
+        tuple(d if d != UNKNOWN else i for d, i in zip_longest(known, other, fillvalue=UNKNOWN))
+        if known and len(known) >= len(other)
+        else other or known
+        for known, other in pairs
+    ]
 
 
 def _declared_symbols(func: FuncOp) -> set[str]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -79,7 +80,8 @@ def capture(
     _check_call(model, args, kwargs or {})
     try:
         marks = _marks_removed((args, kwargs))
-        with _ONE_AT_A_TIME, torch.enable_grad(), marks, float8_layers_kept():
+        losses, layers = losses_of_rows(), float8_layers_kept()
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses, layers:
             program = torch.export.export(
                 model,
                 tuple(args),
@@ -110,8 +112,26 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
     """An exported program with the operators that the importer knows."""
     program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, losses_of_rows():
         return decompose(dict(decompositions()))
+
+
+@contextmanager
+def losses_of_rows() -> Generator[None]:
+    """While a graph is traced: `cross_entropy_loss` without a reduction has one loss for each row.
+
+    PyTorch's rule for `nll_loss` takes the reduction by name, but operators have its number. Where
+    sizes are symbolic, fake tensors of the losses would have the shape of their mean.
+    """
+    # PyTorch documents no way to leave a rule out. Without the table there is no such rule.
+    rules: dict[Any, Any] = getattr(import_module("torch._decomp"), "decomposition_table", {})
+    operator: Any = torch.ops.aten.nll_loss
+    rule = rules.pop(operator.default, None)
+    try:
+        yield
+    finally:
+        if rule is not None:
+            rules[operator.default] = rule
 
 
 @contextmanager

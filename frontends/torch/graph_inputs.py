@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import PurePath
@@ -14,6 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.capture import losses_of_rows
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.frontends.torch.types import (
     called_name,
@@ -100,7 +101,7 @@ class DynamoGraph:
 
     def _in_model(self, node: Node) -> ModelInput:
         """An input as the model has it, where AOTAutograd says which one it is."""
-        index: object = getattr(node.meta.get("desc"), "idx", None)
+        index: Any = getattr(node.meta.get("desc"), "idx", None)
         known = isinstance(index, int) and index < len(self._model_inputs)
         return self._model_inputs[index] if known else ModelInput()
 
@@ -111,16 +112,17 @@ class DynamoGraph:
         """
         hints: dict[str, int] = {}
         for node in self._positions:
-            value: object = node.meta.get("val")
-            sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+            value: Any = node.meta.get("val")
+            sizes: Any = getattr(value, "shape", (value,))
             for size in sizes:
                 text = symbolic_text(size) if isinstance(size, torch.SymInt) else ""
-                if text.isidentifier() and size.node.has_hint():
-                    hints.setdefault(text, int(size.node.hint))
+                known: Any = getattr(size, "node", None)
+                if text.isidentifier() and known.has_hint():
+                    hints.setdefault(text, int(known.hint))
         return hints
 
     def _input(self, node: Node) -> GraphInput:
-        value: object = node.meta.get("val")
+        value: Any = node.meta.get("val")
         symbol = _symbol_of(value)
         if symbol is None or self.places[symbol][1] is not None:
             position = self._positions[node]
@@ -285,13 +287,19 @@ WHOLE_OPERATORS = (
 """Those of `KEPT_OPERATORS` that PyTorch decomposes before AOTAutograd sees them."""
 
 
-def keep_operators_whole(*, is_differentiated: bool = False) -> AbstractContextManager[None]:
+@contextmanager
+def keep_operators_whole(*, is_differentiated: bool = False) -> Generator[None]:
     """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
     the operators that `coda_ir.export` sees, instead of their decompositions.
 
     In a graph that is differentiated, attention with dropout is its products, a softmax and a
     dropout: the operator has no derivative, as it would draw other numbers in the backward.
     """
+    with losses_of_rows(), _kept_whole(is_differentiated=is_differentiated):
+        yield
+
+
+def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
     # Only `torch.export` has a documented way to keep these operators, and it cannot take a graph
     # of TorchDynamo with its sizes. Without this function the passes raise the decompositions.
     exported = import_module("torch.export.exported_program")

@@ -59,6 +59,10 @@ Handler: TypeAlias = Callable[["GraphImporter", Node], Value | None]
 CONTROL_FLOW = ("cond", "while_loop")
 """Operators that choose among graphs by the values of tensors."""
 
+CALLED_AS = {"aten.view.default": "aten.reshape.default"}
+"""What runs in place of an operator that needs strides which a value of the program may not have.
+"""
+
 
 @dataclass(frozen=True)
 class GraphInput:
@@ -244,7 +248,7 @@ class GraphImporter:
         text = writer.call(node)
         call = self.insert(
             CallOp(
-                str(target),
+                CALLED_AS.get(str(target), str(target)),
                 writer.operands,
                 text,
                 [tensor_type(result) for result in results],

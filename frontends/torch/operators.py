@@ -211,6 +211,9 @@ def view(graph: GraphImporter, node: Node) -> Value | None:
         return reshape(graph, node)
     pairs = zip(sizes, dims, strict=True)
     known = [s if d == UNNAMED and isinstance(s, int) and s > 0 else d for s, d in pairs]
+    if known.count(UNNAMED) > 1:
+        # A call of PyTorch computes them.
+        return None
     shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in known]
     reshaped = graph.insert(coda.ReshapeOp(graph.tensor(arguments(node)[0]), shape))
     reshaped.attributes["coda.dims"] = dims_attribute(tuple(known))

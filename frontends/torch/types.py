@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -72,6 +73,19 @@ def dim_of(extent: object) -> Dim:
     factors = _factors(expression)
     if all(factor.is_Symbol or (factor.is_Integer and factor > 0) for factor in factors):
         return "*".join(sorted(map(str, factors), key=lambda text: (not text.isdigit(), text)))
+    return _proved(extent)
+
+
+def _proved(extent: object) -> Dim:
+    """The number or the symbol that PyTorch knows an extent to be from the checks of its operators,
+    such as s0 // 4 * 4 after a view of s0 elements as s0 // 4 windows of 4.
+    """
+    node: Any = getattr(extent, "node")  # noqa: B009
+    if node.has_hint() and statically_known_true(extent == int(node.hint)):
+        return int(node.hint)
+    for symbol in sorted(node.expr.free_symbols, key=str):
+        if statically_known_true(extent == node.shape_env.create_symintnode(symbol, hint=None)):
+            return str(symbol)
     return UNNAMED
 
 

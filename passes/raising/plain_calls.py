@@ -81,11 +81,11 @@ def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
         return None
     pairs = zip(shape_of(x), kept, strict=True)
-    count = prod(extent for extent, left in pairs if extent != left)
-    if count < 1:  # One of the extents is open, or there is nothing.
+    extents = [extent for extent, left in pairs if extent != left]
+    if DYNAMIC_INDEX in extents or 0 in extents:
         return None
     total = coda.SumToOp(x, kept, result_element_type=f32)
-    share = coda.ConstantOp(1 / count, f32)
+    share = coda.ConstantOp(1 / prod(extents), f32)
     mean = coda.CastOp(coda.MulOp(total, share), element_type_of(result))
     return _in_shape(mean, op, rewriter)
 

@@ -41,6 +41,9 @@ REASONS = {
     "coda_ir/mlir/parser.py: _*": (
         "xDSL's parser has no bounds of its own; pyproject.toml admits one version of xDSL"
     ),
+    "frontends/torch/capture.py: torch._decomp*": (
+        "the rules by which PyTorch computes shapes; where there are none, none is wrong"
+    ),
     "frontends/torch/complex_numbers.py: torch.ops.aten._to_copy*": (
         "the conversion of graphs that PyTorch captures"
     ),

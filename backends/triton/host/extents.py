@@ -63,6 +63,13 @@ class Extents:
             if is_symbol(dim):
                 self.bind(dim, f"{tensor}.shape[{axis}]")
 
+    def bind_quotient(self, dims: Dims, source: Dims) -> None:
+        """Compute the one extent of `dims` that is not known: `source` has as many elements."""
+        unknown = [dim for dim in dims if self.unbound(dim)]
+        if len(unknown) == 1 and not any(map(self.unbound, source)):
+            known = self.size(tuple(dim for dim in dims if dim not in unknown))
+            self.bind(unknown[0], f"{self.size(source)} // {known}")
+
     def symbol(self, symbol: str, op: Operation) -> str:
         """The variable of a symbol that `op` needs. Raises CodaError where nothing tells it."""
         if not self.is_bound(symbol):

@@ -18,7 +18,7 @@ from coda_ir.backends.triton.operators import (
 )
 from coda_ir.backends.triton.operators.launching import Writer
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConstantOp, is_of_extents
+from coda_ir.dialects.coda import ConstantOp, ReshapeOp, is_of_extents
 from coda_ir.remarks import format_location
 
 
@@ -28,7 +28,11 @@ def emit_operators(host: HostProgram) -> None:
         if isinstance(op, ReturnOp):
             host.returned(op)
             return
-        if all(not result.uses for result in op.results) or _is_known(op):
+        if all(not result.uses for result in op.results):
+            continue
+        if _is_known(op):
+            if isinstance(op, ReshapeOp):
+                host.extents.bind_quotient(host.dims(op.result), host.dims(op.x))
             continue
         host.begin_operator(op)
         _emit(host, op)

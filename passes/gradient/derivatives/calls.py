@@ -71,6 +71,12 @@ def _clone(call: Call, dy: SSAValue) -> bool:
     return True
 
 
+def _reshape(call: Call, dy: SSAValue) -> bool:
+    x = call.op.inputs[0]
+    call.adjoint.give(x, call.adjoint.reshaped(dy, x))
+    return True
+
+
 def _pad(call: Call, dy: SSAValue) -> bool:
     """Return what is left without the padding; a negative one cut columns off, which get zeros."""
     x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
@@ -433,6 +439,7 @@ CALL_RULES: Mapping[str, CallRule] = {
     "aten.expand.default": _expand,
     "aten.repeat.default": _repeat,
     "aten.clone.default": _clone,
+    "aten.reshape.default": _reshape,
     "aten.pad.default": _pad,
     "aten.constant_pad_nd.default": _pad,
     "aten.slice.Tensor": _slice,

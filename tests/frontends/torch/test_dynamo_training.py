@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.torch_compile import Block, compiled, gradients, graphs
 from torch import nn
 
 from coda_ir.defects import DefectWarning
+from coda_ir.frontends.torch import export
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import DoubleBackwardError
@@ -175,6 +177,29 @@ def test_loss(reduction: str):
 
     model = Loss()
     check(compiled(model), model, torch.randn(4, 16, requires_grad=True))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_loss_of_any_number_of_rows(reduction: str, derived: list[TrainableFunction]):
+    class Focal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(16, 10)
+
+        def forward(self, x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            loss = F.cross_entropy(self.head(x), target, reduction=reduction)
+            return (1 - (-loss).exp()) ** 2 * loss
+
+    model = Focal()
+    fast, rows = compiled(model, dynamic=True), {0: torch.export.Dim.DYNAMIC}
+    call = torch.randn(4, 16), torch.tensor([3, -100, 9, 0])
+    ahead = export(model, call, dynamic_shapes=(rows, rows)).compile(target="reference")
+    for target in (call[1], torch.tensor([1, 2, 7])):
+        x = torch.randn(len(target), 16, requires_grad=True)
+        got, wanted = (gradients(partial(f, target=target), model, x) for f in (fast, model))
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(ahead(x.detach(), target), model(x, target).detach())
+    assert len(derived) == 1
 
 
 def test_gradients_that_are_enabled_inside():

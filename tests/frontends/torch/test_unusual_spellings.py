@@ -121,11 +121,17 @@ def averaged(m: Part, y: Tensor) -> Tensor:
     return m.last((groups - groups.mean(2, keepdim=True)).flatten(2))
 
 
+def excited(m: Part, y: Tensor) -> Tensor:
+    """A gate by the mean over both open sizes."""
+    return y * torch.sigmoid(m.last(y.mean((0, 1), keepdim=True)))
+
+
 CASES: dict[str, tuple[Callable[[Part, Tensor], Tensor], set[str]]] = {
     **{f.__name__: (f, {"aten.amax.default"}) for f in (chunked, multiplied_and_added, factored)},
     **{f.__name__: (f, set[str]()) for f in (neighbours, clamped, alibi, window, routed)},
     **{f.__name__: (f, set[str]()) for f in (convolved, shifted, taps, zeros_before)},
     **{f.__name__: (f, set[str]()) for f in (normalized, averaged)},
+    "excited": (excited, {"aten.mean.dim"}),
     "batch_norm": (lambda m, y: m.channels(m.last(y).mT).mT, set()),
     "hidden_columns": (lambda m, y: F.pad(m.last(y), (0, 8), value=-1e4).softmax(-1), set()),
     "reflected": (lambda m, y: F.pad(m.last(y), (2, 2), mode="reflect"), {"aten.pad.default"}),
