@@ -15,8 +15,10 @@ from importlib.resources import files
 
 DEFECT = "E1901"
 
-SYNTAX, INVALID, PIPELINE, FILE, FAILED_CHECK = "E0601", "E0602", "E0702", "E0801", "E1101"
-"""The codes of diagnostics that are no message of the language."""
+SYNTAX, INVALID = "E0601", "E0602"
+COMMAND_LINE, PIPELINE, OPTION_VALUE = "E0701", "E0702", "E0703"
+FILE, FAILED_CHECK = "E0801", "E1101"
+"""The codes of diagnostics that no exception class tells."""
 
 _SECTION = re.compile(r"^## (E\d{4}): (.*)\n(?:<!-- (.*) -->\n)?((?:(?!## ).*\n?)*)", re.MULTILINE)
 

@@ -112,8 +112,8 @@ class ExportedModel:
         others were not fused, beside the model's source and the IR. It needs no network.
 
         Times are estimated for `arch`, whose machine code is then on the page, as for `sm_90`, and
-        for `sizes` of the model's symbols. Raises CodaError for an unknown `arch`, and if the page
-        cannot be written.
+        for `sizes` of the model's symbols. Raises CodaError for an unknown `arch` or symbol, and if
+        the page cannot be written.
         """
         _write(Path(path), page_of(self.module, arch, sizes).encode())
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.diagnostics import CodaError
+from coda_ir.functions import functions_of
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,11 +30,27 @@ def page_of(
 
     `arch` is the GPU to schedule for, such as `sm_90`, whose machine code is then on the page;
     `sizes` are those of symbols. Times that tuning has stored for the current GPU are on the page,
-    where the sizes say how many rows there are. Raises CodaError for an unknown GPU.
+    where the sizes say how many rows there are. Raises CodaError for an unknown GPU, and for the
+    size of a symbol that no function has.
     """
     from coda_ir.backends.explorer import explore_module
 
+    check_sizes(module, sizes or {})
     return explore_module(module, options=page_options(arch, sizes))
+
+
+def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
+    """Raises CodaError for the size of a symbol that no function has, or for no positive number."""
+    from coda_ir.random_inputs.draw import symbols_of
+
+    functions = functions_of(module).values()
+    known = list(dict.fromkeys(symbol for func in functions for symbol in symbols_of(func)))
+    for symbol, size in sizes.items():
+        if symbol not in known:
+            names = ", ".join(known) or "none"
+            raise CodaError(f"no function has a dimension '{symbol}'", f"the symbols are {names}")
+        if size < 1:
+            raise CodaError(f"the size of {symbol} is {size}", "give a number of elements")
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:

@@ -30,6 +30,7 @@ PAGES = (
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
     ROOT / "benchmarks/README.md",
+    ROOT / "coda_ir/errors.md",
     ROOT / "examples/authoring/tasks.md",
     EXTENSION / "README.md",
 )

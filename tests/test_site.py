@@ -21,3 +21,6 @@ def test_site_builds_without_warnings(tmp_path: Path):
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     assert {"docs/index.html", "docs/tutorial/5-your-own-pass.html", "docs/python.html"} <= pages
     assert (site / "llms.txt").is_file()
+    reference = (site / "docs/reference.html").read_text()
+    assert "--check-equivalence" in reference and 'id="group-max"' in reference
+    assert 'id="defer-rms-norm"' in reference and "generated:" not in reference

@@ -14,8 +14,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.hints import isa
 
-from coda_ir.diagnostics import Diagnostic, DiagnosticError, SourceRange
-from coda_ir.error_codes import PIPELINE
+from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange
+from coda_ir.error_codes import OPTION_VALUE, PIPELINE
 from coda_ir.pipeline.spec import (
     ANCHORS,
     BARE_WORD,
@@ -44,6 +44,9 @@ _TOKEN = re.compile(
     rf"""(?P<word>{BARE_WORD.pattern})|(?P<string>"(?:\\.|[^"\\\n])*")"""
     r"|(?P<foreign>\[[^\]]*\])|(?P<mark>[{}(),=])"
 )
+
+
+_OPTION = re.compile(rf"""([\w-]+)\s*=\s*({BARE_WORD.pattern}|"[^"]+")""")
 
 
 class PipelineError(DiagnosticError):
@@ -232,6 +235,24 @@ class _Parser:
         place = SourceRange(SOURCE_NAME, before.count("\n") + 1, column, column + width)
         diagnostic = Diagnostic("error", place, message, remedy, PIPELINE)
         raise PipelineError([diagnostic], {SOURCE_NAME: self.text})
+
+
+def at_option(error: CodaError, text: str) -> CodaError:
+    """An error of a pass about the value of an option, at the first option of the pipeline `text`
+    that has this value; any other error as it is.
+    """
+    if error.code != OPTION_VALUE:
+        return error
+    for option in _OPTION.finditer(text):
+        value = re.escape(option[2].strip('"'))
+        if re.search(rf"(?<![\w-]){value}(?![\w-])", error.message):
+            before = text[: option.start()]
+            column = len(before) - before.rfind("\n")
+            end = column + len(option[0].split("\n")[0])
+            place = SourceRange(SOURCE_NAME, before.count("\n") + 1, column, end)
+            found = Diagnostic("error", place, error.message, error.remedy, error.code)
+            return DiagnosticError([found], {SOURCE_NAME: text})
+    return error
 
 
 def option_types(pass_class: type[ModulePass]) -> dict[str, object]:

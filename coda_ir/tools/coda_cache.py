@@ -127,14 +127,14 @@ def _size(text: str) -> int:
         return parse_size(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"'{text}' is no size; write bytes, or a size such as 500MB or 2GiB"
+            f"'{text}' is not a size; write bytes, or a size such as 500MB or 2GiB"
         ) from None
 
 
 def _age(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no age; write one such as 45m, 12h or 30d")
+        raise argparse.ArgumentTypeError(f"'{text}' is not an age, such as 45m, 12h or 30d")
     return float(match[1]) * _UNITS[match[2]]
 
 

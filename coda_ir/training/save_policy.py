@@ -47,5 +47,5 @@ def _check_number(name: str, value: object, least: int, of_what: str) -> None:
 def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     """Raises CodaError for a text, which is a sequence of texts, too."""
     if isinstance(names, str):
-        raise CodaError(f"{option} is {names!r}, which is no list", f"pass {option}=[{names!r}]")
+        raise CodaError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
     return tuple(names)

@@ -83,8 +83,37 @@ def setup(app: Any) -> None:
         for alias in lexer.aliases:
             app.add_lexer(alias, lexer)
     app.connect("source-read", leave_folders_out)
+    app.connect("source-read", fill_in)
 
 
 def leave_folders_out(_app: Any, _document: str, source: list[str]) -> None:
     """Make links to folders of the repository, which have no page, plain text."""
     source[0] = re.sub(r"\[([^\]]*)\]\((?:\.\./)+[\w/]*\w\)", r"\1", source[0])
+
+
+def fill_in(_app: Any, _document: str, source: list[str]) -> None:
+    """Replace each comment `generated` by the part of the reference that it names."""
+    source[0] = re.sub(r"^<!-- generated: (\w+) -->$", reference, source[0], flags=re.MULTILINE)
+
+
+def reference(comment: re.Match[str]) -> str:
+    """The text of a part of the reference, from the sources."""
+    from coda_ir.registry import get_all_passes
+    from coda_ir.tools.opt.command_line import make_parser
+    from coda_ir.tools.opt.explain import language_words, pass_lines
+
+    match comment[1]:
+        case "options":
+            return as_block(make_parser().format_help())
+        case "words":
+            words = sorted(language_words().items())
+        case "passes":
+            passes = sorted(get_all_passes().items())
+            words = [(name, "\n".join(pass_lines(name, load()))) for name, load in passes]
+        case other:
+            raise ValueError(f"nothing generates '{other}'")
+    return "\n\n".join(f"### `{name}`\n\n{as_block(text)}" for name, text in words)
+
+
+def as_block(text: str) -> str:
+    return f"``````text\n{text.strip()}\n``````"

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 import coda_ir
 from coda_ir.diagnostics import CodaError, Diagnostic
+from coda_ir.error_codes import FAILED_CHECK
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.functions import functions_of
 from coda_ir.random_inputs import random_inputs
@@ -116,15 +117,15 @@ def problems(file: Path, name: str) -> Iterator[Diagnostic]:
     """Yield an error for each fault of the solution of a task."""
     found, expected = (compiled(path, name) for path in (file, SOLUTIONS))
     if interface(found) != interface(expected):
-        yield Diagnostic(
-            "error", None, f"the signature is {found.signature}", f"write {expected.signature}"
-        )
+        message = f"the signature is {found.signature}"
+        yield Diagnostic("error", None, message, f"write {expected.signature}", FAILED_CHECK)
         return
     yield from wrong_numbers(found)
     count, allowed = len(kernels(found)), len(kernels(expected))
     if count > allowed:
         message = f"{count} kernels, expected at most {allowed}: {', '.join(kernels(found))}"
-        yield Diagnostic("error", None, message, "see coda-opt -p coda-to-gemm --remarks=json")
+        remedy = "see coda-opt -p coda-to-gemm --remarks=json"
+        yield Diagnostic("error", None, message, remedy, FAILED_CHECK)
 
 
 def wrong_numbers(found: coda_ir.CompiledFunction) -> Iterator[Diagnostic]:
@@ -141,7 +142,8 @@ def wrong_numbers(found: coda_ir.CompiledFunction) -> Iterator[Diagnostic]:
             error = (result.double() - right).abs().max() / right.abs().max()
             if not error < 1e-6:
                 message = f"result {number} differs from PyTorch by {error:.1e} for {known}"
-                yield Diagnostic("error", None, message, "compare the text of the task")
+                remedy = "compare the text of the task"
+                yield Diagnostic("error", None, message, remedy, FAILED_CHECK)
                 return
 
 

@@ -58,7 +58,7 @@ _REASONS = (
     _Reason("a leaf Variable", None, "leave weights unchanged, and return the new value"),
     _Reason(
         "Cache'> in output",
-        "it returns a cache, which is no tensor",
+        "it returns a cache, which is not a tensor",
         "pass use_cache=False, or return the tensors of the cache",
     ),
     _Reason(

@@ -18,6 +18,7 @@ from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
+    CALL_REMEDIES,
     NO_PRODUCER,
     check_group_code,
     check_ports,
@@ -152,7 +153,8 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
             return None  # own-results has said why
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
-            return Refusal(reason.condition, f"{op.callee.data} {reason.found}")
+            callee = op.callee.data
+            return Refusal(reason.condition, f"{callee} {reason.found}", CALL_REMEDIES.get(callee))
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
         case coda.ShiftOp() if is_shifted_where_read(op):

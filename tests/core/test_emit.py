@@ -119,7 +119,7 @@ class TestMistakes:
             (["--emit=amdgcn", "--arch=sm_90"], "sm_90 has no amdgcn\n  help: use ptx or sass"),
             (["--emit=gemm", "--arch=sm_90"], "gemm is the same for every architecture"),
             (["--emit=triton", "--kernel=k"], "triton is of the whole program"),
-            (["--emit=gemm", "--view=ir"], "gemm is no picture"),
+            (["--emit=gemm", "--view=ir"], "gemm is not a picture"),
             (["--emit=gemm", "-t", "triton"], "not allowed with -t/--target"),
             (["--emit=gemm", "-t", "mlir"], "not allowed with -t/--target"),
             (["--emit=gemm", "--run"], "not allowed with --run"),

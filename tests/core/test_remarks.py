@@ -258,7 +258,7 @@ class TestOutput:
         "arguments, message",
         [
             (["--remarks=some"], "invalid choice: 'some'"),
-            (["--remarks-filter=("], "'(' is no regular expression"),
+            (["--remarks-filter=("], "'(' is not a regex"),
             (["--remarks-format=xml"], "invalid choice: 'xml'"),
         ],
     )

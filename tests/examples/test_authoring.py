@@ -67,3 +67,4 @@ def told(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_problems(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     problem = told(text, tmp_path, capsys)
     assert problem["severity"] == "error" and message in problem["message"]
+    assert problem["code"].startswith("E")

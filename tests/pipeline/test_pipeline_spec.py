@@ -11,9 +11,11 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.canonicalize import CanonicalizePass
 from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
 
+from coda_ir.diagnostics import CodaError, DiagnosticError
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.pipeline import Pipeline, PipelineError, parse_pipeline
 from coda_ir.pipeline.spec import format_value, parse_word
+from coda_ir.pipeline.spec_parser import at_option
 
 
 @dataclass(frozen=True)
@@ -172,3 +174,25 @@ def test_values_keep_their_type(value: str | int | float | bool):
     text = format_value(value)
     if not text.startswith('"'):
         assert parse_word(text) == value and type(parse_word(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    "text, message, column",
+    [
+        ("cse,schedule{warps=8 tile=12}", "schedule: tile is '12'", 22),
+        ('schedule{sizes="B"}', "schedule: sizes has 'B'", 10),
+        ("coda-to-gemm{numerics=exact}", "unknown numerics mode 'exact'", 14),
+    ],
+)
+def test_wrong_values_of_options_have_a_place(text: str, message: str, column: int):
+    error = at_option(CodaError(message, "write another one"), text)
+    assert isinstance(error, DiagnosticError)
+    (diagnostic,) = error.diagnostics
+    assert diagnostic.range is not None and diagnostic.range.column == column
+    assert str(error).startswith(f"pipeline:1:{column}: error[E0703]: {message}\n")
+    assert str(error).endswith("\n  help: write another one")
+
+
+def test_other_errors_of_passes_stay():
+    error = CodaError("schedule: no tile of gemm.fused 8x8x8 fits sm_90")
+    assert at_option(error, "schedule{target=sm_90}") is error

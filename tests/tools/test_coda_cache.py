@@ -140,9 +140,9 @@ class TestPrune:
         (["list", "--yaml"], "unrecognized arguments: --yaml"),
         (
             ["prune", "--max-size", "much"],
-            "'much' is no size; write bytes, or a size such",
+            "'much' is not a size; write bytes, or a size such",
         ),
-        (["prune", "--max-age", "old"], "'old' is no age; write one such as 45m, 12h or 30d"),
+        (["prune", "--max-age", "old"], "'old' is not an age, such as 45m, 12h or 30d"),
     ],
 )
 def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]):

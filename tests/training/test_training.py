@@ -144,8 +144,8 @@ def test_a_program_of_kernels_has_no_derivative():
         ({"memory_budget": -1}, "memory_budget is -1"),
         ({"memory_budget": "1 GB"}, "memory_budget is '1 GB'"),
         ({"stream_logits": 2.5}, "stream_logits is 2.5"),
-        ({"save": "h"}, r"save is 'h', which is no list\n  help: pass save=\['h'\]"),
-        ({"recompute": "h"}, "recompute is 'h', which is no list"),
+        ({"save": "h"}, r"save is 'h', not a list\n  help: pass save=\['h'\]"),
+        ({"recompute": "h"}, "recompute is 'h', not a list"),
         ({"tune": 0}, "tune is 0, expected seconds"),
     ],
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, NoReturn
 
 from coda_ir import __version__
+from coda_ir.error_codes import COMMAND_LINE
 from coda_ir.registry import get_all_passes
+from coda_ir.tools.opt.errors import USAGE
 from coda_ir.tools.opt.features import FEATURES
 from coda_ir.universe import get_multiverse
 
@@ -75,11 +78,12 @@ class GroupedParser(argparse.ArgumentParser):
         return self._groups_by_title[title]
 
     def error(self, message: str) -> NoReturn:
-        """End with a message; an option that does not exist may be a misspelled one."""
+        """End with a message and its code; an unknown option may be a misspelled one."""
         unknown = re.match(r"unrecognized arguments: (--?[\w-]+)", message)
         if unknown is not None:
             message += self._remedy(unknown[1])
-        super().error(message)
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: error[{COMMAND_LINE}]: {message}\n")
 
     def _remedy(self, option: str) -> str:
         """The remedy for an option that does not exist: passes are no options here."""

@@ -10,7 +10,9 @@ from functools import partial
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import parse_pipeline
+from coda_ir.pipeline.spec_parser import at_option
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 from coda_ir.remarks import collect_remarks
 from coda_ir.tools.opt import passes, reproducer, source, target
@@ -94,7 +96,10 @@ def process_chunk(session: Session, chunk: Chunk) -> str:
             module = session.parse(chunk)
         watchers = [each for feature in FEATURES for each in feature.instrumentations(session)]
         with timer.part("passes").running():
-            passes.pass_manager(session).run(session.context, module, watchers)
+            try:
+                passes.pass_manager(session).run(session.context, module, watchers)
+            except CodaError as error:
+                raise at_option(error, session.options.passes) from error
         with timer.part("output").running():
             return output_of(session, module)
 

@@ -103,7 +103,7 @@ def _check_applies(options: argparse.Namespace) -> None:
     if options.dim and level != "html" and not options.check_equivalence:
         raise UsageError(f"argument --dim: {level} is the same for every size", "use it with html")
     if options.view is not None and level not in DRAWINGS:
-        raise UsageError(f"argument --view: {level} is no picture", "use it with dot or svg")
+        raise UsageError(f"argument --view: {level} is not a picture", "use it with dot or svg")
     if arch is not None and level in (*DRAWINGS, "block", "gemm"):
         raise UsageError(f"argument --arch: {level} is the same for every architecture")
     if compiled and arch is not None:
@@ -152,9 +152,10 @@ def write(session: Session, module: ModuleOp) -> str | None:
 
 def _page(session: Session, module: ModuleOp) -> str:
     from coda_ir.backends.explorer import explore_module
-    from coda_ir.pages import page_options
+    from coda_ir.pages import check_sizes, page_options
 
     options = session.options
+    check_sizes(module, dict(options.dim))
     chosen = page_options(options.arch, dict(options.dim))
     return explore_module(module, options.entry, session.sources, chosen)
 

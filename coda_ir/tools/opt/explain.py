@@ -59,12 +59,12 @@ def _lines(session: Session, name: str) -> Iterator[str]:
     if name.upper() in error_kinds():
         return _error_lines(error_kinds()[name.upper()])
     if name in session.passes:
-        return _pass_lines(name, session.passes[name]())
+        return pass_lines(name, session.passes[name]())
     dialects = [load() for load in get_all_dialects().values()]
     operators = {op.name: op for dialect in dialects for op in dialect.operations}
     if name in operators:
         return _operator_lines(name, operators[name])
-    words = _words()
+    words = language_words()
     if name in words:
         return iter((f"{name}: a word of .coda, see docs/language.md\n", words[name]))
     known = [*error_kinds(), *session.passes, *operators, *words]
@@ -85,7 +85,7 @@ def _indented(block: re.Match[str]) -> str:
     return f"{title}:\n\n{indent(block[2], '    ')}"
 
 
-def _pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
+def pass_lines(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
     yield f"{name}: the pass {pass_class.__module__}.{pass_class.__name__}"
     yield f"\n{cleandoc(pass_class.__doc__ or '')}"
     options = list(option_lines(pass_class))
@@ -99,7 +99,7 @@ def _operator_lines(name: str, operator: type[Operation]) -> Iterator[str]:
     yield f"\n{cleandoc(operator.__doc__ or '')}"
 
 
-def _words() -> Mapping[str, str]:
+def language_words() -> Mapping[str, str]:
     """Return what the words of `.coda` mean: operators, keywords, ports, results, combiners."""
     from coda_ir.lsp import documentation
 

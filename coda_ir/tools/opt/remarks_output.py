@@ -94,7 +94,7 @@ def regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from error
+        raise argparse.ArgumentTypeError(f"'{text}' is not a regex: {error}") from error
 
 
 @dataclass(frozen=True)

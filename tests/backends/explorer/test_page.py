@@ -186,3 +186,19 @@ def test_an_exported_model_shows_its_source(tmp_path: Path):
     linear, relu = function["operators"]
     assert linear["module"] == "down" and linear["kernels"] == relu["kernels"] == [0]
     assert "torch.relu(self.down(x))" in function["files"][relu["file"]][relu["line"] - 1]
+
+
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        ({"N": 3}, "no function has a dimension 'N'\n  help: the symbols are M"),
+        ({"M": 0}, "the size of M is 0\n  help: give a number of elements"),
+    ],
+)
+def test_sizes_are_of_symbols(sizes: dict[str, int], message: str, tmp_path: Path):
+    shapes = ({0: torch.export.Dim("M")},)
+    exported = coda_ir.export(Scaled(), (torch.randn(3, 8),), dynamic_shapes=shapes)
+    with pytest.raises(CodaError) as error:
+        exported.explore(tmp_path / "page.html", sizes=sizes)
+    assert str(error.value) == message
+    exported.explore(tmp_path / "page.html", sizes={"M": 256})

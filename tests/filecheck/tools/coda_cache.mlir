@@ -6,4 +6,4 @@
 // PATH: {{.*}}cache
 // LIST: KEY  FUNCTION  TARGET  SIZE  USED  VERSIONS
 // PRUNE: removed 0 files (0 B), 0 are left (0 B)
-// AGE: argument --max-age: 'old' is no age; write one such as 45m, 12h or 30d
+// AGE: argument --max-age: 'old' is not an age, such as 45m, 12h or 30d

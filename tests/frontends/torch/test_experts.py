@@ -31,6 +31,7 @@ from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import ExportedModel, export
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.pipelines.differentiate import DifferentiatePass
+from coda_ir.remarks import collect_remarks
 from coda_ir.storage import is_view
 from coda_ir.traffic import NOT_EXECUTED
 
@@ -187,3 +188,24 @@ def test_kernels_are_as_exact_as_eager():
         with torch.no_grad():
             eager = model(ids)
         assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
+
+
+@pytest.mark.parametrize(
+    "dtype, reason, remedy",
+    [
+        (
+            torch.float32,
+            "transformers.grouped_mm_fallback.default, takes",
+            "bf16 or f16",
+        ),
+        (torch.bfloat16, "a grouped GEMM, as of experts, takes its rows", "none in the program"),
+    ],
+)
+def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype, reason: str, remedy: str):
+    model = Logits(MODELS["mixtral"]()).eval().to(dtype)
+    module = export(model, (torch.randint(0, 64, (2, 9)),)).module
+    with collect_remarks() as remarks:
+        CodaToGemmPass().apply(make_context(), module)
+    (norm,) = (r for r in remarks if r.kind == "missed" and reason in r.message)
+    assert norm.module is not None and norm.module.endswith("post_attention_layernorm")
+    assert norm.suggestion is not None and remedy in norm.suggestion
