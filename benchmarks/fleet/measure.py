@@ -66,8 +66,14 @@ def measure(
     variants: Sequence[str] = VARIANTS,
     exclusive: Callable[[], AbstractContextManager[None]] | None = None,
     rounds: int = 3,
+    *,
+    compares: bool = True,
 ) -> Record:
-    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time."""
+    """Measure one part of a model. Timing happens inside of `exclusive`, one model at a time.
+
+    Results are not compared with float64 unless `compares`: a copy of the model takes four times
+    the memory.
+    """
     record = Record(member.name, member.family, part)
     seed()
     model = member.build(setting)
@@ -82,7 +88,8 @@ def measure(
             call = compile_by_name[name](model)
             candidate = partial(step, _autocast(call) if setting.autocast else call, model, inputs)
             _, record.first_call_s[name] = timed(candidate)
-            results[name] = {key: value.cpu() for key, value in candidate().items()}
+            if compares:
+                results[name] = {key: value.cpu() for key, value in candidate().items()}
             steps[name] = candidate
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
@@ -90,7 +97,8 @@ def measure(
             torch.cuda.empty_cache()  # others compile on the same GPU, or are timed first
     with exclusive() if exclusive is not None else nullcontext():
         _time(record, steps, rounds)
-        _compare(record, results, _exact(model, step, inputs))
+        if compares:
+            _compare(record, results, _exact(model, step, inputs))
         synchronize()
     return record
 
@@ -147,15 +155,23 @@ def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
 
 
 def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
-    """A loss that weights all results differently, and the gradients of all parameters."""
+    """A loss that weights all results differently, and the gradients of all parameters, and of
+    inputs that ask for one.
+    """
     model.zero_grad(set_to_none=True)
+    asking = {name: x for name, x in inputs.items() if isinstance(x, torch.Tensor)}
+    asking = {name: x for name, x in asking.items() if x.requires_grad}
+    for x in asking.values():
+        x.grad = None
     result = _first(call(**inputs))
     weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
     loss: Any = (result * weights).float().mean()
     loss.backward()
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
-    return {"result": result.detach(), **{name: named[name] for name in large}}
+    found = {name: named[name] for name in large}
+    found |= {name: x.grad for name, x in asking.items() if x.grad is not None}
+    return {"result": result.detach(), **found}
 
 
 def _first(output: Any) -> torch.Tensor:
@@ -187,7 +203,9 @@ def _in_type(
 ) -> Tensors:
     wide = copy.deepcopy(model).to(dtype)
     given = {
-        name: x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        name: x.detach().to(dtype).requires_grad_(x.requires_grad)
+        if isinstance(x, torch.Tensor) and x.is_floating_point()
+        else x
         for name, x in inputs.items()
     }
     return {name: x.detach() for name, x in step(wide, wide, given).items()}

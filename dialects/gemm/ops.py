@@ -214,15 +214,15 @@ class FusedOp(GemmInputs, HasSegments):
             self.bodies,
             len(self.inputs),
             self.weight_scales,
-            is_stored_by_row=self._is_stored_by_row,
+            is_stored_by_row=self.scatter is not None,
         )
 
     @property
-    def _is_stored_by_row(self) -> bool:
-        """True if rows of other groups follow those of a tile, or results are scattered."""
-        if self.has_ragged_depth:
-            return self.row_shape[-1] % MOST_ROWS != 0
-        return self.groups is not None or self.scatter is not None
+    def has_rows_behind(self) -> bool:
+        """True if rows of other groups may follow those of a tile."""
+        return self.groups is not None and not (
+            self.has_ragged_depth and self.row_shape[-1] % MOST_ROWS == 0
+        )
 
     def rows_of_port(self, kind: PortKind) -> SSAValue | None:
         """The numbers of the rows whose elements a port of `kind` has; None if it has its own."""

@@ -74,8 +74,8 @@ class Segment:
     scales: Sequence[SSAValue] = field(default=())
     """The scales of blocks of each weight; empty where the GEMM has none."""
     is_stored_by_row: bool = False
-    """True if no box holds the rows that a tile stores: others follow its last one, or each row of
-    a result has a place of its own."""
+    """True if no box holds the rows that a tile stores: each row of a result has a place of its
+    own."""
 
     @property
     def block(self) -> Block:
@@ -112,6 +112,13 @@ class Segment:
         if self.pairing is None or self.pairing.is_adjacent:
             return None
         return self.pairing.group_size or self.columns
+
+    @property
+    def has_neighbours(self) -> bool:
+        """True if the columns of a pair are neighbours where they are multiplied: no box has every
+        other column of a K x N weight."""
+        is_adjacent = self.pairing is not None and self.pairing.is_adjacent
+        return is_adjacent and self.layout == Layout.KN
 
     def port_arity(self, kind: PortKind) -> int:
         """Number of region arguments of a port: two where each column of a pair has its own."""

@@ -60,8 +60,6 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
 
 def _kn_obstacle(segment: Segment, columns: int) -> str | None:
     """Why the columns of a K x N weight, which lie side by side in memory, are no box."""
-    if segment.pairing is not None and segment.pairing.is_adjacent:
-        return "columns of adjacent pairs of a K x N weight are not consecutive"
     bytes = min(element_bytes(weight.type) for weight in chain(*segment.terms))
     for extent in (columns, (segment.group_size or 0) // 2):
         if extent * bytes % ALIGNMENT_BYTES:
@@ -81,6 +79,8 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "a box has rows that follow one another, and those of x are gathered"
     if op.gather_weights is not None:
         return "a box has rows that follow one another, and those of the weights are gathered"
+    if any(segment.has_neighbours for segment in cuts.segments):
+        return "columns of adjacent pairs of a K x N weight are not consecutive"
     return operand_obstacle(cuts, schedule)
 
 

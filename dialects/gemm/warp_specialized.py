@@ -152,12 +152,13 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
         kinds = {port.kind for port in segment.ports}
         if any(kind.is_table or kind.combiner or kind == PortKind.TILE_T for kind in kinds):
             return "a port has other rows than those of a group one below the other"
-    if not op.has_ragged_depth and not segment.is_stored_by_row:
-        return None
     for port, _ in segment.results:
+        is_transposed = segment.is_stored_transposed(port)
+        if is_transposed and (op.has_rows_behind or segment.is_stored_by_row):
+            return "a result of rows in groups, or scattered, is transposed"
         is_repeated = isinstance(port.place, PlaceAttr) and port.place.copies.data > 1
-        if segment.is_stored_transposed(port) or is_repeated:
-            return "a result of rows in groups, or scattered, is transposed or stored several times"
+        if is_repeated and segment.is_stored_by_row:
+            return "a result of scattered rows is stored several times"
     return None
 
 
@@ -209,7 +210,11 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
     if moved > MOST_MOVED:
         return f"its epilogue moves {moved} tiles, expected at most {MOST_MOVED}"
     if segment.layout == Layout.KN and segment.pairing is not None:
-        return "its weights are K x N and its columns are paired"
+        count = columns.lanes * columns.parts
+        if not segment.has_neighbours:
+            return "its weights are K x N and its columns are paired"
+        if count & (count - 1):
+            return f"its weights are K x N, and {count} pairs of neighbours are no power of 2"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:

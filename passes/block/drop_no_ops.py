@@ -41,6 +41,7 @@ class DropNoOpsPass(FunctionPass):
         slices that are stored in all of a tensor        -> concat of what is stored
         cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
         where(ids >= n, x, y) of ids below n             -> y
+        minimum(ids, n) of ids up to n                   -> ids
 
     Dimensions are compared as symbols: two symbols are never the same extent.
     """
@@ -85,6 +86,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
             return _loss_of_rows(op, rewriter)
         case coda.WhereOp():
             return _decided(op, rewriter)
+        case coda.MinimumOp():
+            return _within(op, rewriter)
         case _:
             return None
 
@@ -105,6 +108,14 @@ def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
         return None
     chosen = op.lhs if condition.relation.data in ("lt", "le", "ne") else op.rhs
     return _if_same_dims(chosen, op, rewriter)
+
+
+def _within(op: coda.MinimumOp, rewriter: FunctionRewriter) -> SSAValue | None:
+    """Return numbers that are known to be no larger than the limit that they are held to."""
+    limit, bound = op.rhs.owner, bound_of(op.lhs, rewriter.shapes)
+    if not isinstance(limit, coda.ConstantOp) or bound is None or bound.symbols:
+        return None
+    return None if limit.number < int(bound) - 1 else _if_same_dims(op.lhs, op, rewriter)
 
 
 def _adds_nothing(pad: CallOp) -> bool:

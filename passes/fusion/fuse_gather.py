@@ -14,11 +14,6 @@ from coda_ir.passes.support.moved_columns import move_columns
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import SymbolicSize
 
-MOST_COLUMNS = 2048
-"""A GEMM of N columns takes about N / 480 times as long as a copy of its rows on an H100, and a
-quarter longer if its main loop computes addresses instead of using TMA.
-"""
-
 
 @dataclass(frozen=True)
 class FuseGatherPass(FunctionPass):
@@ -30,8 +25,7 @@ class FuseGatherPass(FunctionPass):
     The tokens of experts are such rows. A GEMM reads as many bytes as before; writing and reading
     the copy is saved. Legal iff the ids are known to be numbers of rows of x, as those of a sort
     are (any other id has to stop the program with an error, which a GEMM cannot do), and the GEMMs
-    have no other input and few columns: without TMA, wide ones would take longer than with a copy.
-    Scales of the same rows are loaded by their numbers, too (`gather_col`).
+    have no other input. Scales of the same rows are loaded by their numbers, too (`gather_col`).
     GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
     """
 
@@ -65,13 +59,6 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
                 "only GEMMs of one input read the rows",
                 f"copies rows for a GEMM: {use.operation.name} reads them, too",
             )
-    columns = sum(map(_columns, op.result.uses))
-    if columns > MOST_COLUMNS:
-        return Refusal(
-            f"the GEMMs that read the rows have at most {MOST_COLUMNS} columns",
-            f"copies rows for a GEMM of {columns} columns, which takes longer without TMA than the "
-            "copy",
-        )
     bound, (rows, _) = bound_of(op.ids, rewriter.shapes), rewriter.shapes.dims(op.x)
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
@@ -88,15 +75,6 @@ def _can_gather(use: Use) -> bool:
     is_free = (gemm.gather, gemm.gather_weights, gemm.blocks) == (None, None, None)
     is_summed = gemm.has_ragged_depth and len(gemm.weights) == 1
     return len(gemm.inputs) == 1 and is_free and (is_summed or not gemm.is_transposed)
-
-
-def _columns(use: Use) -> int:
-    """The columns that a GEMM has for each row that it reads."""
-    gemm = use.operation
-    assert isinstance(gemm, FusedOp)
-    if use.index >= len(gemm.inputs):
-        return gemm.row_shape[-1]
-    return sum(segment.columns for segment in gemm.segments())
 
 
 def _is_at_most(bound: SymbolicSize, rows: SymbolicSize) -> bool:

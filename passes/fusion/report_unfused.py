@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.short_rows import has_short_rows
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.gemm.tiling import group_sizes
@@ -124,6 +125,8 @@ class ReportUnfusedPass(FunctionPass):
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
+    if isinstance(op, coda.TopkOp) and has_short_rows(op):
+        return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows")
     if isinstance(op, coda.LibraryCallOp):
         if _is_reported(op.location, (op.name,), rewriter):
             return None

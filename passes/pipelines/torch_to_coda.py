@@ -17,6 +17,7 @@ from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
 from coda_ir.passes.raising.raise_convolution import RaiseConvolutionPass
 from coda_ir.passes.raising.raise_depthwise_convolution import RaiseDepthwiseConvolutionPass
 from coda_ir.passes.raising.raise_elementwise import RaiseElementwisePass
+from coda_ir.passes.raising.raise_group_biases import RaiseGroupBiasesPass
 from coda_ir.passes.raising.raise_library_calls import RaiseLibraryCallsPass
 from coda_ir.passes.raising.raise_linear import RaiseLinearPass
 from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
@@ -51,6 +52,8 @@ STEPS: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     DropNoOpsPass(),
     CommonSubexpressionElimination(),
+    # Behind the masks that have no effect.
+    RaiseGroupBiasesPass(),
     DeadCodeElimination(),
 )
 

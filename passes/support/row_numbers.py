@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.torch import CallOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PERMUTATION = "coda.permutation"
@@ -26,7 +28,8 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
         return SymbolicSize.of(shapes.dims(value)[0])
     match value.owner:
         case coda.SortOp() | coda.TopkOp() as op if value is op.results[1]:
-            return SymbolicSize.of(shapes.dims(op.operands[0])[op.given["dim"]])
+            dim: int = op.given["dim"]
+            return SymbolicSize.of(shapes.dims(op.operands[0])[dim])
         case coda.SortOp() as op:
             return bound_of(op.x, shapes)
         case coda.CastOp() as op if isinstance(element_type_of(op.operand), IntegerType):
@@ -55,6 +58,54 @@ def is_permutation(ids: SSAValue) -> bool:
         entries = func.arg_attrs if isinstance(func, FuncOp) else None
         return entries is not None and PERMUTATION in entries.data[ids.index].data
     return isinstance(ids.owner, coda.SortOp) and ids is ids.owner.ids and len(shape_of(ids)) == 1
+
+
+def number_groups(ids: SSAValue, ends: SSAValue, shapes: SymbolicShapes) -> bool:
+    """Return whether element m of `ids` is the number of the group of row m, for groups with these
+    ends: whether `ids` are sorted numbers below that of the groups, of which `ends` count how many
+    are not larger than each.
+    """
+    (groups,) = shape_of(ends)
+    sort, bound = ids.owner, bound_of(ids, shapes)
+    if not isinstance(sort, coda.SortOp) or ids is not sort.results[0]:
+        return False
+    if sort.given["descending"] or len(shape_of(ids)) != 1 or groups < 2:
+        return False
+    if bound is None or bound.symbols or int(bound) > groups:
+        return False
+    return _counted(ends, groups) is ids or _searched(ends, groups) is ids
+
+
+def _counted(ends: SSAValue, groups: int) -> SSAValue | None:
+    """Return whose numbers up to `groups` are counted, and the counts added up."""
+    total = ends.owner
+    if not _is_call(total, "aten.cumsum.default", "{0}, 0, dtype=torch.int32"):
+        return None
+    counts = total.operands[0].owner
+    if not _is_call(counts, "aten.histc.default", f"{{0}}, {groups}, 0, {groups - 1}"):
+        return None
+    value = counts.operands[0]
+    # Numbers of groups are exact in each type.
+    while isinstance(value.owner, coda.CastOp):
+        value = value.owner.operand
+    return value
+
+
+def _searched(ends: SSAValue, groups: int) -> SSAValue | None:
+    """Return in what the place behind each number up to `groups` is looked for."""
+    search = ends.owner
+    options = "{0}, {1}, right=True, out_int32=True"
+    if not _is_call(search, "aten.searchsorted.Tensor", options):
+        return None
+    numbers = coda.positions_in(search.operands[1])
+    is_all = numbers is not None and numbers.first_and_step == (0, 1)
+    return search.operands[0] if is_all and shape_of(search.operands[1]) == (groups,) else None
+
+
+def _is_call(op: Operation | Block, callee: str, arguments: str) -> TypeGuard[CallOp]:
+    if not isinstance(op, CallOp):
+        return False
+    return (op.callee.data, op.arguments.data) == (callee, arguments)
 
 
 def inverse_of(ids: SSAValue) -> SSAValue | None:

@@ -66,6 +66,9 @@ HOPPER_CASES = {
     "hopper, boxes of groups": SimulatedCase(
         programs.grouped_residual("bf16", 64, 264, 3, HOPPER, "kn"), 330, (130, 131, 330)
     ),
+    "hopper, neighbours of groups": SimulatedCase(
+        programs.grouped_neighbours("bf16", 64, 72, 3, HOPPER), 330, (130, 131, 330)
+    ),
     "hopper, halves of groups": SimulatedCase(
         programs.grouped_swiglu("bf16", 72, 136, 3, HOPPER, packed=True), 330, (130, 131, 330)
     ),

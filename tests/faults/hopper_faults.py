@@ -195,13 +195,18 @@ HOPPER_FAULTS = (
     ),
     KernelFault(
         "hopper: boxes of results reach into the next group",
-        "coda_ir.dialects.gemm.ops:FusedOp._is_stored_by_row",
-        Text("self.groups is not None or", ""),
+        f"{SEGMENT}_store_tile",
+        Text("self.end != 'M'", "False"),
     ),
     KernelFault(
-        "hopper: tiles of sums reach into those of the next group",
-        "coda_ir.dialects.gemm.ops:FusedOp._is_stored_by_row",
-        Text("self.row_shape[-1] % MOST_ROWS != 0", "False"),
+        "hopper: boxes that end before a row are not moved to it",
+        f"{W}loads:BoxDescriptors.bounded",
+        Text("2 ** 34 - pitch", "2 ** 34"),
+    ),
+    KernelFault(
+        "hopper: neighbours are paired as halves",
+        f"{SEGMENT}_emit_parts",
+        Text("how = 'split_neighbours(acc)'", "pass"),
     ),
     KernelFault(
         "hopper: all groups have the weights of the first",

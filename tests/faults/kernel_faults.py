@@ -247,6 +247,21 @@ KERNEL_FAULTS = (
         Text("32767 + (bits >> 16 & 1)", "65535"),
     ),
     KernelFault(
+        "topk: negative numbers are in the order of their bits",
+        f"{T}prelude:_HELPERS[float_order]",
+        Text("bits < 0", "bits > 0"),
+    ),
+    KernelFault(
+        "topk: elements are taken again",
+        f"{T}topk_kernel:topk_kernel",
+        Text("key == largest, nothing, key", "key == largest, key, key"),
+    ),
+    KernelFault(
+        "topk: columns are counted from the start",
+        f"{T}topk_kernel:topk_kernel",
+        Text("id = {block - 1} - (taken", "id = (taken"),
+    ),
+    KernelFault(
         "kernel: depth is not masked",
         f"{T}prelude:_HELPERS[load_depth]",
         Text("if K % BLOCK_K == 0:", "if K > 0:"),

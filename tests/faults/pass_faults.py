@@ -25,6 +25,16 @@ PASS_FAULTS = (
         Text(" and (not op.given['descending'])", ""),
     ),
     Fault(
+        "group biases: numbers in descending order are those of groups",
+        f"{P}support.row_numbers:number_groups",
+        Text("sort.given['descending'] or ", ""),
+    ),
+    Fault(
+        "group biases: the bias is dropped",
+        f"{P}raising.raise_group_biases:_raise",
+        Text("product.offsets, rows.x)", "product.offsets)"),
+    ),
+    Fault(
         "gather: ids dropped", f"{P}fusion.fuse_gather:_fuse", Text("gather=op.ids", "gather=None")
     ),
     Fault(

@@ -77,7 +77,7 @@ CASES: dict[str, Case] = {
     "grouped_linear": Case(
         {"x": ("M", 8), "w": (3, 12, 8), "ends": (3,), "b": (3, 12)},
         of(coda.GroupedLinearOp),
-        wrt=("x", "w"),
+        wrt=("x", "w", "b"),
         types={"ends": i32},
     ),
     "grouped_matmul": Case(

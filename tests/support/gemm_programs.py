@@ -113,6 +113,26 @@ func.func @f(%x : {x}, {columns}, %ends : {ends}) -> {y} {{
 """
 
 
+def grouped_neighbours(dtype: str, k: int, n: int, groups: int, schedule: str) -> str:
+    """(gate + bias)·(up + bias) of neighbouring columns of K x N weights, one for each group."""
+    x, y, ends = f"tensor<?x{k}x{dtype}>", f"tensor<?x{n}x{dtype}>", f"tensor<{groups}xi32>"
+    w, b = f"tensor<{groups}x{k}x{2 * n}x{dtype}>", f"tensor<{groups}x{2 * n}x{dtype}>"
+    return f"""
+func.func @f(%x : {x}, %w : {w}, %b : {b}, %ends : {ends}) -> {y} {{
+  %y = gemm.fused %x : {x} groups(%ends : {ends})
+      {_schedule(schedule)}
+      columns(%w : {w}) kn pair<adjacent> group_row(%b : {b}) -> (half : {y}) {{
+  ^epilogue(%gate : f32, %up : f32, %first : f32, %second : f32):
+    %0 = arith.addf %gate, %first : f32
+    %1 = arith.addf %up, %second : f32
+    %2 = arith.mulf %0, %1 : f32
+    gemm.yield %2 : f32
+  }}
+  func.return %y : {y}
+}}
+"""
+
+
 def grouped_residual(
     dtype: str, k: int, n: int, groups: int, schedule: str, layout: str = "nk"
 ) -> str:

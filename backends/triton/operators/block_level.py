@@ -18,6 +18,7 @@ from coda_ir.backends.triton.operators.launching import (
     operands_of,
 )
 from coda_ir.backends.triton.operators.row_pitches import parameter_pitches
+from coda_ir.backends.triton.operators.torch_calls import call_library
 from coda_ir.backends.triton.row_kernels import (
     cross_entropy_kernel,
     layer_norm_kernel,
@@ -27,6 +28,7 @@ from coda_ir.backends.triton.row_kernels import (
     rms_norm_kernel,
     softmax_kernel,
 )
+from coda_ir.backends.triton.topk_kernel import topk_kernel
 from coda_ir.dialects.coda import (
     CastOp,
     CrossEntropyOp,
@@ -38,7 +40,9 @@ from coda_ir.dialects.coda import (
     RMSNormOp,
     RopeOp,
     SoftmaxOp,
+    TopkOp,
 )
+from coda_ir.dialects.coda.short_rows import has_short_rows
 
 
 def _elementwise(host: HostProgram, op: Operation) -> None:
@@ -115,6 +119,12 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
+def _topk(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, TopkOp)
+    write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
+    write(host, op)
+
+
 WRITERS: Mapping[type, Writer] = {
     ElementwiseOp: _elementwise,
     CastOp: _elementwise,
@@ -126,4 +136,5 @@ WRITERS: Mapping[type, Writer] = {
     SoftmaxOp: _row_kernel(softmax_kernel, "softmax"),
     ReduceOp: _row_kernel(reduce_kernel, "reduce"),
     CrossEntropyOp: _cross_entropy,
+    TopkOp: _topk,
 }

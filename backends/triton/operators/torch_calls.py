@@ -89,7 +89,8 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
         host.expect(result, f"{format_location(op.location)}: {op.callee.data}")
 
 
-def _call_library(host: HostProgram, op: Operation) -> None:
+def call_library(host: HostProgram, op: Operation) -> None:
+    """An operator that is one call of PyTorch."""
     assert isinstance(op, LibraryCallOp)
     operands = [host.variable(operand) for operand in op.operands]
     call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
@@ -186,7 +187,7 @@ def _shift(host: HostProgram, op: Operation) -> None:
 WRITERS: Mapping[type, Writer] = {
     AttentionOp: _attention,
     EmbeddingOp: _embedding,
-    LibraryCallOp: _call_library,
+    LibraryCallOp: call_library,
     CallOp: _call_torch,
     ConcatOp: _concat,
     ReshapeOp: _reshape,

@@ -474,3 +474,19 @@ def group_lse(x, GROUP: tl.constexpr):
     groups = tl.reshape(x, (x.shape[0], x.shape[1] // GROUP, GROUP))
     combined = tl.expand_dims(reduce_lse(groups, 2), 2)
     return tl.reshape(tl.broadcast_to(combined, groups.shape), x.shape)
+
+
+@triton.jit
+def float_order(x):
+    """int32 in the order of float32: that of its bits, which fall for negative numbers. NaN has the
+    largest."""
+    bits = x.to(tl.int32, bitcast=True)
+    order = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    return tl.where(x != x, 0x7FFFFFFF, order)
+
+
+@triton.jit
+def float_at(order):
+    """The float32 with a `float_order`."""
+    bits = tl.where(order < 0, order ^ 0x7FFFFFFF, order)
+    return bits.to(tl.float32, bitcast=True)

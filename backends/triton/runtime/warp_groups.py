@@ -100,6 +100,12 @@ def split_columns(x, PARTS: gl.constexpr):
 
 
 @gluon.jit
+def split_neighbours(x):
+    """The even and the odd columns of x. A thread has both of accumulators, and keeps them."""
+    return gl.split(gl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
+
+
+@gluon.jit
 def split_pieces(x, PARTS: gl.constexpr):
     """The columns of two tiles, the first of which is twice as wide, in PARTS tiles of a layout."""
     first = split_columns(x[0], PARTS // 3 * 2)

@@ -88,8 +88,8 @@ def render_gluon_prelude(helpers: Iterable[str]) -> str:
     return "\n\n".join(section for section in (shared, own) if section)
 
 
-Box = tuple[int, int]
-"""Rows and columns that TMA moves at a time."""
+Box = tuple[int, ...]
+"""Rows and columns that TMA moves at a time, perhaps behind dimensions of 1."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Layouts:
     def name(self, element: Attribute, box: Box) -> str:
         """The constant that holds the layout of a box."""
         self.used.add((element, box))
-        return f"BOX_{box[0]}x{box[1]}_{triton_type(element).upper()}"
+        return f"BOX_{'x'.join(map(str, box))}_{triton_type(element).upper()}"
 
     def of(self, element: Attribute, box: Box) -> Layout:
         """The layout of a box, by its name and as text."""
@@ -118,5 +118,5 @@ class Layouts:
 def layout_text(element: Attribute, box: Box) -> str:
     """The layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
     swizzle = min(128, box[-1] * element_bytes(element))
-    bits = 8 * element_bytes(element)
-    return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank=2)"
+    bits, rank = 8 * element_bytes(element), len(box)
+    return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={rank})"

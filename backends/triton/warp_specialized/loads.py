@@ -24,6 +24,7 @@ from coda_ir.backends.triton.host_values import ROW_COUNT, HostValue, joined
 from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
+from coda_ir.backends.triton.warp_specialized.tile_moves import BOUND
 from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
@@ -34,6 +35,9 @@ from coda_ir.dialects.gemm.warp_specialized import columns_scaled_together
 COPY_WARPS = 2
 """That load where rows are copied; with the warp that moves tiles they are at most a group of four,
 which have their registers together."""
+
+MOST_ROWS_BEFORE = 0x7FFF0000
+"""The extent of dimensions that say where a box ends."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ def weight_rows(
     if segment.pairing is None:
         whole = WeightRows(weights[0], first, count, 0)
         return [whole] if is_power_of_two(count) else _pieces(whole, schedule)
+    if segment.has_neighbours:
+        return [WeightRows(weights[0], f"{tile} * {2 * count}", 2 * count, 0)]
     if segment.pairing.is_adjacent:
         return [WeightRows(weights[0], first, count, half * count, half, 2) for half in range(2)]
     if len(segment.weights) == 2:
@@ -140,6 +146,18 @@ class BoxDescriptors:
         strides = () if pitch is None else (pitch, 1)
         return self._add(value, extents, box, default, strides=strides)
 
+    def bounded(self, value: SSAValue, columns: int, box: Box, default: str, pitch: int) -> str:
+        """The descriptor of boxes of a result that end before a row which the kernel names.
+
+        TMA stores nothing past an extent. That of rows is BOUND, and the row before which a box
+        ends has this number (`BoxMove.corner`). The second dimension adds where that row is, and
+        the first takes BOUND rows back: 2**30 steps of 2**34 elements are 0 in addresses of 64
+        bits. `create_ragged_descriptor` of Triton does the same.
+        """
+        extents = (MOST_ROWS_BEFORE, MOST_ROWS_BEFORE, BOUND, columns)
+        strides = (2**34 - pitch, pitch, pitch, 1)
+        return self._add(value, extents, (1, 1, *box), default, strides=strides)
+
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
         """The descriptor of a contiguous operand that may have no rows: of others then."""
         extents = (joined(rows, " or 1"), shape_of(value)[-1])
@@ -154,7 +172,7 @@ class BoxDescriptors:
     def _add(
         self,
         value: SSAValue,
-        extents: tuple[HostValue | int, int],
+        extents: Sequence[HostValue | int],
         box: Box,
         default: str,
         *,

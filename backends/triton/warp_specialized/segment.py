@@ -119,9 +119,12 @@ class GroupSegmentEmitter(SegmentEmitter):
         """
         self.program_tile = tile if tile.isidentifier() else f"({tile})"
         self.helpers.add(self.split_function)
-        pieces = self.columns.parts * self.segment.accumulator_count
+        pieces, whole = self.columns.parts * self.segment.accumulator_count, "acc"
+        if self.segment.has_neighbours:
+            self.helpers.add("split_neighbours")
+            pieces, whole = self.columns.parts, "split_neighbours(acc)[0]"
         self.lines += [
-            f"LAYOUT: tl.constexpr = {self.split_function}(acc, {pieces})[0].type.layout",
+            f"LAYOUT: tl.constexpr = {self.split_function}({whole}, {pieces})[0].type.layout",
             f"rows = first_row + tl.arange(0, {self.rows}, tl.SliceLayout(1, LAYOUT))",
             f"row_mask = rows < {self.end}",
             "# Rows past the end repeat the last one, so that loads need no mask.",
@@ -152,7 +155,10 @@ class GroupSegmentEmitter(SegmentEmitter):
         sources = ["acc"]
         if len(names) == 2:
             sources = [self.names.fresh(f"{half}_half") for half in ("first", "second")]
-            self.lines.append(f"{', '.join(sources)} = split_columns(acc, 2)")
+            how = "split_columns(acc, 2)"
+            if self.segment.has_neighbours:
+                how = "split_neighbours(acc)"
+            self.lines.append(f"{', '.join(sources)} = {how}")
         return [
             self._let(f"{name}_parts", f"{self.split_function}({source}, {self.columns.parts})")
             for name, source in zip(names, sources, strict=True)
@@ -323,7 +329,13 @@ class GroupSegmentEmitter(SegmentEmitter):
         return self.order.period == 1 or taken <= MOST_AHEAD
 
     def _descriptor(
-        self, value: SSAValue, slot: SlotShape, default: str, *, transposed: bool
+        self,
+        value: SSAValue,
+        slot: SlotShape,
+        default: str,
+        *,
+        transposed: bool,
+        bounded: bool = False,
     ) -> str:
         """The descriptor of an operand or a result that moves through slots."""
         op = self.arguments.op
@@ -333,6 +345,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         place, columns = place_of(value), shape_of(value)[-1]
         extents = (rows, columns if place is None else place.pitch(columns))
         pitch = self.arguments.pitches.get(value)
+        if bounded:
+            dense = extents[1] if pitch is None else pitch
+            return self.descriptors.bounded(value, extents[1], slot[:2], default, dense)
         return self.descriptors.matrix(value, extents, slot[:2], default, pitch)
 
     def _store_tile(
@@ -353,11 +368,15 @@ class GroupSegmentEmitter(SegmentEmitter):
             value = f"tl.permute({value}, (1, 0))"
         existing = overwritten(output)
         stored = output if existing is None else existing
-        descriptor = self._descriptor(stored, shape, "tile", transposed=is_transposed)
+        is_bounded = not is_transposed and self.end != "M"
+        descriptor = self._descriptor(
+            stored, shape, "tile", transposed=is_transposed, bounded=is_bounded
+        )
         slot = self._slot_of_store(shape, joined)
         column = self._first_place(columns, port)
         size, place_of_box = slot_bytes(shape), place_of(output)
-        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box)
+        end = self.end if is_bounded else None
+        box = BoxMove(descriptor, column, slot, is_transposed, size, joined, place_of_box, end)
         self.lines += self.tile_moves.write(box, value)
         if self.tile_moves.is_written:
             self.lines += self.tile_moves.hand_over()

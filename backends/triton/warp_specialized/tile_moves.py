@@ -31,6 +31,9 @@ READY, FREE, DONE = "ready", "free", "done"
 LOADED, FREED, MOVED = "loaded", "freed", "moved"
 """How often they were signaled, for all tiles; there is a variable for those that are needed."""
 
+BOUND = 2**30
+"""The number of the row before which a box ends, in descriptors where the kernel names this row."""
+
 _Block: TypeAlias = tuple[int, list[str]]
 """Statements for the last of so many parts."""
 
@@ -51,6 +54,8 @@ class BoxMove:
     """How many parts are in it, of which this is the last."""
     place: PlaceAttr | None = None
     """Where it is stored as a part of another tensor."""
+    end: str | None = None
+    """The row before which it ends, if the descriptor leaves that to the kernel."""
 
     def store(self) -> list[str]:
         """Statements that store it, once or in several periods of its place."""
@@ -63,6 +68,8 @@ class BoxMove:
         """The first row and column of the box of a part."""
         first = part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})"
         corner = ("first_row", f"{self.column(first)}{further}")
+        if self.end is not None:
+            corner = (str(BOUND), self.end, f"{BOUND} - {self.end} + {corner[0]}", corner[1])
         return f"[{', '.join(corner[::-1] if self.is_transposed else corner)}]"
 
 

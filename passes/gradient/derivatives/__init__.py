@@ -126,16 +126,8 @@ def refusal(op: Operation, operand: int) -> str | None:
         return f"the table {table} of a rotary embedding counts as a constant"
     if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
         return "the logsumexp of its scores is used, and has no derivative"
-    if isinstance(op, coda.GroupedLinearMap) and operand > 0:
-        return _refusal_of_groups(op, operand)
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
         return "its columns are split, and their number is not known"
-    return None
-
-
-def _refusal_of_groups(op: coda.GroupedLinearMap, operand: int) -> str | None:
-    if op.operands[operand] is op.bias:
-        return "the sums of the rows of each group have no operator"
     return None
 
 

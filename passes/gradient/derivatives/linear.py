@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
@@ -39,7 +39,7 @@ def _weight_gradient(op: coda.WeightGradientOp, adjoint: Adjoint) -> None:
 
 
 def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
-    """y = x·Wᵀ by group: dx = dy·W, and dW = dyᵀ·x over the rows of each group."""
+    """y = x·Wᵀ + b by group: dx = dy·W, and over the rows of each group dW = dyᵀ·x, db = dyᵀ·1."""
     is_linear = isinstance(op, coda.GroupedLinearOp)
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
     if adjoint.wants(op.x):
@@ -50,6 +50,12 @@ def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
         type = tensor_type(op.weight)
         gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, result_type=type)
         adjoint.give(op.weight, adjoint.insert(gradient))
+    if op.bias is not None and adjoint.wants(op.bias):
+        column = adjoint.insert(coda.SliceOp(dy, 1, 0, 1))
+        ones = adjoint.broadcast(adjoint.constant(1, dy), column)
+        gradient = coda.GroupedWeightGradientOp(dy, ones, op.offsets)
+        total = coda.ReshapeOp(adjoint.insert(gradient), shape_of(op.bias))
+        adjoint.give(op.bias, adjoint.insert(total))
 
 
 def _grouped_weight_gradient(op: coda.GroupedWeightGradientOp, adjoint: Adjoint) -> None:

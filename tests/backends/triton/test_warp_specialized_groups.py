@@ -53,7 +53,7 @@ class TestRowsInGroups:
     def test_pairs(self, ends: list[int], tmp_path: Path) -> None:
         """Columns and depths that no tile divides: what is past them belongs to another group."""
         kernel = check(programs.grouped_swiglu("bf16", 72, 88, 4, schedule()), ends, tmp_path)
-        assert kernel.language == "gluon" and "group_of_tile" in kernel.source
+        assert "group_of_tile" in kernel.source and "store_rows" not in kernel.source
 
     @pytest.mark.parametrize("packed", [False, True])
     def test_wide_tiles(self, packed: bool, tmp_path: Path) -> None:
@@ -66,6 +66,13 @@ class TestRowsInGroups:
         """Rows by group, one factor for each row, a residual, and sums by row."""
         text = programs.grouped_residual("bf16", depth, 264, 4, schedule(), layout)
         check(text, ends, tmp_path)
+
+    @pytest.mark.parametrize(("columns", "width"), [(128, 72), (256, 136), (64, 32)])
+    def test_neighbours(self, columns: int, width: int, tmp_path: Path) -> None:
+        """Both columns of a pair are neighbours in a row of a K x N weight."""
+        text = programs.grouped_neighbours("bf16", 128, width, 4, schedule(columns))
+        kernel = check(text, LOADS["ragged"], tmp_path)
+        assert "split_neighbours" in kernel.source
 
     def test_tiles_of_192_columns(self, tmp_path: Path) -> None:
         check(
@@ -133,7 +140,7 @@ class TestSummedRows:
     def test_rows_that_no_tile_divides(self, columns: int, gather: str, tmp_path: Path) -> None:
         text = programs.summed_rows("bf16", 136, 264, 4, schedule(columns), gather=gather)
         kernel = check(text, LOADS["ragged"], tmp_path)
-        assert "store_rows" in kernel.source
+        assert "tma_store" in kernel.source and "store_rows" not in kernel.source
 
     @pytest.mark.parametrize("gather", ["", "x", "weights"])
     def test_other_groups_are_not_read(self, gather: str, tmp_path: Path) -> None:
@@ -157,6 +164,7 @@ class TestSummedRows:
     "text",
     [
         programs.grouped_swiglu("bf16", 2048, 768, 128, schedule(256), packed=True),
+        programs.grouped_neighbours("bf16", 2880, 2880, 32, schedule(256)),
         programs.grouped_residual("bf16", 768, 2048, 128, schedule(256), "kn"),
         programs.moved_rows("bf16", 768, 2048, schedule(256), rows="scatter", groups=128),
         programs.moved_rows("bf16", 2048, 1536, schedule(256), rows="gather", groups=128),

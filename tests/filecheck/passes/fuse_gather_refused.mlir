@@ -140,25 +140,3 @@ func.func @blocks(%x: tensor<?x3x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xb
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] fuse-gather: coda.index: copies what it selects for a GEMM; failed condition: ids name rows of a matrix; costs 104*d1 bytes
-
-// -----
-
-// A GEMM so wide that the copy is cheap beside it.
-
-func.func @wide(%x: tensor<7x8xbf16>, %s: tensor<7xf32>, %w: tensor<2064x8xbf16>) -> tensor<7x2064xbf16> {
-  %values, %order = coda.sort %s {dim = 0 : i64, descending = true} : (tensor<7xf32>) -> (tensor<7xf32>, tensor<7xi64>)
-  %rows = coda.index %x, %order {dim = 0 : i64} : (tensor<7x8xbf16>, tensor<7xi64>) -> tensor<7x8xbf16>
-  %y = gemm.fused %rows : tensor<7x8xbf16>
-    columns(%w : tensor<2064x8xbf16>)
-      -> (tile : tensor<7x2064xbf16>) {
-    ^bb0(%acc: f32):
-      gemm.yield %acc : f32
-    }
-  func.return %y : tensor<7x2064xbf16>
-}
-
-// CHECK:      func.func @wide(
-// CHECK:        %rows = coda.index %x, %order
-// CHECK-NEXT:   %y = gemm.fused %rows : tensor<7x8xbf16>
-
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM of 2064 columns, which takes longer without TMA than the copy; failed condition: the GEMMs that read the rows have at most 2048 columns; costs 280 bytes

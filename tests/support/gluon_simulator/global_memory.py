@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -181,7 +180,7 @@ class TensorDescriptor:
             "a row of the box that is smaller than the swizzle": 0 < box_bytes < swizzle,
             "a layout for elements of another size": self.layout.element_bitwidth != 8 * size,
             "a layout of another rank": self.layout.rank != rank,
-            "more elements than the tensor has": self._extent() > self.memory.bits.size,
+            "more elements than the tensor has": self.memory.bits.size < self._extent() < 2**62,
         }
         return [problem for problem, is_found in checks.items() if is_found]
 
@@ -206,19 +205,25 @@ class TensorDescriptor:
     def block_type(self) -> BlockType:
         return BlockType(self.dtype, list(self.block_shape))
 
-    @cached_property
-    def _elements(self) -> Array:
-        """The bits of the elements, in the shape of the descriptor."""
-        strides = [stride * self.dtype.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(self.memory.bits, self.shape, strides)
-
-    def _inside(self, corner: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-        """The part of the box that is in the tensor: its place in the tensor, and in the box."""
+    def _inside(self, corner: Sequence[int]) -> tuple[Array, tuple[slice, ...]]:
+        """The part of the box that is in the tensor: its bits, and its place in the box."""
         places = zip(corner, self.block_shape, self.shape, strict=True)
         bounds = [(first, max(first, 0), min(first + n, extent)) for first, n, extent in places]
-        inside = tuple(slice(low, max(high, low)) for _, low, high in bounds)
         box = tuple(slice(low - first, max(high, low) - first) for first, low, high in bounds)
-        return inside, box
+        extents = [max(high - low, 0) for _, low, high in bounds]
+        size = self.dtype.itemsize
+        steps = [(low, stride) for (_, low, _), stride in zip(bounds, self.strides, strict=True)]
+        # Addresses have 64 bits: a descriptor may count on it that sums of steps wrap around.
+        first = sum(low * stride * size for low, stride in steps) % 2**64 // size
+        past = first + sum((n - 1) * s for n, s in zip(extents, self.strides, strict=True)) + 1
+        if 0 in extents:
+            return self.memory.bits[:0].reshape(extents), box
+        if past > self.memory.bits.size:
+            raise OutOfBoundsError(f"{here()}: element {past - 1} of a tensor by {self}")
+        # A stride that no element takes may be larger than numpy's.
+        both = zip(extents, self.strides, strict=True)
+        strides = [size * (stride if n > 1 else 1) for n, stride in both]
+        return np.lib.stride_tricks.as_strided(self.memory.bits[first:], extents, strides), box
 
     def read(self, corner: Sequence[int]) -> Array:
         """The elements of a box; those beyond the tensor are the padding."""
@@ -226,10 +231,10 @@ class TensorDescriptor:
         values = np.zeros(tuple(self.block_shape), self.dtype.numpy)
         if self.padding == "nan":
             values[...] = float("nan")
-        values[box] = from_bits(self._elements[inside], self.dtype)
+        values[box] = from_bits(inside, self.dtype)
         return values
 
     def write(self, corner: Sequence[int], values: Array) -> None:
         """Write a box; what is beyond the tensor is dropped."""
         inside, box = self._inside(corner)
-        self._elements[inside] = to_bits(values[box], self.dtype)
+        inside[...] = to_bits(values[box], self.dtype)

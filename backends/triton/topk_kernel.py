@@ -1,0 +1,70 @@
+"""The kernel of the largest elements of short rows, such as the scores of experts.
+
+A program holds its rows in registers. Each element becomes a 64-bit integer, whose upper half is in
+the order of the floats and whose lower half counts columns from the end: no two are equal, and of
+equal elements the one in the lower column is larger. The largest one is taken k times.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i64
+
+from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument
+from coda_ir.backends.triton.kernel_text import (
+    emitted,
+    load,
+    next_power_of_2,
+    pointer_argument,
+    rounded,
+)
+from coda_ir.dialects.coda import TopkOp
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+
+ELEMENTS = 1024
+"""Elements that a program holds, of at least one row."""
+
+
+def topk_kernel(op: TopkOp, name: str) -> EmittedKernel:
+    """The k largest elements of each row in descending order, and their columns; NaN is largest."""
+    type, columns, k = element_type_of(op.x), shape_of(op.x)[-1], op.given["k"]
+    block, places = next_power_of_2(columns), next_power_of_2(k)
+    rows = max(1, ELEMENTS // block)
+    helpers = {"float_order", "float_at"}
+    stored = rounded("value", type, helpers)
+    lines = [
+        f"row = tl.program_id(0) * {rows} + tl.arange(0, {rows})[:, None]",
+        f"column = tl.arange(0, {block})[None, :]",
+        f"inside = (row < M) & (column < {columns})",
+        f"x = {load(f'x_ptr + row.to(tl.int64) * {columns} + column', type, 'inside')}",
+        f"behind = ({block - 1} - column).to(tl.int64)",
+        "key = (float_order(x).to(tl.int64) << 32) | behind",
+        # Below the order of every float.
+        "nothing = tl.full((), -(2**63), tl.int64)",
+        "key = tl.where(inside, key, nothing)",
+        f"place = tl.arange(0, {places})[None, :]",
+        f"taken = tl.zeros(({rows}, {places}), tl.int64)",
+        f"for number in tl.static_range({k}):",
+        "    largest = tl.expand_dims(tl.max(key, 1), 1)",
+        "    taken = tl.where(place == number, largest, taken)",
+        "    key = tl.where(key == largest, nothing, key)",
+        "value = float_at((taken >> 32).to(tl.int32))",
+        f"id = {block - 1} - (taken & {block - 1})",
+        f"at = row.to(tl.int64) * {k} + place",
+        f"is_stored = (row < M) & (place < {k})",
+        f"tl.store(values_ptr + at, {stored}, mask=is_stored)",
+        "tl.store(ids_ptr + at, id, mask=is_stored)",
+    ]
+    return emitted(
+        name,
+        [
+            pointer_argument("x_ptr", type, nth_operand(0)),
+            pointer_argument("values_ptr", type, nth_output(0)),
+            pointer_argument("ids_ptr", i64, nth_output(1)),
+            KernelArgument("M", "i32", ROW_COUNT),
+        ],
+        lines,
+        summary=f"the {k} largest of {columns} elements, blocks of {rows} x {block}",
+        grid=ROW_COUNT.ceiling(rows),
+        helpers=helpers,
+    )

@@ -1,0 +1,131 @@
+"""Blocks of experts of transformers, at the widths of published models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from fleet.models import Member, Setting
+from harness import Candidate
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a model, and the tokens that a table has for it."""
+
+    model: str
+    """The folder of transformers, and the beginning of its names."""
+    layer: str
+    hidden: int
+    intermediate: int
+    experts: int
+    k: int
+    tokens: tuple[int, ...]
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def expert_bytes(self) -> int:
+        """Bytes of the weights of one expert in bf16."""
+        return 2 * 3 * self.hidden * self.intermediate
+
+    def small(self) -> Block:
+        """The same with tiny widths and few experts, for tests on a CPU."""
+        few = {"n_group": 2, "topk_group": 1} if "n_group" in self.options else {}
+        options = {**self.options, **few}
+        return replace(self, hidden=64, intermediate=48, experts=8, k=2, options=options)
+
+    def make(self, setting: Setting) -> torch.nn.Module:
+        """x + block(x) with random weights."""
+        module: Any = import_module(f"transformers.models.{self.model}.modeling_{self.model}")
+        config = import_module(f"transformers.models.{self.model}")
+        prefix = "".join(word.capitalize() for word in self.model.split("_"))
+        names = {"num_experts", "num_local_experts", "n_routed_experts"}
+        made: Any = getattr(config, f"{prefix}Config")(
+            hidden_size=self.hidden,
+            intermediate_size=self.intermediate,
+            moe_intermediate_size=self.intermediate,
+            num_experts_per_tok=self.k,
+            experts_implementation="grouped_mm",
+            **dict.fromkeys(names, self.experts),
+            **self.options,
+        )
+        with torch.device(setting.device):
+            layer: torch.nn.Module = getattr(module, f"{prefix}{self.layer}")(made)
+        block: torch.nn.Module = Residual(layer)
+        block.to(setting.dtype)
+        for parameter in block.parameters():
+            torch.nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+        return block
+
+    def member(self) -> Member:
+        """The block as a model of the fleet, for the `tokens` of a setting."""
+        return Member(self.model, "experts", self.make, self._inputs)
+
+    def _inputs(self, _: torch.nn.Module, setting: Setting) -> Mapping[str, torch.Tensor]:
+        shape = (1, setting.tokens, self.hidden)
+        x = torch.randn(shape, device=setting.device, dtype=setting.dtype)
+        return {"x": x.requires_grad_()}
+
+
+class Residual(torch.nn.Module):
+    """A block and the residual around it, which a decoder layer has."""
+
+    def __init__(self, block: torch.nn.Module):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """B x T x D -> B x T x D."""
+        result: Any = self.block(x)
+        rows: torch.Tensor = result if isinstance(result, torch.Tensor) else result[0]
+        return x + rows
+
+
+BLOCKS: Mapping[str, Block] = MappingProxyType(
+    {
+        "qwen3_moe": Block(
+            *("qwen3_moe", "SparseMoeBlock", 2048, 768, 128, 8),
+            tokens=(8192, 32768),
+            options={"norm_topk_prob": True},
+        ),
+        "mixtral": Block("mixtral", "SparseMoeBlock", 4096, 14336, 8, 2, tokens=(8192,)),
+        "deepseek_v3": Block(
+            *("deepseek_v3", "MoE", 7168, 2048, 256, 8),
+            tokens=(16384,),
+            options={"n_group": 8, "topk_group": 4, "n_shared_experts": 1, "norm_topk_prob": True},
+        ),
+        "gpt_oss": Block("gpt_oss", "MLP", 2880, 2880, 32, 4, tokens=(8192,)),
+    }
+)
+
+
+def grouped_gemms(block: Block, tokens: int, device: str) -> tuple[Candidate, Candidate]:
+    """The GEMMs over groups alone, by PyTorch: those of a forward, and the further ones of a step.
+
+    All experts have equally many rows, which are neither gathered nor scattered.
+    """
+    rows, e, h, i = tokens * block.k, block.experts, block.hidden, block.intermediate
+
+    def random(*shape: int) -> Any:
+        return torch.randn(shape, device=device, dtype=torch.bfloat16)
+
+    x, dy, a, dz = (random(rows, columns) for columns in (h, h, i, 2 * i))
+    up, down = random(e, 2 * i, h), random(e, h, i)
+    ends = torch.arange(1, e + 1, device=device, dtype=torch.int32) * (rows // e)
+    product: Any = torch.nn.functional.grouped_mm
+
+    def forward() -> None:
+        product(x, up.mT, offs=ends)
+        product(a, down.mT, offs=ends)
+
+    def backward() -> None:
+        product(dy, down, offs=ends)
+        product(dy.T, a, offs=ends)
+        product(dz, up, offs=ends)
+        product(dz.T, x, offs=ends)
+
+    return forward, backward
