@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from float8_layer import float8_gemms
 from harness import (
     Budget,
     Candidate,
@@ -46,6 +47,7 @@ from harness import (
 from layer_errors import check, exact_gradients, gradient_errors
 from layer_variants import (
     EAGER,
+    FLOAT8,
     UNASKED,
     VARIANTS,
     Variant,
@@ -105,6 +107,10 @@ class Comparison:
         found.errors["results"] = check(results, self.inputs)
         del results
         candidates = {f"4 {GEMMS}": forward_gemms(pack(self.inputs), self.shape)}
+        for recipe in dict.fromkeys(FLOAT8[name] for name in self.variants if name in FLOAT8):
+            if self.inputs["y"].is_cuda:
+                gemms = float8_gemms(pack(self.inputs), self.shape, recipe)
+                candidates[f"4 {GEMMS}, float8 {recipe}"] = gemms
         candidates |= {name: each.timed(each.forward) for name, each in self.variants.items()}
         found.timings["forward"] = time_interleaved(candidates, rounds=self.rounds)
         own = {n: each.forward for n, each in self.variants.items() if each.xla is None}

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from float8_layer import RECIPES, float8_layer, inductor_layer
 from harness import Candidate, Queued, peak_memory, timed
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
@@ -18,7 +19,14 @@ import coda_ir
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
 CODA_FOLDED, CODA_GRAPH = "coda + folded weights", "coda + CUDA graph"
-VARIANTS = (CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA)
+FLOAT8 = {f"coda + float8 {recipe}": recipe for recipe in RECIPES}
+"""Ours in float8, and the recipe of each."""
+COMPILED_FLOAT8 = {"torch.compile + float8": False, "torch.compile + float8 fast": True}
+"""torch.compile in float8, and whether cuBLAS leaves sums to the tensor cores."""
+VARIANTS = (
+    *(CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA),
+    *(*FLOAT8, *COMPILED_FLOAT8),
+)
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
@@ -149,6 +157,14 @@ def _makers(
         ),
         LIGER: partial(_liger, inputs),
         XLA: partial(_xla, inputs),
+        **{
+            name: partial(_untrained, inputs, partial(float8_layer, inputs, recipe))
+            for name, recipe in FLOAT8.items()
+        },
+        **{
+            name: partial(_untrained, inputs, partial(inductor_layer, inputs, fast=fast))
+            for name, fast in COMPILED_FLOAT8.items()
+        },
     }
 
 
@@ -180,6 +196,14 @@ def coda_variant(
 def _inference(shape: LayerShape, inputs: Tensors, **options: bool) -> Variant:
     """The forward alone, which is not trained."""
     return replace(coda_variant(shape, inputs, None, training=False, **options), is_trained=False)
+
+
+def _untrained(
+    inputs: Tensors, make: Callable[[], Callable[[], Sequence[torch.Tensor]]]
+) -> Variant:
+    """A forward without gradients."""
+    forward, seconds = timed(make)
+    return Variant(inputs, forward, lambda _: {}, compile_s=seconds, is_trained=False)
 
 
 def _graphed(shape: LayerShape, inputs: Tensors) -> Variant:

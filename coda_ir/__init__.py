@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
     from coda_ir.frontends.torch.experts import register_experts
     from coda_ir.frontends.torch.export import export
+    from coda_ir.frontends.torch.float8_checkpoints import keep_float8_layers
     from coda_ir.frontends.torch.kept_scans import keep_scans
+    from coda_ir.frontends.torch.quantize import quantize
     from coda_ir.training.functions import TrainableFunction
 
 __version__ = "0.1.0"
@@ -29,9 +31,11 @@ __all__ = [
     "__version__",
     "compile",
     "export",
+    "keep_float8_layers",
     "keep_scans",
     "load",
     "parse",
+    "quantize",
     "register_experts",
     "save",
 ]
@@ -44,9 +48,11 @@ _MODULES = {
     "TrainableFunction": "coda_ir.training.functions",
     "compile": "coda_ir.api",
     "export": "coda_ir.frontends.torch.export",
+    "keep_float8_layers": "coda_ir.frontends.torch.float8_checkpoints",
     "keep_scans": "coda_ir.frontends.torch.kept_scans",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
+    "quantize": "coda_ir.frontends.torch.quantize",
     "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
 }

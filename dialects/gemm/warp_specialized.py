@@ -13,6 +13,7 @@ from itertools import chain
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
 
+from coda_ir.dialects.coda.scaled_linear import BlocksAttr
 from coda_ir.dialects.coda.shapes import (
     element_bytes,
     element_type_of,
@@ -170,18 +171,36 @@ def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its scales are those of rows that are in no groups"
     if blocks.depth.data != bk:
         return f"its scales are for {blocks.depth.data} of K, expected {bk}, those of a step"
-    piece = min(bn, PROMOTED_COLUMNS)
-    if blocks.columns.data % piece:
-        return f"its scales are for {blocks.columns.data} columns, expected {piece} or more"
     for segment, ranges in cuts.under(schedule):
-        group = segment.group_size
-        if segment.pairing is not None and group is None:
+        if segment.pairing is not None and segment.group_size is None:
             return "columns of two blocks are paired with their neighbours"
-        if any(columns.lanes * columns.parts < piece for columns in ranges):
-            return f"its pairs have columns of two blocks among {piece}"
-        if len(segment.weights) == 1 and group is not None and group // 2 % blocks.columns.data:
-            return f"halves of {group // 2} columns begin within a block"
+        for columns in ranges:
+            together = columns_scaled_together(blocks, segment, columns, bn)
+            if together < LEAST_SCALED:
+                return f"its scales are for {together} columns, expected {LEAST_SCALED} or more"
     return None
+
+
+LEAST_SCALED = 32
+"""Neighbouring columns with one scale: each of these needs its scale in registers at each step."""
+
+
+def columns_scaled_together(
+    blocks: BlocksAttr, segment: Segment, columns: ColumnRange, block_n: int
+) -> int:
+    """The columns, as they lie in a tile of `block_n`, that have one scale for each row: those of
+    a piece that is promoted at a time, or fewer where it has columns of two blocks. Pairs have
+    their first columns in one half of a tile, and their second ones in the other.
+    """
+    found = min(block_n, PROMOTED_COLUMNS, blocks.columns.data)
+    if segment.pairing is None:
+        return found
+    found = min(found, columns.lanes * columns.parts)
+    group = segment.group_size
+    if len(segment.weights) == 1 and group is not None:
+        half = group // 2
+        found = min(found, half & -half)
+    return found
 
 
 def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:

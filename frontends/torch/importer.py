@@ -277,7 +277,7 @@ class GraphImporter:
         assert self._node is not None
         op.location = location_of(self._node)
         value: Any = self._node.meta["val"]
-        if isinstance(op, ReshapeOp) and isinstance(value, torch.Tensor):
+        if isinstance(op, ReshapeOp) and _is_of_shape(op.result, value):
             # Several dynamic extents do not follow from the operand.
             op.attributes["coda.dims"] = dims_attribute(dims_of(value))
         self._builder.insert(op)
@@ -381,6 +381,12 @@ def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
         ):
             return False
     return True
+
+
+def _is_of_shape(result: SSAValue, value: object) -> bool:
+    """Return whether a result has the shape of the value of a node, and not that of a part."""
+    is_tensor = isinstance(value, torch.Tensor)
+    return is_tensor and shape_of(result) == tensor_type(value).get_shape()
 
 
 def _result(value: Value, position: int) -> SSAValue | None:

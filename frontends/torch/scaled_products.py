@@ -18,8 +18,10 @@ from coda_ir.dialects.coda.shapes import (
     is_float8,
     shape_of,
 )
+from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
+from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
 from coda_ir.frontends.torch.types import element_type
 
 TENSOR_OR_ROW = (0, 1)
@@ -74,6 +76,26 @@ def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | 
     return _with_bias(graph, value, argument(node, 8, "bias"), type)
 
 
+def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
+    """The product of float8 layers: scales of rows or of the whole weight, or those of blocks."""
+    x, weight, of_x, of_weight = (graph.tensor(operand) for operand in arguments(node)[:4])
+    bias, depth, columns, dtype = arguments(node)[4:]
+    if DYNAMIC_INDEX in shape_of(weight):
+        return None
+    n, k = shape_of(weight)
+    if depth == k and shape_of(of_weight) in ((n, 1), (1, 1)):
+        vector = graph.insert(coda.ReshapeOp(of_weight, shape_of(of_weight)[:1])).result
+        value = graph.insert(coda.LinearOp(x, weight)).result
+        for scale in (of_x, vector):
+            value = graph.insert(coda.MulOp(value, scale)).result
+    elif depth >= coda.LEAST_DEPTH and is_power_of_two(depth) and is_power_of_two(columns):
+        blocks = coda.BlocksAttr.get(depth, columns)
+        value = graph.insert(coda.ScaledLinearOp(x, weight, of_x, of_weight, blocks)).result
+    else:
+        return None
+    return _with_bias(graph, value, bias, element_type(dtype))
+
+
 def _pair(node: Node, index: int) -> list[Any]:
     """The elements of an argument of the first operand, and of that of the second one."""
     return [*arguments(node)[index], *arguments(node)[index + 3]]
@@ -120,4 +142,5 @@ def _as_vector(graph: GraphImporter, scale: SSAValue) -> SSAValue:
 SCALED_PRODUCTS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._scaled_mm.default": scaled_mm,
     "aten._scaled_mm_v2.default": scaled_mm_v2,
+    str(SCALED_LINEAR): scaled_linear,
 }

@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm import (
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize
-from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map
+from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import (
     GroupCode,
@@ -129,7 +129,8 @@ def _join(
 
 def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
     """A kernel over the columns, which loads what the code splits."""
-    empty = new_map(code.reductions[0].location, code.bases)
+    loaded = [base for base in code.bases if recomputed(base, code.shape) is None]
+    empty = new_map(code.reductions[0].location, loaded)
     rewriter.order.hoist(code.leaves, code.anchor)
     rewriter.order.insert_before(empty, code.anchor)
     return Site(empty, 0, 0, is_half=False)
@@ -210,28 +211,29 @@ class _Fusion:
         if value in self.lanes:
             return self.lanes[value]
         if self.code.is_split and self.code.is_of_groups(value):
-            return self.editor.elements_of_groups(value, self.site.segment)
+            return self.editor.elements_of_groups(value, self.site.segment, half=self.site.is_half)
         return self._elements(value, (*self.code.shape[:-1], self.code.group))
 
     def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:
-        return self.editor.lanes_of(value, self.site.segment, domain, half=False)
+        return self.editor.lanes_of(value, self.site.segment, domain, half=self.site.is_half)
 
     def _reduced(self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder) -> SSAValue:
-        lanes, group = self._operand(op.x), self.code.group
+        lanes, count = self._operand(op.x), self.code.group
+        group = self.code.columns_of_group(self.site)
         if isinstance(op, coda.NormStatsOp):
             mean = builder.divide_by(
-                _total(builder, [builder.mul(v, v) for v in lanes], Combiner.ADD, group), group
+                _total(builder, [builder.mul(v, v) for v in lanes], Combiner.ADD, group), count
             )
             return builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
         kind = op.kind.data
         combiner = Combiner.MAX if kind == "max" else Combiner.ADD
         total = _total(builder, lanes, combiner, group)
         if kind == "mean":
-            total = builder.divide_by(total, group)
+            total = builder.divide_by(total, count)
         return builder.result(total, element_type_of(op.result))
 
     def _softmax(self, op: coda.SoftmaxOp, builder: ScalarBuilder) -> Sequence[SSAValue]:
-        lanes, group = self._operand(op.x), self.code.group
+        lanes, group = self._operand(op.x), self.code.columns_of_group(self.site)
         largest = _total(builder, lanes, Combiner.MAX, group)
         powers = [builder.exp(builder.sub(lane, largest)) for lane in lanes]
         total = _total(builder, powers, Combiner.ADD, group)
@@ -245,8 +247,9 @@ class _Fusion:
         found: list[Operation] = []
         for op in self.code.ops:
             users = [] if op in self.code.repeated else self.code.users_outside(op.results[0])
-            if not self.code.is_split and users:
-                self._add_tile(op.results[0], op.results[0])
+            if not self.code.is_split:
+                if users and self.code.is_tile(op.results[0]):
+                    self._add_tile(op.results[0], op.results[0])
                 continue
             # A number of each group, as (... x H x 1), has that shape behind a view, too.
             for user in users if self.code.is_tile(op.results[0]) else ():
@@ -259,7 +262,8 @@ class _Fusion:
         """Store `value` of the code in place of `stored`."""
         lanes, type = self.lanes[value], tensor_type(stored)
         number = self.site.segment
-        index = self.editor.add_result(number, ResultPortAttr.tile(), type, lanes)
+        port = ResultPortAttr.half() if self.site.is_half else ResultPortAttr.tile()
+        index = self.editor.add_result(number, port, type, lanes)
         self.editor.adopt(number, index, stored)
 
     def _add_column_sum(self, op: coda.SumToOp) -> int:
@@ -270,8 +274,8 @@ class _Fusion:
     def _add_group(self, value: SSAValue) -> int:
         """Store a number of each group, which is the same on all of its columns."""
         code = self.code
-        type = TensorType(f32, code.domain[:-1])
-        port = ResultPortAttr.of_group(code.group)
+        type = TensorType(f32, code.domain[:-1] if code.is_split else shape_of(value))
+        port = ResultPortAttr.of_group(code.columns_of_group(self.site))
         return self.editor.add_result(self.site.segment, port, type, self.lanes[value][:1])
 
     def _show_groups(self, value: SSAValue, stored: SSAValue) -> None:
@@ -279,6 +283,9 @@ class _Fusion:
         kernel = stored.owner
         assert isinstance(kernel, Operation) and kernel.next_op is not None
         stored.name_hint = value.name_hint
+        if not self.code.is_split:
+            value.replace_all_uses_with(stored)
+            return
         view = coda.ReshapeOp(stored, shape_of(value))
         view.location, view.result.name_hint = kernel.location, value.name_hint
         self.rewriter.order.insert_before(view, kernel.next_op)

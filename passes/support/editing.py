@@ -327,11 +327,12 @@ class EpilogueEditor:
         args = part.add_port(kind.halved() if half else kind, value)
         return args if len(args) == count else [args[0]] * count
 
-    def elements_of_groups(self, value: SSAValue, segment: int) -> Sequence[SSAValue]:
+    def elements_of_groups(
+        self, value: SSAValue, segment: int, *, half: bool
+    ) -> Sequence[SSAValue]:
         """The elements of `value` (... x H x 1), which each of H groups of columns has one of."""
-        return self.segments[segment].add_port(
-            PortKind.GROUP, self._view(value, shape_of(value)[:-1])
-        )
+        kind = PortKind.GROUP.halved() if half else PortKind.GROUP
+        return self.segments[segment].add_port(kind, self._view(value, shape_of(value)[:-1]))
 
     def _view(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         """A view of what a kernel loads, before the operator."""

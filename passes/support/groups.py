@@ -15,6 +15,7 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.ports import port_kind
 
 MAX_GROUP = 256
@@ -106,12 +107,14 @@ class GroupCode:
         """The reductions, what leads to them, and what follows from them."""
         sums = [op for op in self.ops if isinstance(op, GroupReduction | coda.SumToOp)]
         before = _reached(sums, lambda op: [v.owner for v in op.operands], self.ops)
-        behind = _reached(
-            sums,
-            lambda op: [use.operation for result in op.results for use in result.uses],
-            self.ops,
-        )
+        behind = _reached(sums, _users, self.ops)
         return before | behind
+
+    def stores_behind(self, value: SSAValue) -> bool:
+        """Return whether others read columns that are computed from `value`."""
+        behind = _reached([use.operation for use in value.uses], _users, self.ops)
+        found = [op.results[0] for op in behind if op in self.ops]
+        return any(self.is_tile(each) and self.users_outside(each) for each in found)
 
     @property
     def has_softmax(self) -> bool:
@@ -130,6 +133,10 @@ class GroupCode:
         """Return whether `value` has an element per group, of each row or of all of them."""
         *_, groups, _ = self.domain
         return shape_of(value) in ((*self.domain[:-1], 1), (groups, 1))
+
+    def columns_of_group(self, site: Site) -> int:
+        """The columns of an epilogue that a group consists of: two for each element of a pair."""
+        return 2 * self.group if site.is_half else self.group
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
         users = [use.operation for use in value.uses]
@@ -164,6 +171,10 @@ class GroupCode:
             return kind is not None
         is_of_groups = self.is_of_groups(value) and value not in self.behind
         return kind in (PortKind.ROW, PortKind.SCALAR) or is_of_groups
+
+
+def _users(op: Operation) -> list[Operation]:
+    return [use.operation for result in op.results for use in result.uses]
 
 
 def _reached(
@@ -263,7 +274,7 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
                 known.add(user)
                 heappush(pending, (places[user], user))
     goes_on = any(code.is_tile(value) for value in behind)
-    is_read_once = code.has_softmax or not any(map(_is_on_chip, code.bases))
+    is_read_once = code.has_softmax or not any(_is_on_chip(base, code) for base in code.bases)
     return code if goes_on and is_read_once else None
 
 
@@ -287,6 +298,9 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
             pending += [(operand, False) for operand in reversed(op.operands)]
 
 
-def _is_on_chip(value: SSAValue) -> bool:
-    """Return whether the epilogue of a kernel computes `value`, and could sum it up."""
-    return isinstance(value.owner, FusedOp | MapOp)
+def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
+    """Return whether the epilogue of a kernel computes `value`, and could sum up what the code
+    does: not where that needs the statistics of whole rows of `value`, as behind a norm.
+    """
+    sums = [leaf.owner for leaf in code.leaves if isinstance(leaf.owner, GroupReduction)]
+    return isinstance(value.owner, FusedOp | MapOp) and not any(op.x is value for op in sums)

@@ -366,13 +366,24 @@ def _as_group_result(code: GroupCode, value: SSAValue, order: BlockOrder) -> str
     return f"write an epilogue with a result group<{group}> and group_{kind}(y, group={group})"
 
 
+LEAST_STORED_GROUP = 32
+"""Columns of the smallest group of which a GEMM stores a number, beside its tile."""
+
+
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
-    """Return whether the kernel of group code may store a number of each group: a GEMM may not,
-    which would take another main loop for it.
+    """Return whether the kernel of group code may store a number of each group, such as the scales
+    of a quantized tensor: one of whole rows beside rows that it is needed for, and a GEMM one of
+    large groups, which all main loops can reduce.
     """
+    if not isinstance(element_type_of(value), Float32Type):
+        return False
+    if not code.is_split and not code.stores_behind(value):
+        return False
     site = group_site(code, order)
-    is_gemm = site is not None and isinstance(site.op, FusedOp)
-    return code.is_split and not is_gemm and isinstance(element_type_of(value), Float32Type)
+    if site is None or not isinstance(site.op, FusedOp):
+        return True
+    is_whole = code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
+    return code.is_split and is_whole
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
@@ -385,12 +396,10 @@ def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
 def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     segment = site.op.segments()[site.segment]
     kinds = {result.port.kind.data for result in segment.results}
-    if site.is_half or len(segment.weights) > 1 or ResultKind.SELECT in kinds:
+    if ResultKind.SELECT in kinds or not _has_columns_of_groups(site, segment, code):
         return False
-    sizes = {*_reduced_groups(segment), code.group}
+    sizes = {*_reduced_groups(segment), code.columns_of_group(site)}
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
-        return False
-    if segment.pairing is not None and not _pairs_within(segment.pairing, segment, code.group):
         return False
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
     if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
@@ -398,6 +407,18 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     others = [value for value in code.leaves if not site.holds(value)]
     is_narrow = code.is_split or code.group <= MAX_GROUP
     return is_narrow and order.slices_after(others, site.op) is not None
+
+
+def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> bool:
+    """Return whether a tile has the columns of whole groups: those of pairs are twice as many, and
+    their elements are not summed by column.
+    """
+    if not site.is_half:
+        pairs = segment.pairing is None or _pairs_within(segment.pairing, segment, code.group)
+        return len(segment.weights) <= 1 and pairs
+    is_plain = segment.pairing is not None and segment.pairing.group_size is None
+    sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
+    return is_plain and code.is_split and not sums_rows and 2 * code.group <= MAX_GROUP
 
 
 def _plain_logits(logits: SSAValue) -> Site | Refusal:

@@ -52,6 +52,7 @@ HOPPER_CASES = {
         150,
     ),
     "hopper, blocks": SimulatedCase(scaled_blocks(SPLIT_ROWS, n=600), 150),
+    "hopper, blocks of heads": SimulatedCase(gated_blocks(SPLIT_ROWS, "halves, 128"), 150),
     "hopper, blocks of two weights": SimulatedCase(
         gated_blocks(SPLIT_ROWS, "two weights", n=384), 150
     ),

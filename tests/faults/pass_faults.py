@@ -342,6 +342,11 @@ PASS_FAULTS = (
         Text("Combiner.ADD", "Combiner.MAX"),
     ),
     Fault(
+        "groups: a group of pairs has half of its columns",
+        f"{P}support.groups:GroupCode.columns_of_group",
+        Text("2 * self.group", "self.group"),
+    ),
+    Fault(
         "head norm: weight dropped",
         f"{P}fusion.fuse_qk_norm:_rewrite",
         Nth("drop", "scaled", 1),

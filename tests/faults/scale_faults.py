@@ -45,7 +45,12 @@ SCALE_FAULTS = (
     KernelFault(
         "hopper, blocks: both pieces have the scales of the first",
         PROMOTED,
-        Text("scales[1 + piece]", "scales[1]"),
+        Text("scales[1 + PARTS * piece + part]", "scales[1]"),
+    ),
+    KernelFault(
+        "hopper, blocks: all parts of a piece have the scales of the first",
+        PROMOTED,
+        Text("scales[1 + PARTS * piece + part]", "scales[1 + PARTS * piece]"),
     ),
     KernelFault(
         "hopper, blocks: scales of the first rows for all of them",
@@ -54,12 +59,12 @@ SCALE_FAULTS = (
     ),
     KernelFault(
         "hopper, blocks: scales of the first columns for all of them",
-        f"{W}loads:first_of_pieces",
+        f"{W}loads:scaled_columns",
         Text("f'{rows.first}{offset}'", "'0'"),
     ),
     KernelFault(
         "hopper, blocks: both weights have the scales of the first",
-        f"{W}loads:first_of_pieces",
+        f"{W}loads:scaled_columns",
         Text("(rows.weight, ", "(0, "),
     ),
     KernelFault(

@@ -36,14 +36,15 @@ func.func @f(%x: {operands[0]}, %w: {operands[1]}, %sx: {scales[0]}, %sw: {scale
 
 
 def gated_blocks(how: str, pairing: str, *, k: int = 272, n: int = 256, columns: int = 128) -> str:
-    """gate · up, of two weights of n columns, or of one of 2n in pairs of `pairing`."""
+    """gate · up, of two weights of n columns, or of one of 2n in pairs of `pairing`, such as
+    `halves, 128` for the halves of heads."""
     count, x, y = -(-k // 128), f"tensor<?x{k}x{E4M3}>", f"tensor<?x{n}xbf16>"
     weights = {"w": n, "v": n} if pairing == "two weights" else {"w": 2 * n}
     typed = [f"%{name} : tensor<{rows}x{k}x{E4M3}>" for name, rows in weights.items()]
     scales = [
         f"%s{name} : tensor<{-(-rows // columns)}x{count}xf32>" for name, rows in weights.items()
     ]
-    pair = "adjacent" if pairing == "adjacent" else "halves"
+    pair = "halves" if pairing == "two weights" else pairing
     return f"""
 func.func @f(%x: {x}, %sx: tensor<?x{count}xf32>, {", ".join([*typed, *scales])}) -> {y} {{
   %y = gemm.fused %x : {x} blocks<128, {columns}>(%sx : tensor<?x{count}xf32>) schedule<{how}>

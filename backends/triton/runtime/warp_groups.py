@@ -320,9 +320,10 @@ def accumulate_promoted(
     gl.static_assert(A_AXIS == 0 and B_AXIS == 0)
     COLUMNS: gl.constexpr = min(acc.shape[1], 128)
     PIECES: gl.constexpr = acc.shape[1] // COLUMNS
+    PARTS: gl.constexpr = len(b_scales) // PIECES if BLOCKS else 1
     zeros = accumulators(gl.num_warps(), acc.shape[0], COLUMNS, 32)
     # The first of them is the one that is added to next.
-    sums = split_columns(acc, PIECES)
+    sums = split_columns(acc, PIECES * PARTS)
     LAYOUT: gl.constexpr = sums[0].type.layout
     if BLOCKS:
         row = first_row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
@@ -342,20 +343,22 @@ def accumulate_promoted(
             product = warpgroup_mma_wait(num_outstanding=0, deps=(product,))
             if piece == PIECES - 1:
                 mbarrier.arrive(empty.index(stage))
-            added = gl.convert_layout(product, LAYOUT)
-            if BLOCKS:
-                added = added * (scales[0] * scales[1 + piece])[:, None]
-            sums = sums[1:] + (sums[0] + added,)
+            parts = split_columns(product, PARTS)
+            for part in gl.static_range(PARTS):
+                added = gl.convert_layout(parts[part], LAYOUT)
+                if BLOCKS:
+                    added = added * (scales[0] * scales[1 + PARTS * piece + part])[:, None]
+                sums = sums[1:] + (sums[0] + added,)
         step += 1
     return sums, step
 
 
 @gluon.jit
 def block_scales(a_scales, b_scales, block):
-    """The scales of a block of K: of each row, then of each piece of the columns."""
+    """The scales of a block of K: of each row, then of each part of the columns."""
     scales = (gl.load(a_scales + block),)
-    for piece in gl.static_range(len(b_scales)):
-        scales = scales + (gl.load(b_scales[piece] + block),)
+    for part in gl.static_range(len(b_scales)):
+        scales = scales + (gl.load(b_scales[part] + block),)
     return scales
 
 

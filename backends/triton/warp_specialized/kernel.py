@@ -28,7 +28,7 @@ from coda_ir.backends.triton.warp_specialized.loads import (
     BoxDescriptors,
     Depths,
     LoadEmitter,
-    first_of_pieces,
+    scaled_columns,
 )
 from coda_ir.backends.triton.warp_specialized.memory import TURNS, SharedMemory
 from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
@@ -298,12 +298,12 @@ class _Emitter(GemmEmitter):
         ]
 
     def _weight_scales(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """The statement that says where the scales of blocks of each piece of columns are."""
+        """The statement that says where the scales of blocks are, of columns that share one."""
         op, blocks = self.op, self.op.blocks
         if blocks is None or op.x_scales is None:
             return []
         places: list[str] = []
-        for weight, first in first_of_pieces(segment, columns, tile, self.schedule):
+        for weight, first in scaled_columns(blocks, segment, columns, tile, self.schedule):
             pointer = self.arguments.operand(segment.scales[weight], "w_scales")
             last = segment.weight_columns(weight) - 1
             block = f"tl.minimum({first}, {last}) // {blocks.columns.data}"

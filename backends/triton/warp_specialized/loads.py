@@ -25,11 +25,12 @@ from coda_ir.backends.triton.kernel import call, indented
 from coda_ir.backends.triton.warp_specialized.gluon import Box, Layouts
 from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.backends.triton.warp_specialized.tile_moves import BOUND
+from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, is_power_of_two
-from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
 from coda_ir.dialects.gemm.slots import STEP_BYTES, stage_bytes
 from coda_ir.dialects.gemm.tiling import ColumnRange
+from coda_ir.dialects.gemm.warp_specialized import columns_scaled_together
 
 COPY_WARPS = 2
 """That load where rows are copied; with the warp that moves tiles they are at most a group of four,
@@ -89,15 +90,15 @@ def weight_rows(
     ]
 
 
-def first_of_pieces(
-    segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
+def scaled_columns(
+    blocks: BlocksAttr, segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[tuple[int, str]]:
-    """For each piece of the columns whose sums are promoted together, its weight and its first
-    column there.
+    """For each part of the columns of a tile that has one scale for each row, its weight and its
+    first column there.
     """
     count = schedule.block_n.data
     found: list[tuple[int, str]] = []
-    for place in range(0, count, min(count, PROMOTED_COLUMNS)):
+    for place in range(0, count, columns_scaled_together(blocks, segment, columns, count)):
         rows = next(
             rows
             for rows in weight_rows(segment, columns, tile, schedule)

@@ -71,9 +71,22 @@ class TestWarpSpecialized:
         text = scaled_blocks(hopper(loop="warp_specialized"), k=400, columns=256, y="f32")
         check_against_reference(text, [130], tmp_path)
 
-    @pytest.mark.parametrize("pairing", ["two weights", "halves"])
+    @pytest.mark.parametrize("pairing", ["two weights", "halves", "halves, 128"])
     def test_pairs(self, pairing: str, tmp_path: Path):
         check_against_reference(gated_blocks(hopper(), pairing), [130], tmp_path)
+
+    @pytest.mark.parametrize(
+        ("tile", "pairing", "n", "parts"),
+        [(128, "two weights", 256, 2), (256, "halves", 192, 4), (256, "halves, 64", 128, 8)],
+    )
+    def test_pairs_of_several_blocks(
+        self, tile: int, pairing: str, n: int, parts: int, tmp_path: Path
+    ):
+        """A piece of 128 columns of a tile has columns of two blocks or more."""
+        text = gated_blocks(hopper(tile), pairing, n=n)
+        kernel = check_against_reference(text, [70], tmp_path)
+        scales = kernel.source.partition("b_scales = ")[2].partition("acc, step")[0]
+        assert scales.count("gl.minimum(") == parts
 
     def test_fast_sums_are_scaled_too(self, tmp_path: Path):
         fast = 'attributes {coda.numerics = #gemm.numerics<"fast">}'
@@ -84,10 +97,9 @@ class TestWarpSpecialized:
 
 REFUSED = {
     "its scales are for 256 of K, expected 128": scaled_blocks(hopper(), depth=256),
-    "its scales are for 1 columns, expected 128 or more": scaled_blocks(hopper(), columns=1),
+    "its scales are for 1 columns, expected 32 or more": scaled_blocks(hopper(), columns=1),
     "columns of two blocks are paired with their neighbours": gated_blocks(hopper(), "adjacent"),
-    "its pairs have columns of two blocks among 128": gated_blocks(hopper(128), "two weights"),
-    "halves of 192 columns begin within a block": gated_blocks(hopper(), "halves", n=192),
+    "its scales are for 16 columns": gated_blocks(hopper(), "halves", n=144),
 }
 
 

@@ -381,3 +381,183 @@ func.func @scales_of_groups(%z: tensor<?x8xf32>, %s: tensor<?x2x1xf32>, %g: tens
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A GEMM stores no number of so small a group: a kernel reads its result once.
+
+func.func @sums(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf32>, tensor<?x2x1xf32>) {
+  %z = gemm.fused %x : tensor<?x4xf32>
+    columns(%w : tensor<16x4xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+  %mean = coda.reduce %heads {kind = "mean"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
+  %y = coda.sub %heads, %mean : (tensor<?x2x8xf32>, tensor<?x2x1xf32>) -> tensor<?x2x8xf32>
+  %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+  func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
+}
+
+// CHECK:      func.func @sums(
+// CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<16x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %y, %mean = gemm.map tile(%heads : tensor<?x2x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x2x8xf32>, group<8> : tensor<?x2x1xf32>) {
+// CHECK-NEXT:     ^bb0(%heads_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %heads_1 over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean_1 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %y_1 = arith.subf %heads_1, %mean_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1, %mean_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %r = coda.reshape %y : (tensor<?x2x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %r, %mean : tensor<?x16xf32>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The sum of a row is stored, too.
+
+func.func @returned(%x: tensor<?x512xf32>) -> (tensor<?x512xf32>, tensor<?x1xf32>) {
+  %mean = coda.reduce %x {kind = "mean"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %y = coda.sub %x, %mean : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @returned(
+// CHECK-NEXT:   %y, %mean = gemm.map tile(%x : tensor<?x512xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>, group<512> : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %x_1 over 512 : f32
+// CHECK-NEXT:       %1 = arith.constant 0.001953125 : f32
+// CHECK-NEXT:       %mean_1 = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %y_1 = arith.subf %x_1, %mean_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1, %mean_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %mean : tensor<?x512xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Quantized by groups of 32 columns: a GEMM stores the elements and the scales.
+
+func.func @quantized(%x: tensor<?x4xbf16>, %w: tensor<64x4xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>) {
+  %z = gemm.fused %x : tensor<?x4xbf16>
+    columns(%w : tensor<64x4xbf16>)
+      -> (tile : tensor<?x64xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %blocks = coda.reshape %z : (tensor<?x64xf32>) -> tensor<?x2x32xf32>
+  %size = coda.abs %blocks : (tensor<?x2x32xf32>) -> tensor<?x2x32xf32>
+  %top = coda.reduce %size {kind = "max"} : (tensor<?x2x32xf32>) -> tensor<?x2x1xf32>
+  %q = coda.div %blocks, %top : (tensor<?x2x32xf32>, tensor<?x2x1xf32>) -> tensor<?x2x32xf32>
+  %narrow = coda.cast %q : (tensor<?x2x32xf32>) -> tensor<?x2x32xf8E4M3FN>
+  %y = coda.reshape %narrow : (tensor<?x2x32xf8E4M3FN>) -> tensor<?x64xf8E4M3FN>
+  func.return %y, %top : tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>
+}
+
+// CHECK:      func.func @quantized(
+// CHECK-NEXT:   %y, %top = gemm.fused %x : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<64x4xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x64xf8E4M3FN>, group<32> : tensor<?x2xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %size = math.absf %acc : f32
+// CHECK-NEXT:       %top_1 = gemm.group_reduce max %size over 32 : f32
+// CHECK-NEXT:       %q = arith.divf %acc, %top_1 : f32
+// CHECK-NEXT:       %0 = arith.truncf %q : f32 to f8E4M3FN
+// CHECK-NEXT:       %narrow = arith.extf %0 : f8E4M3FN to f32
+// CHECK-NEXT:       gemm.yield %narrow, %top_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %top_1 = coda.reshape %top : (tensor<?x2xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %y, %top_1 : tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Of pairs, 32 of which have 64 columns of the tile.
+
+func.func @quantized_pairs(%x: tensor<?x4xbf16>, %w: tensor<64x4xbf16>, %v: tensor<64x4xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>) {
+  %z = gemm.fused %x : tensor<?x4xbf16>
+    columns(%w : tensor<64x4xbf16>, %v : tensor<64x4xbf16>) pair<halves>
+      -> (half : tensor<?x64xbf16>) {
+    ^bb0(%gate: f32, %up: f32):
+      %0 = arith.mulf %gate, %up : f32
+      gemm.yield %0 : f32
+    }
+  %blocks = coda.reshape %z : (tensor<?x64xbf16>) -> tensor<?x2x32xbf16>
+  %wide = coda.cast %blocks : (tensor<?x2x32xbf16>) -> tensor<?x2x32xf32>
+  %size = coda.abs %wide : (tensor<?x2x32xf32>) -> tensor<?x2x32xf32>
+  %top = coda.reduce %size {kind = "max"} : (tensor<?x2x32xf32>) -> tensor<?x2x1xf32>
+  %q = coda.div %wide, %top : (tensor<?x2x32xf32>, tensor<?x2x1xf32>) -> tensor<?x2x32xf32>
+  %narrow = coda.cast %q : (tensor<?x2x32xf32>) -> tensor<?x2x32xf8E4M3FN>
+  %y = coda.reshape %narrow : (tensor<?x2x32xf8E4M3FN>) -> tensor<?x64xf8E4M3FN>
+  func.return %y, %top : tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>
+}
+
+// CHECK:      func.func @quantized_pairs(
+// CHECK-NEXT:   %y, %top = gemm.fused %x : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<64x4xbf16>, %v : tensor<64x4xbf16>) pair<halves>
+// CHECK-NEXT:       -> (half : tensor<?x64xf8E4M3FN>, group<64> : tensor<?x2xf32>) {
+// CHECK-NEXT:     ^bb0(%gate: f32, %up: f32):
+// CHECK-NEXT:       %wide = arith.mulf %gate, %up : f32
+// CHECK-NEXT:       %size = math.absf %wide : f32
+// CHECK-NEXT:       %top_1 = gemm.group_reduce max %size over 64 : f32
+// CHECK-NEXT:       %q = arith.divf %wide, %top_1 : f32
+// CHECK-NEXT:       %0 = arith.truncf %q : f32 to f8E4M3FN
+// CHECK-NEXT:       %narrow = arith.extf %0 : f8E4M3FN to f32
+// CHECK-NEXT:       gemm.yield %narrow, %top_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %top_1 = coda.reshape %top : (tensor<?x2xf32>) -> tensor<?x2x1xf32>
+// CHECK-NEXT:   func.return %y, %top_1 : tensor<?x64xf8E4M3FN>, tensor<?x2x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// A norm's statistics are those of the rows that a GEMM computes: the largest element of a row
+// behind it is found by the kernel that goes on with the row.
+
+func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>) {
+  %x = gemm.fused %a : tensor<?x4xf32>
+    columns(%w : tensor<512x4xf32>)
+    -> (tile : tensor<?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd = coda.norm_stats %x {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %h = coda.mul %x, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %size = coda.abs %h : (tensor<?x512xf32>) -> tensor<?x512xf32>
+  %top = coda.reduce %size {kind = "max"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %q = coda.div %h, %top : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %y = coda.cast %q : (tensor<?x512xf32>) -> tensor<?x512xf8E4M3FN>
+  func.return %y, %top, %x : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>
+}
+
+// CHECK:      func.func @behind_norm(
+// CHECK-NEXT:   %x = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y, %top = gemm.map tile(%x : tensor<?x512xf32>) col(%rstd : tensor<?x1xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf8E4M3FN>, group<512> : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %rstd_1: f32):
+// CHECK-NEXT:       %h = arith.mulf %x_1, %rstd_1 : f32
+// CHECK-NEXT:       %size = math.absf %h : f32
+// CHECK-NEXT:       %top_1 = gemm.group_reduce max %size over 512 : f32
+// CHECK-NEXT:       %q = arith.divf %h, %top_1 : f32
+// CHECK-NEXT:       %0 = arith.truncf %q : f32 to f8E4M3FN
+// CHECK-NEXT:       %y_1 = arith.extf %0 : f8E4M3FN to f32
+// CHECK-NEXT:       gemm.yield %y_1, %top_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %top, %x : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,138 @@
+"""The layer between two attentions in float8: modules that are quantized, and GEMMs of cuBLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from llama_layer import EPS, LayerShape, Tensors, forward_operands, pack
+from torch import nn
+
+import coda_ir
+from coda_ir.frontends.torch.scaled_layers import (
+    BLOCKS,
+    ROWWISE,
+    Scheme,
+    quantized,
+    quantized_weight,
+)
+
+RECIPES: dict[str, Scheme] = {"rowwise": ROWWISE, "blocks": BLOCKS}
+
+# These have no complete types.
+torch_compile: Any = import_module("torch").compile
+_ATEN: Any = torch.ops.aten
+_OF_X, _OF_WEIGHT = [4], [5]
+"""What `_scaled_mm_v2` calls scales of 1 x 128 elements, and of 128 x 128."""
+
+
+WEIGHTS = ("wo", "w_gate", "w_up", "w_down", "wq", "wk", "wv")
+
+
+def _linear(weight: torch.Tensor) -> nn.Linear:
+    linear = nn.Linear(*weight.shape[::-1], bias=False, device="meta")
+    linear.weight = nn.Parameter(weight)
+    return linear
+
+
+class LlamaLayer(nn.Module):
+    """The layer on linear layers of its own, which `coda_ir.quantize` finds."""
+
+    def __init__(self, inputs: Tensors):
+        super().__init__()
+        self.wo, self.w_gate, self.w_up, self.w_down, self.wq, self.wk, self.wv = (
+            _linear(inputs[name]) for name in WEIGHTS
+        )
+        self.norm1, self.norm2 = nn.Buffer(inputs["norm1"]), nn.Buffer(inputs["norm2"])
+        self.d, self.pairs = inputs["x0"].shape[-1], inputs["cos"].shape[-1]
+
+    def rope(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        heads = x.reshape(*x.shape[:-1], -1, 2 * self.pairs)
+        a, b = heads[..., : self.pairs], heads[..., self.pairs :]
+        cos, sin = cos[:, None], sin[:, None]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    def forward(
+        self, y: torch.Tensor, x0: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        x1 = x0 + self.wo(y)
+        h = F.rms_norm(x1, (self.d,), self.norm1, EPS)
+        x2 = x1 + self.w_down(F.silu(self.w_gate(h)) * self.w_up(h))
+        h = F.rms_norm(x2, (self.d,), self.norm2, EPS)
+        q, k = (self.rope(each(h), cos, sin) for each in (self.wq, self.wk))
+        return x2, q, k, self.wv(h)
+
+
+def float8_layer(inputs: Tensors, recipe: str) -> Callable[[], Sequence[torch.Tensor]]:
+    """Ours: the layer, quantized, exported and compiled."""
+    tables = {name: inputs[name].to(inputs["y"].dtype) for name in ("cos", "sin")}
+    arguments = (inputs["y"], inputs["x0"], tables["cos"], tables["sin"])
+    model = coda_ir.quantize(LlamaLayer(inputs), recipe)
+    compiled = coda_ir.export(model, arguments).compile(device=inputs["y"].device)
+    return lambda: compiled(*arguments)
+
+
+class _Scaled(nn.Module):
+    """A linear layer by `torch._scaled_mm`, quantized by rows as torchao's recipe `rowwise` is."""
+
+    def __init__(self, weight: torch.Tensor, *, fast: bool):
+        super().__init__()
+        elements, scales = quantized_weight(weight, ROWWISE)
+        self.weight, self.scales, self.fast = nn.Buffer(elements), nn.Buffer(scales.t()), fast
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, scales = quantized(x.flatten(0, -2), x.shape[-1])
+        product = _ATEN._scaled_mm(
+            *(q, self.weight.t(), scales, self.scales),
+            out_dtype=x.dtype,
+            use_fast_accum=self.fast,
+        )
+        return product.unflatten(0, x.shape[:-1])
+
+
+def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torch.Tensor]]:
+    """The layer with the products of `torch._scaled_mm` and packed weights, by torch.compile."""
+    packed = pack(inputs)
+    of = {name: _Scaled(w, fast=fast) for name, w in packed.items() if name.startswith("w")}
+    d, model = packed["x0"].shape[-1], LlamaLayer(inputs)
+
+    def layer(t: Tensors) -> tuple[torch.Tensor, ...]:
+        x1 = t["x0"] + of["wo"](t["y"])
+        gate, up = of["w_gate_up"](F.rms_norm(x1, (d,), t["norm1"], EPS)).chunk(2, -1)
+        x2 = x1 + of["w_down"](F.silu(gate) * up)
+        q, k, v = of["w_qkv"](F.rms_norm(x2, (d,), t["norm2"], EPS)).chunk(3, -1)
+        return x2, model.rope(q, t["cos"], t["sin"]), model.rope(k, t["cos"], t["sin"]), v
+
+    compiled = torch_compile(layer, dynamic=False)
+
+    def forward() -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            return compiled(packed)
+
+    return forward
+
+
+def float8_gemms(packed: Tensors, shape: LayerShape, recipe: str) -> Callable[[], object]:
+    """The four GEMMs of the forward alone, in float8 with scales, as cuBLAS runs them; the sums are
+    promoted.
+    """
+    calls = [_product(a, w, recipe) for a, w in forward_operands(packed, shape)]
+    return lambda: [call() for call in calls]
+
+
+def _product(a: torch.Tensor, w: torch.Tensor, recipe: str) -> Callable[[], object]:
+    scheme = RECIPES[recipe]
+    x, of_x = quantized(a, scheme.depth_of(a.shape[-1]))
+    weight, of_weight = quantized_weight(w, scheme)
+    if recipe == "rowwise":
+        scales = (of_x, of_weight.t())
+        return lambda: _ATEN._scaled_mm(x, weight.t(), *scales, out_dtype=a.dtype)
+    # cuBLAS wants the scales of a column of x side by side, and those of a weight in fours.
+    of_x = of_x.t().contiguous().t()
+    of_weight = F.pad(of_weight, (0, -of_weight.shape[1] % 4)).t()
+    return lambda: _ATEN._scaled_mm_v2.default(
+        *(x, weight.t(), [of_x], _OF_X, [0], [of_weight], _OF_WEIGHT, [0], None, a.dtype)
+    )

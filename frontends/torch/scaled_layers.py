@@ -1,0 +1,149 @@
+"""Linear layers of float8 with scales of rows or of blocks, and their product as one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+FLOAT8 = torch.float8_e4m3fn
+LARGEST = torch.finfo(FLOAT8).max
+LEAST_SCALE = 1e-12
+"""The scale of zeros, which have none of their own."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Which elements share a scale: `depth` along K, and `columns` rows of the weight by that.
+
+    A `depth` of None is all of K, so that a row of x (a token) has one scale.
+    """
+
+    depth: int | None
+    columns: int
+
+    def depth_of(self, k: int) -> int:
+        return k if self.depth is None else self.depth
+
+    def fits(self, weight: torch.Tensor) -> bool:
+        """Return whether whole blocks are the K of a weight (N x K)."""
+        return weight.shape[1] % self.depth_of(weight.shape[1]) == 0
+
+
+ROWWISE = Scheme(None, 1)
+BLOCKS = Scheme(128, 128)
+"""Those of DeepSeek-V3 (arXiv 2412.19437)."""
+
+
+@torch.library.custom_op("coda_ir::scaled_linear", mutates_args=())
+def _scaled_linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    x_scales: torch.Tensor,
+    weight_scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    depth: int,
+    columns: int,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """x · weightᵀ of float8 elements times their scales, plus the bias, in `dtype`.
+
+    x is (... x K) with a scale for `depth` neighbours of a row, the weight N x K with one for
+    `columns` of its rows by `depth`. Without a compiler the product is one of float32.
+    """
+    wide = dequantized(x, x_scales, 1, depth)
+    product = F.linear(wide, dequantized(weight, weight_scales, columns, depth))
+    return (product if bias is None else product + bias.float()).to(dtype)
+
+
+def _fake(x: Any, weight: Any, *rest: Any) -> torch.Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=rest[-1])
+
+
+_operator: Any = _scaled_linear  # has no complete types
+_operator.register_fake(_fake)
+
+
+SCALED_LINEAR: Any = torch.ops.coda_ir.scaled_linear.default
+
+
+def dequantized(x: torch.Tensor, scales: torch.Tensor, columns: int, depth: int) -> torch.Tensor:
+    """Elements (... x K) times the scales of their blocks, in float32."""
+    rows, k = x.shape[-2:] if columns > 1 else (1, x.shape[-1])
+    wide = scales.float().repeat_interleave(depth, -1)[..., :k]
+    if columns > 1:
+        wide = wide.repeat_interleave(columns, -2)[..., :rows, :]
+    return x.float() * wide
+
+
+def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """x (... x K) in float8, and in float32 the scale of each `depth` elements of a row, so that
+    the largest of them is 448.
+    """
+    is_row, k = depth == x.shape[-1], x.shape[-1]
+    blocks = (x if is_row else x.reshape(*x.shape[:-1], k // depth, depth)).float()
+    scales = (blocks.abs().amax(-1, keepdim=True) / LARGEST).clamp(min=LEAST_SCALE)
+    elements = (blocks / scales).to(FLOAT8)
+    return (elements, scales) if is_row else (elements.flatten(-2), scales.squeeze(-1))
+
+
+def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor]:
+    """A weight N x K in float8, and the scales of its blocks (N / columns x K / depth)."""
+    (n, k), depth = weight.shape, scheme.depth_of(weight.shape[1])
+    padded = F.pad(weight.float(), (0, 0, 0, -n % scheme.columns))
+    blocks = padded.view(-1, scheme.columns, k // depth, depth)
+    scales = (blocks.abs().amax((1, 3), keepdim=True) / LARGEST).clamp(min=LEAST_SCALE)
+    elements = (blocks / scales).to(FLOAT8).view(padded.shape)[:n]
+    return elements.contiguous(), scales[:, 0, :, 0].contiguous()
+
+
+class ScaledLinear(nn.Module):
+    """A linear layer in float8: its input is quantized in each call, by the largest element of each
+    row or block.
+
+    The parameters have the names and the shapes of checkpoints of transformers: `weight` (N x K),
+    `weight_scale_inv` (its factors, not their reciprocals) and `bias`. They are not trained.
+    """
+
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        scales: torch.Tensor,
+        bias: torch.Tensor | None,
+        scheme: Scheme,
+    ):
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self.scheme = scheme
+        self.weight = nn.Parameter(weight, requires_grad=False)
+        self.weight_scale_inv = nn.Parameter(scales, requires_grad=False)
+        self.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
+
+    @staticmethod
+    def of(linear: nn.Linear, scheme: Scheme) -> ScaledLinear:
+        """Quantize the weight of a layer, by the largest element of each block."""
+        bias: torch.Tensor | None = getattr(linear, "bias", None)
+        weight, scales = quantized_weight(linear.weight.detach(), scheme)
+        return ScaledLinear(weight, scales, None if bias is None else bias.detach(), scheme)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return scaled_linear(x, self.weight, self.weight_scale_inv, self.bias, self.scheme)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, {self.scheme}"
+
+
+def scaled_linear(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    bias: torch.Tensor | None,
+    scheme: Scheme,
+) -> torch.Tensor:
+    """The linear layer of a float8 weight: x is quantized, and the result has the type of x."""
+    depth = scheme.depth_of(x.shape[-1])
+    q, x_scales = quantized(x, depth)
+    return SCALED_LINEAR(q, weight, x_scales, scales, bias, depth, scheme.columns, x.dtype)

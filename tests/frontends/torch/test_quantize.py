@@ -1,0 +1,234 @@
+"""`coda_ir.quantize`: models in float8, exported and compiled, against float64."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.device import DEVICE
+from support.torch_compile import compiled
+from torch import nn
+
+import coda_ir
+from coda_ir.backends.reference import run_function
+from coda_ir.dialects import coda
+from coda_ir.dialects.torch import CallOp
+from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.quantize import NotQuantizedWarning
+from coda_ir.frontends.torch.scaled_layers import (
+    BLOCKS,
+    FLOAT8,
+    ROWWISE,
+    ScaledLinear,
+    Scheme,
+    dequantized,
+    quantized,
+    quantized_weight,
+)
+from coda_ir.functions import find_entry
+from coda_ir.lowering import Lowering
+
+SCHEMES = {"rowwise": ROWWISE, "blocks": BLOCKS}
+RECIPES = pytest.mark.parametrize("recipe", SCHEMES)
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
+
+class Layer(nn.Module):
+    """A Llama layer from one attention to the next."""
+
+    def __init__(self, d: int = 128, f: int = 256, head: int = 64):
+        super().__init__()
+        torch.default_generator.manual_seed(0)
+        self.d, self.pairs = d, head // 2
+        self.o, self.gate, self.up, self.down, self.q = (
+            nn.Linear(k, n, bias=k == n, dtype=torch.bfloat16)
+            for k, n in ((d, d), (d, f), (d, f), (f, d), (d, d))
+        )
+        self.norms = nn.Buffer(1 + torch.randn(2, d).bfloat16() / 10)
+
+    def rope(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        heads = x.reshape(*x.shape[:-1], -1, 2 * self.pairs)
+        a, b = heads[..., : self.pairs], heads[..., self.pairs :]
+        cos, sin = cos[:, None], sin[:, None]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    def forward(
+        self, y: torch.Tensor, x0: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        x1 = x0 + self.o(y)
+        h = F.rms_norm(x1, (self.d,), self.norms[0], 1e-5)
+        x2 = x1 + self.down(F.silu(self.gate(h)) * self.up(h))
+        h = F.rms_norm(x2, (self.d,), self.norms[1], 1e-5)
+        return x2, self.rope(self.q(h), cos, sin)
+
+
+def inputs(layer: Layer, time: int = 19) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(1)
+    y, x0 = torch.randn(2, 2, time, layer.d, generator=generator).bfloat16()
+    angles = torch.rand(time, layer.pairs, generator=generator) * 6
+    return y, x0, angles.cos().bfloat16(), angles.sin().bfloat16()
+
+
+def exact(layer: Layer, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    wide = copy.deepcopy(layer).double()
+    return wide(*(tensor.double() for tensor in tensors))
+
+
+@pytest.mark.any_device
+@RECIPES
+def test_layer(recipe: str) -> None:
+    """The emitted kernels of a layer, whose errors are those of rounding operands to float8."""
+    layer = Layer()
+    tensors = inputs(layer)
+    expected = exact(layer, tensors)
+    model = coda_ir.quantize(layer, recipe)
+    time = torch.export.Dim("T")
+    shapes: Any = ({1: time}, {1: time}, {0: time}, {0: time})
+    exported = coda_ir.export(model, tensors, dynamic_shapes=shapes)
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    eager = model(*tensors)
+    results = exported.to(DEVICE).compile()(*(tensor.to(DEVICE) for tensor in tensors))
+    for result, plain, reference in zip(results, eager, expected, strict=True):
+        # 25 dB, the bound of torchao's tests for a product.
+        assert relative_error(result.cpu(), reference) <= 10 ** (-25 / 20)
+        assert relative_error(result.cpu(), reference) <= 1.1 * relative_error(plain, reference)
+
+
+@RECIPES
+def test_kernels(recipe: str) -> None:
+    """What stores float8: with scales of blocks the epilogue of the gated network, too; and no
+    kernel reads rows twice.
+    """
+    layer = coda_ir.quantize(Layer(), recipe)
+    func = find_entry(Lowering(coda_ir.export(layer, inputs(layer)).module).module("gemm"))
+    names = [op.name for op in func.body.block.ops]
+    assert names.count("gemm.fused") == 4
+    assert names.count("gemm.map") == (3 if recipe == "blocks" else 4)
+    storing = [
+        op.name for op in func.body.block.ops if any("f8E4M3FN" in str(t) for t in op.result_types)
+    ]
+    hidden = "gemm.fused" if recipe == "blocks" else "gemm.map"
+    assert storing == ["gemm.map", "gemm.map", hidden, "gemm.map"]
+
+
+@RECIPES
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_compiled(recipe: str) -> None:
+    layer = coda_ir.quantize(Layer(), recipe)
+    tensors = inputs(layer)
+    exported = coda_ir.export(layer, tensors)
+    func = find_entry(exported.module)
+    expected = run_function(func, exported.arguments(*tensors), "stated")
+    for result, reference in zip(compiled(layer)(*tensors), expected, strict=True):
+        assert relative_error(result, reference) <= 0.02
+
+
+@pytest.mark.any_device
+@pytest.mark.parametrize(
+    ("k", "scheme"),
+    [(256, BLOCKS), (256, ROWWISE), (192, Scheme(64, 32)), (128, Scheme(None, 40))],
+    ids=["blocks", "rowwise", "small blocks", "whole weight"],
+)
+def test_product(k: int, scheme: Scheme) -> None:
+    """Beside the exact product of what is quantized, the error is that of rounding to bfloat16."""
+    generator = torch.Generator().manual_seed(2)
+    weight, bias = torch.randn(40, k, generator=generator), torch.randn(40, generator=generator)
+    x = torch.randn(3, 9, k, generator=generator).bfloat16()
+    elements, scales = quantized_weight(weight, scheme)
+    layer = ScaledLinear(elements, scales, bias.bfloat16(), scheme)
+    exported = coda_ir.export(layer, (x,))
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    result = exported.to(DEVICE).compile()(x.to(DEVICE))
+    depth = scheme.depth_of(k)
+    q, x_scales = quantized(x, depth)
+    operands = (
+        dequantized(q, x_scales, 1, depth),
+        dequantized(elements, scales, scheme.columns, depth),
+    )
+    wide = F.linear(operands[0].double(), operands[1].double()) + bias.bfloat16().double()
+    bound = 1.1 * relative_error(wide.bfloat16(), wide)
+    assert relative_error(result.cpu(), wide) <= bound
+    assert relative_error(layer(x), wide) <= bound
+
+
+def test_zeros_and_nan() -> None:
+    """A block of zeros has a scale, and NaN stays in its row."""
+    x = torch.zeros(3, 256)
+    x[1, 5] = torch.nan
+    q, scales = quantized(x, 128)
+    assert torch.equal(q[0].float(), torch.zeros(256)) and (scales[0] > 0).all()
+    layer = ScaledLinear.of(nn.Linear(256, 16, bias=False), BLOCKS)
+    y = coda_ir.export(layer, (x,)).compile(target="reference", device="cpu")(x)
+    assert torch.equal(y.isnan(), torch.tensor([[False], [True], [False]]).expand(3, 16))
+
+
+def test_weight_of_any_size() -> None:
+    """The last rows of a weight are a smaller block."""
+    weight = torch.randn(200, 256, generator=torch.Generator().manual_seed(3))
+    elements, scales = quantized_weight(weight, BLOCKS)
+    assert elements.shape == weight.shape and elements.dtype == FLOAT8
+    assert scales.shape == (2, 2)
+    assert relative_error(dequantized(elements, scales, 128, 128), weight.double()) <= 0.04
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.narrow = nn.Embedding(24, 128), nn.Linear(128, 96)
+        self.wide, self.lm_head = nn.Linear(96, 128), nn.Linear(128, 24, bias=False)
+        self.head = nn.Linear(128, 24, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        h = self.wide(self.narrow(self.embed(ids)))
+        return self.head(h) + self.lm_head(h)
+
+
+def test_which_layers() -> None:
+    """Those with whole blocks and a weight of their own, without those to skip."""
+    with pytest.warns(NotQuantizedWarning) as found:
+        model = coda_ir.quantize(Tied(), "blocks", skip=("lm_head",))
+    message = (
+        "recipe 'blocks': layers that stay as they are: wide (K = 96), head (its weight is shared)"
+    )
+    assert [str(each.message) for each in found] == [message]
+    kinds = {name: type(each) for name, each in model.named_children()}
+    assert kinds["narrow"] is ScaledLinear
+    assert {kinds[name] for name in ("wide", "head", "lm_head")} == {nn.Linear}
+    assert model.head.weight is model.embed.weight
+    assert set(model.narrow.state_dict()) == {"weight", "weight_scale_inv", "bias"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (
+            coda_ir.quantize(nn.Sequential(nn.Linear(96, 8)), "rowwise")[0].weight.dtype == FLOAT8
+        )
+
+
+@pytest.mark.parametrize(
+    ("model", "recipe", "message"),
+    [
+        (nn.Sequential(), "int3", "unknown recipe 'int3'"),
+        (nn.Linear(128, 128), "blocks", "the model is a single linear layer"),
+        (nn.Linear, "blocks", "the model is"),
+    ],
+)
+def test_mistakes(model: Any, recipe: str, message: str) -> None:
+    with pytest.raises(coda_ir.CodaError, match=message):
+        coda_ir.quantize(model, recipe)
+
+
+def test_blocks_without_an_operator() -> None:
+    """Scales of 96 elements are no blocks of the IR: PyTorch multiplies."""
+    scheme, weight = Scheme(96, 32), torch.randn(32, 192)
+    layer = ScaledLinear(*quantized_weight(weight, scheme), None, scheme)
+    x = torch.randn(5, 192)
+    exported = coda_ir.export(layer, (x,))
+    (call,) = [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    assert call.callee.data == "coda_ir.scaled_linear.default"
+    assert not [op for op in exported.module.walk() if isinstance(op, coda.ScaledLinearOp)]
+    y = exported.compile(target="reference", device="cpu")(x)
+    torch.testing.assert_close(y, layer(x))
