@@ -1,4 +1,4 @@
-# pyright: basic, reportGeneralTypeIssues=false
+# pyright: basic, reportGeneralTypeIssues=false, reportAssignmentType=false
 """Device functions of attention: the sums over the keys for a tile of queries (FlashAttention-2,
 arXiv 2307.08691, section 3.1).
 """
