@@ -58,6 +58,7 @@ CASES: dict[str, Case] = {
     "where of numbers": Case("where.ScalarSelf", "{0}, 1.0, {1}", [MASK[:, :1], X]),
     "where or a number": Case("where.ScalarOther", "{0}, {1}, 1.0", [MASK, X]),
     "masked_fill": Case("masked_fill.Scalar", "{0}, {1}, 2.0", [X, MASK]),
+    "reshape": Case("reshape.default", "{0}, [2, 10]", [X]),
     "index": Case("index.Tensor", "{0}, [None, {1}]", [X, numbers(6, below=4)]),
     "index of rows": Case("index.Tensor", "{0}, [{1}]", [X, numbers(2, 3, below=5)]),
     "index_select": Case("index_select.default", "{0}, 1, {1}", [X, numbers(7, below=4)]),

@@ -46,7 +46,10 @@ def test_block_leaves_attention_and_what_has_a_remark(name: str):
     left = {op: n for op, n in counts.items() if op.startswith("coda.")}
     reported = Counter(remark.operator for remark in missed)
     shape_operators = {"coda.slice", "coda.reshape"}
-    assert left.pop("coda.attention") == 1
+    # PyTorch has no kernel for attention with a cap.
+    attention = "gemm.attention" if name == "gemma_block" else "coda.attention"
+    assert counts[attention] == 1
+    left.pop("coda.attention", None)
     assert all(reported[op] >= n for op, n in left.items() if op not in shape_operators), left
 
 

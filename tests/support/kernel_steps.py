@@ -89,10 +89,11 @@ BLOCK_STEPS: dict[str, str] = {
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
-    # Numbers of experts in order, and where each begins. GEMMs gather rows, and their scales where
-    # they are stored. The last map adds up what k experts give for a token.
+    # Numbers of experts in order, of few bits while they are sorted, and where each begins. GEMMs
+    # gather rows, and their scales where they are stored. The last map adds up what k experts give
+    # for a token.
     "moe.grouped_experts": (
-        "fused topk map sort positions aten.searchsorted.Tensor map fused fused map"
+        "fused topk map map sort map positions aten.searchsorted.Tensor map fused fused map"
     ),
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",

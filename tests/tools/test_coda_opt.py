@@ -57,7 +57,7 @@ class TestErrors:
     def test_installed_tool(self, tmp_path: Path):
         code, out, err = run(str(tmp_path / "missing.mlir"))
         assert (code, out) == (1, "")
-        assert err.startswith("coda-opt: error:") and "missing.mlir: No such file" in err
+        assert err.startswith("coda-opt: error[E0801]:") and "missing.mlir: No such file" in err
         assert "Traceback" not in err
 
     def test_not_utf8(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

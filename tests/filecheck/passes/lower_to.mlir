@@ -11,8 +11,8 @@
 // SCHEDULED-NEXT:     schedule<pointer, "128x64x64", {{.*}}>
 // TMA:                schedule<tma, {{.*}}>
 // BACK:             lower-to: the program is not on the block level any more
-// UNKNOWN:          lower-to: unknown level 'low'
-// UNKNOWN-NEXT:       help: use one of block, gemm, scheduled
+// UNKNOWN:          error[E0703]: lower-to: unknown level 'low'
+// UNKNOWN:            help: use one of block, gemm, scheduled
 func.func @f(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<?x64xbf16> {
   %a = coda.linear %x, %w : (tensor<?x64xbf16>, tensor<64x64xbf16>) -> tensor<?x64xbf16>
   %y = coda.silu %a : (tensor<?x64xbf16>) -> tensor<?x64xbf16>

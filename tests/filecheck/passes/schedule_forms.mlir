@@ -20,7 +20,7 @@
 // FUSED:      %z = gemm.fused %x
 
 // WRONG: schedule: unknown gemms=none
-// WRONG-NEXT: help: use fused, unfused, library
+// WRONG:      help: use fused, unfused, library
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<16x?xbf16>) {
   %y = gemm.fused %x : tensor<?x8xbf16>

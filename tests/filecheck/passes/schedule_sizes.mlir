@@ -20,7 +20,7 @@
 // UNKNOWN: schedule<tma, "128x256x64"
 
 // WRONG: schedule: sizes has 'B=x'
-// WRONG-NEXT: help: write sizes as "B=2,T=8192"
+// WRONG:      help: write sizes as "B=2,T=8192"
 func.func @f(%x: tensor<?x?x4096xbf16> {coda.name = "x", coda.dims = ["B", "T", 4096]}, %w: tensor<4096x4096xbf16>) -> tensor<?x?x4096xbf16> {
   %z = gemm.fused %x : tensor<?x?x4096xbf16>
     columns(%w : tensor<4096x4096xbf16>)
