@@ -101,6 +101,32 @@ def _vision(name: str, size: int, count: int, **settings: Any) -> Member:
     return Member(name, "vision", build, partial(_images, size, count))
 
 
+def _pairs_of_texts(name: str, **settings: Any) -> Member:
+    """A model with an encoder and a decoder."""
+
+    def inputs(model: Any, setting: Setting) -> Mapping[str, Any]:
+        shape = (4 * setting.batch, 16 if setting.small else 512)
+        ids = torch.randint(0, 96, shape, device=setting.device)
+        return {"input_ids": ids, "decoder_input_ids": ids.clone(), "use_cache": False}
+
+    return Member(name, "seq2seq", partial(_transformer, name, "AutoModel", settings), inputs)
+
+
+def _whisper(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch = 4 * setting.batch
+    ids = torch.randint(0, 96, (batch, 16 if setting.small else 448), device=setting.device)
+    mel = _random(setting, batch, 80, 3000)
+    return {"input_features": mel, "decoder_input_ids": ids, "use_cache": False}
+
+
+def _waves(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {"input_values": _random(setting, 4 * setting.batch, 80000)}
+
+
+def _speech(name: str, inputs: Inputs, **settings: Any) -> Member:
+    return Member(name, "speech", partial(_transformer, name, "AutoModel", settings), inputs)
+
+
 def _diffusion(
     name: str, kind: str, inputs: Inputs, layers: Mapping[str, int], **settings: Any
 ) -> Member:
@@ -165,6 +191,33 @@ def _dit(model: Any, setting: Setting) -> Mapping[str, Any]:
     }
 
 
+def _sana(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "hidden_states": _random(setting, setting.batch, 32, 32, 32),
+        "encoder_hidden_states": _random(setting, setting.batch, 300, 2304),
+        "timestep": _steps(setting, setting.batch),
+        "return_dict": False,
+    }
+
+
+def _auraflow(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "hidden_states": _random(setting, setting.batch, 4, 64, 64),
+        "encoder_hidden_states": _random(setting, setting.batch, 256, 2048),
+        "timestep": torch.full((setting.batch,), 0.5, device=setting.device, dtype=setting.dtype),
+        "return_dict": False,
+    }
+
+
+def _unet(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "sample": _random(setting, setting.batch, 4, 64, 64),
+        "encoder_hidden_states": _random(setting, setting.batch, 77, 768),
+        "timestep": _steps(setting, setting.batch),
+        "return_dict": False,
+    }
+
+
 SD3: Mapping[str, int] = {
     "sample_size": 64,
     "num_attention_heads": 24,
@@ -206,6 +259,22 @@ FLEET: tuple[Member, ...] = (
     _decoder("falcon"),
     _decoder("stablelm"),
     _decoder("starcoder2"),
+    _decoder("smollm3", pad_token_id=0),
+    _decoder("arcee"),
+    _decoder("apertus"),
+    _decoder("seed_oss"),
+    _decoder("ernie4_5"),
+    _decoder("lfm2"),
+    _decoder("diffllama"),
+    _decoder("helium"),
+    _decoder("persimmon"),
+    _decoder("olmo"),
+    _decoder("bloom", n_layer=2, hidden_size=4096, n_head=32),
+    _decoder("mpt", n_layers=2, d_model=4096, n_heads=32),
+    _decoder("codegen", n_layer=2, n_embd=4096, n_head=16, rotary_dim=64, n_positions=2048),
+    _decoder("gpt_oss", num_local_experts=16),
+    _decoder("granitemoe", num_local_experts=16),
+    _decoder("olmoe"),
     _decoder("mixtral"),
     _decoder("qwen3_moe", num_experts=32, num_experts_per_tok=4),
     _decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
@@ -219,6 +288,25 @@ FLEET: tuple[Member, ...] = (
     _vision("siglip_vision_model", 224, 64),
     _vision("dinov2", 224, 32),
     _vision("clip_vision_model", 224, 64),
+    _vision("beit", 224, 64),
+    _vision("deit", 224, 64),
+    _vision("convnextv2", 224, 32),
+    _vision("dinov3_vit", 224, 32),
+    _pairs_of_texts("t5", num_decoder_layers=2, d_model=1024, d_ff=4096, num_heads=16),
+    _pairs_of_texts("bart", encoder_layers=2, decoder_layers=2),
+    _speech(
+        "whisper",
+        _whisper,
+        pad_token_id=0,
+        d_model=1024,
+        encoder_layers=2,
+        encoder_attention_heads=16,
+        encoder_ffn_dim=4096,
+        decoder_layers=2,
+        decoder_attention_heads=16,
+        decoder_ffn_dim=4096,
+    ),
+    _speech("wav2vec2", _waves),
     sd3(6),
     _diffusion("flux", "FluxTransformer2DModel", _flux, {"num_layers": 2, "num_single_layers": 2}),
     _diffusion(
@@ -241,4 +329,12 @@ FLEET: tuple[Member, ...] = (
         in_channels=4,
         out_channels=8,
     ),
+    _diffusion("sana", "SanaTransformer2DModel", _sana, {"num_layers": 3}),
+    _diffusion(
+        "auraflow",
+        "AuraFlowTransformer2DModel",
+        _auraflow,
+        {"num_mmdit_layers": 2, "num_single_dit_layers": 2},
+    ),
+    _diffusion("unet", "UNet2DConditionModel", _unet, {}, sample_size=64, cross_attention_dim=768),
 )
