@@ -23,13 +23,13 @@ from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.passes.fusion.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.group_legality import check_group_code, group_site
 from coda_ir.passes.support.groups import (
     GroupCode,
     find_group_code,
     find_row_code,
     joins_columns,
 )
-from coda_ir.passes.support.legality import check_group_code, group_site
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from coda_ir.dialects.torch import COPY, AnyCall, CallOp, Determinism, VjpOp, de
 from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.group_legality import check_group_code
 from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
     CALL_REMEDIES,
     NO_PRODUCER,
-    check_group_code,
     check_ports,
     check_rotation,
     find_site,

@@ -32,7 +32,7 @@ from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site, leaf_operands
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
+from coda_ir.passes.support.groups import MAX_GROUP
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 
@@ -258,12 +258,12 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
 def _can_be_half(segment: Segment) -> bool:
     kinds = {result.port.kind.data for result in segment.results}
     counts = any(isinstance(op, ColumnOp) for op in segment.block.ops)
-    plain = segment.pairing is None and not counts and not _reduced_groups(segment)
+    plain = segment.pairing is None and not counts and not reduced_groups(segment)
     halved = all(kind != PortKind.TILE_T for kind, _ in segment.ports)
     return plain and halved and kinds <= {ResultKind.TILE, ResultKind.PARTIAL_ROW}
 
 
-def _reduced_groups(segment: Segment) -> list[int]:
+def reduced_groups(segment: Segment) -> list[int]:
     """The group sizes over which the region of a segment reduces."""
     return [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
 
@@ -272,10 +272,10 @@ def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
     """Return whether every group of columns that the region reduces consists of whole pairs, which
     are consecutive.
     """
-    return all(_pairs_within(pairing, segment, group) for group in _reduced_groups(segment))
+    return all(pairs_within(pairing, segment, group) for group in reduced_groups(segment))
 
 
-def _pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
+def pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
     """Return whether `group` columns are whole pairs, which are consecutive."""
     period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
     return period != DYNAMIC_INDEX and group % period == 0
@@ -321,7 +321,7 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
             f"a group has at most {MAX_GROUP} columns",
             f"a group of {norm.group_size} columns does not fit into a tile",
         )
-    sizes = {*_reduced_groups(segment), norm.group_size}
+    sizes = {*reduced_groups(segment), norm.group_size}
     if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
         return Refusal(
             "a tile holds whole groups: of one size, or of powers of two",
@@ -333,92 +333,6 @@ def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
             f"{name_of(norm.weight)} is computed from the projection that it scales",
         )
     return site
-
-
-def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Group code is one epilogue where no sum leaves it but one that it stores, and all that it
-    needs is there before."""
-    for value in code.values_of_groups:
-        if not _stores_groups(code, value, order):
-            user = code.users_outside(value)[0]
-            return Refusal(
-                "what is reduced over a group is used by the columns of the group only",
-                f"runs as separate kernels: {user.name} uses {name_of(value)}",
-                _as_group_result(code, value, order),
-            )
-    behind = order.slices_after(code.leaves, code.anchor)
-    if behind is None or not set(behind).isdisjoint(code.ops):
-        return Refusal(
-            "no operand depends on a result",
-            "runs as separate kernels: an operand is computed from one of its results",
-        )
-    return None
-
-
-def _as_group_result(code: GroupCode, value: SSAValue, order: BlockOrder) -> str | None:
-    """Return the remedy where an epilogue written by hand can store a number of each group."""
-    site, op = group_site(code, order), value.owner
-    if site is None or not isinstance(site.op, FusedOp) or not isinstance(op, coda.ReduceOp):
-        return None
-    kind, group = op.kind.data, code.group
-    if kind not in ("max", "sum") or not code.is_split or group > MAX_GROUP:
-        return None
-    return f"write an epilogue with a result group<{group}> and group_{kind}(y, group={group})"
-
-
-LEAST_STORED_GROUP = 32
-"""Columns of the smallest group of which a GEMM stores a number, beside its tile."""
-
-
-def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
-    """Return whether the kernel of group code may store a number of each group, such as the scales
-    of a quantized tensor: one of whole rows beside rows that it is needed for, and a GEMM one of
-    large groups, which all main loops can reduce.
-    """
-    if not isinstance(element_type_of(value), Float32Type):
-        return False
-    if not code.is_split and not code.stores_behind(value):
-        return False
-    site = group_site(code, order)
-    if site is None or not isinstance(site.op, FusedOp):
-        return True
-    is_whole = code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
-    return code.is_split and is_whole
-
-
-def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
-    """The epilogue that computes an operand of the group code and may hold it."""
-    sites = [site for base in code.bases if (site := Site.of(base)) is not None]
-    sites.sort(key=lambda site: order.position(site.op), reverse=True)
-    return next((site for site in sites if _holds_groups(site, code, order)), None)
-
-
-def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
-    segment = site.op.segments()[site.segment]
-    kinds = {result.port.kind.data for result in segment.results}
-    if ResultKind.SELECT in kinds or not _has_columns_of_groups(site, segment, code):
-        return False
-    sizes = {*_reduced_groups(segment), code.columns_of_group(site)}
-    if len(sizes) > 1 and any(size.bit_count() > 1 for size in sizes):
-        return False
-    sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
-    if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
-        return False
-    others = [value for value in code.leaves if not site.holds(value)]
-    is_narrow = code.is_split or code.group <= MAX_GROUP
-    return is_narrow and order.slices_after(others, site.op) is not None
-
-
-def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> bool:
-    """Return whether a tile has the columns of whole groups: those of pairs are twice as many, and
-    their elements are not summed by column.
-    """
-    if not site.is_half:
-        pairs = segment.pairing is None or _pairs_within(segment.pairing, segment, code.group)
-        return len(segment.weights) <= 1 and pairs
-    is_plain = segment.pairing is not None and segment.pairing.group_size is None
-    sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
-    return is_plain and code.is_split and not sums_rows and 2 * code.group <= MAX_GROUP
 
 
 def _plain_logits(logits: SSAValue) -> Site | Refusal:
