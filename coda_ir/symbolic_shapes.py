@@ -97,7 +97,8 @@ class SymbolicShapes:
         self._dims: dict[SSAValue, Dims] = {}
         self._fresh = Counter[str]()
         self._taken = _declared_symbols(func)
-        self._usual_tiles = dict[str, int]()
+        self.usual_tiles = dict[str, int]()
+        """How many tiles of the usual width there are, by symbols that no schedule states."""
         self._arguments = func.args
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):
@@ -159,7 +160,7 @@ class SymbolicShapes:
 
     def usual_traffic(self, op: Operation) -> SymbolicSize:
         """The traffic of `op`, with tiles of the usual width where no schedule states it."""
-        return self.traffic(op).bind(self._usual_tiles)
+        return self.traffic(op).bind(self.usual_tiles)
 
     def read_whole(self, op: Operation) -> list[SSAValue]:
         """The operands that `op` reads but for a table of which it reads some elements."""
@@ -201,7 +202,7 @@ class SymbolicShapes:
         for number, extent in enumerate(columns):
             symbol = named.get(f"?tiles{number}")
             if symbol is not None and extent != DYNAMIC_INDEX:
-                self._usual_tiles[symbol] = -(-extent // USUAL_TILE)
+                self.usual_tiles[symbol] = -(-extent // USUAL_TILE)
 
     def _record(
         self, value: SSAValue, inferred: Dims | None, named: dict[str, str] | None = None

@@ -14,7 +14,7 @@ from coda_ir.backends.explorer.options import PageOptions
 from coda_ir.backends.graphviz.fusion import PREPARED, VIEWS, Fusion, analyze_fusion, viewed
 from coda_ir.backends.graphviz.fusion_view import kernel_title, part_text
 from coda_ir.backends.graphviz.values import Values, short_name
-from coda_ir.cost_model.operator_times import OperatorTimes, Roofline
+from coda_ir.cost_model.operator_times import OperatorTimes, Roofline, Sizes
 from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FinalizeOp, FusedOp, TunedAttr
@@ -44,9 +44,11 @@ class _Description:
         self.options = options
         self.before, self.after = Values(fusion.func), Values(fusion.fused)
         self.sizes = options.sizes_of(_symbols(self.before))
+        self._known = Sizes({**self.after.shapes.usual_tiles, **self.sizes})
         self.emitted = Emitted.of(fusion, options)
         self.tensors: list[Data] = []
         self._numbers: dict[SSAValue, int] = {}
+        self._remark_numbers: dict[int, int] = {}
         self._kernel_numbers = {op: number for number, op in enumerate(fusion.kernels)}
 
     def data(self) -> Data:
@@ -132,7 +134,7 @@ class _Description:
         is_free = isinstance(op, (*VIEWS, *PREPARED)) or (
             isinstance(op, FusedOp) and op.schedule is None
         )
-        times = OperatorTimes(self.options.device, values.shapes, self.sizes)
+        times = OperatorTimes(self.options.device, values.shapes, self._known)
         found = None if is_free else times.roofline(op)
         if found is None:
             return {"reads": [], "looked_up": {}, "writes": [], "roofline": None}
@@ -140,7 +142,7 @@ class _Description:
         tables = [self._tensor(values, value) for value in op.operands if value not in whole]
         return {
             "reads": [self._tensor(values, value) for value in _read(op)],
-            "looked_up": dict.fromkeys(tables, values.shapes.looked_up(op).evaluate(self.sizes)),
+            "looked_up": dict.fromkeys(tables, values.shapes.looked_up(op).evaluate(self._known)),
             "writes": [self._tensor(values, value) for value in op.results],
             "roofline": _roofline(found),
         }
@@ -166,7 +168,7 @@ class _Description:
 
     def _size(self, size: SymbolicSize) -> Data:
         """The bytes for the sizes of the page, and by symbols."""
-        return {"bytes": size.evaluate(self.sizes), "symbolic": str(size) if size.symbols else ""}
+        return {"bytes": size.evaluate(self._known), "symbolic": str(size) if size.symbols else ""}
 
     def _refusal(self, remark: Remark) -> Data:
         found = remark.to_dict()
@@ -175,7 +177,8 @@ class _Description:
         if isinstance(remark.bytes, int | str):
             cost = SymbolicSize.of(remark.bytes)
         size = {"bytes": 0, "symbolic": ""} if cost is None else self._size(cost)
-        return {**{key: found.get(key, "") for key in keys}, **size}
+        number = self._remark_numbers.setdefault(id(remark), len(self._remark_numbers))
+        return {"number": number, **{key: found.get(key, "") for key in keys}, **size}
 
 
 def _roofline(found: Roofline) -> Data:

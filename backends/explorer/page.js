@@ -497,10 +497,10 @@ function chip(same, part, thread) {
   return made;
 }
 
-// Equal refusals of several operators are one, with the bytes of all.
+// Equal refusals of several operators are one, with the bytes of all. One may be of several operators of a kernel.
 function distinctRefusals(refusals) {
   const found = new Map();
-  for (const each of refusals) {
+  for (const each of new Map(refusals.map(each => [each.number, each])).values()) {
     const key = `${each.message}|${each.condition}`, before = found.get(key);
     found.set(key, before ? {...before, bytes: before.bytes + each.bytes, symbolic: ""} : each);
   }

@@ -18,7 +18,7 @@ from torch.fx import Node
 from coda_ir.devices import interpret_without_gpu
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture_errors import MODEL_ERRORS, CaptureError, capture_error
-from coda_ir.frontends.torch.float8_checkpoints import float8_layers_kept
+from coda_ir.frontends.torch.float8_checkpoints import with_scaled_layers
 from coda_ir.frontends.torch.gradient_stops import with_stopped_gradients
 from coda_ir.frontends.torch.importer import GraphInput, GraphSource
 from coda_ir.pytree import pytree
@@ -80,10 +80,9 @@ def capture(
     _check_call(model, args, kwargs or {})
     try:
         marks = _marks_removed((args, kwargs))
-        losses, layers = losses_of_rows(), float8_layers_kept()
-        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses, layers:
+        with _ONE_AT_A_TIME, torch.enable_grad(), marks, losses_of_rows():
             program = torch.export.export(
-                model,
+                with_scaled_layers(model),
                 tuple(args),
                 dict(kwargs or {}),
                 dynamic_shapes=dynamic_shapes,

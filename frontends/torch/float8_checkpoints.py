@@ -5,13 +5,15 @@ shows.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from copy import deepcopy
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.scaled_layers import (
@@ -43,19 +45,34 @@ def keep_float8_layers() -> None:
     torch.compiler.substitute_in_graph(function, skip_signature_check=True)(float8_linear)
 
 
-@contextmanager
-def float8_layers_kept() -> Generator[None]:
-    """Let these layers call `float8_linear`, where a model may have them, while it is captured."""
-    module = sys.modules.get(MODULE)
-    if module is None or not hasattr(module, FUNCTION):
-        yield
-        return
-    own = getattr(module, FUNCTION)
-    setattr(module, FUNCTION, float8_linear)
-    try:
-        yield
-    finally:
-        setattr(module, FUNCTION, own)
+def with_scaled_layers(model: nn.Module) -> nn.Module:
+    """`model`, or where it has such layers a copy with the same tensors in which they call
+    `float8_linear`.
+    """
+    kind: Any = getattr(sys.modules.get(MODULE), "FP8Linear", None)
+    if kind is None or not any(isinstance(module, kind) for module in model.modules()):
+        return model
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    copied = deepcopy(model, shared)
+    for module in copied.modules():
+        if isinstance(module, kind):
+            module.__class__ = _scaled(type(module))
+    return copied
+
+
+@cache
+def _scaled(kind: Any) -> Any:
+    """The subclass of a layer's class whose product is `float8_linear`."""
+
+    class Scaled(kind):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            layer: Any = self
+            if layer.weight.element_size() > 1:
+                return F.linear(input, layer.weight, layer.bias)
+            options = (layer.block_size, layer.bias, layer.activation_scale)
+            return float8_linear(input, layer.weight, layer.weight_scale_inv, *options)
+
+    return Scaled
 
 
 def float8_linear(

@@ -112,10 +112,9 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
-    instead = "runs as PyTorch's attention, which stores something for each score"
+    instead = "runs through PyTorch, which stores a number for each score"
     if op.sinks is not None:
-        condition = "scores are products of queries and keys, with a mask or without"
-        return Refusal(condition, f"{instead}: it has sinks")
+        return Refusal("the attention has no sinks", f"{instead}: it has sinks")
     refusal = _check(op, instead)
     if refusal is not None:
         return refusal

@@ -143,7 +143,7 @@ func.func @forward_sinks(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v:
   func.return %y : tensor<2x32x64xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs as PyTorch's attention, which stores something for each score: it has sinks; failed condition: scores are products of queries and keys, with a mask or without; costs 26632 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores a number for each score: it has sinks; failed condition: the attention has no sinks; costs 26632 bytes
 // CHECK:      func.func @forward_sinks(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %s: tensor<4xbf16>) -> tensor<2x32x64xbf16> {
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
@@ -158,7 +158,7 @@ func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: 
   func.return %y : tensor<2x32x64xf32>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs as PyTorch's attention, which stores something for each score, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores a number for each score, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
 // CHECK:      func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: tensor<2x40x32xf32>) -> tensor<2x32x64xf32> {
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xf32>, tensor<2x40x32xf32>, tensor<2x40x32xf32>) -> tensor<2x32x64xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xf32>
