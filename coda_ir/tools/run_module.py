@@ -27,6 +27,10 @@ OTHER_SEED = 7919
 """How far the seed of other data, which the bound of errors is taken from, is from the first."""
 
 
+SHOWN_NAMES = 8
+"""Names of tensors in a message."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What to execute, where, and on which inputs."""
@@ -146,6 +150,12 @@ def run_triton(
     return results if isinstance(results, tuple) else (results,)
 
 
+def _few(names: Sequence[str]) -> str:
+    """The first of many names, and how many there are beside them."""
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def load_inputs(
     path: Path, signature: Signature, device: torch.device, sizes: Mapping[str, int]
 ) -> list[torch.Tensor]:
@@ -160,8 +170,8 @@ def load_inputs(
     if missing:
         raise CodaError(
             f"{path}: lacks {', '.join(map(str, missing))}",
-            f"the file has {', '.join(stored) or 'no tensors'}; {signature.name} takes "
-            + ", ".join(spec.name for spec in signature.arguments),
+            f"the file has {_few(list(stored)) or 'no tensors'}; {signature.name} takes "
+            + _few([spec.name for spec in signature.arguments]),
         )
     values = [_as_argument(stored[s.name], s).to(device) for s in signature.arguments]
     try:
