@@ -68,9 +68,16 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
     if op.mask is None:
-        return op.softcap is not None or op.window is not None
+        return op.softcap is not None or _hides_by_window(op)
     is_known = element_type_of(op.mask) in (i1, element_type_of(op.q))
     return op.softcap is not None or not is_known
+
+
+def _hides_by_window(op: coda.AttentionOp) -> bool:
+    """Return whether there is a window, which is not known to hold all positions."""
+    positions = (shape_of(op.q)[-2], shape_of(op.k)[-2])
+    is_known = DYNAMIC_INDEX not in positions
+    return op.window is not None and not (is_known and max(positions) <= op.window.value.data)
 
 
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:

@@ -226,3 +226,17 @@ func.func @few(%q: tensor<2x3x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x4
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x3x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x3x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x3x64xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A window of all positions.
+
+func.func @wide_window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 40 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @wide_window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16> {
+// CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 40 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
