@@ -30,7 +30,7 @@ def attended(
     scores = _hidden(op, _capped_scores(op, q, k), mask)
     lse = _logsumexp(scores, sinks)
     values = _split_heads(v, op.value_columns)
-    mixed = product_of(weights_of(scores, lse), _repeated(values, scores))
+    mixed = product_of(_softmax(scores, sinks), _repeated(values, scores))
     return mixed.transpose(1, 2).reshape(*q.shape[:-1], -1), lse.squeeze(-1)
 
 
@@ -195,6 +195,18 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
     if op.window is not None:
         seen &= distance.abs() < op.window.value.data
     return seen
+
+
+def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
+    """The weights of the keys, 0 without any key. exp(score - lse) would have the rounding error of
+    lse in all weights of a row.
+    """
+    unseen = (scores == -torch.inf).all(-1, keepdim=True)
+    columns = [scores]
+    if sinks is not None:
+        columns.append(_column(sinks).to(scores.dtype).expand(*scores.shape[:-1], 1))
+    weights = torch.softmax(torch.cat(columns, -1), -1)[..., : scores.shape[-1]]
+    return weights.masked_fill(unseen, 0.0)
 
 
 def _logsumexp(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:

@@ -9,7 +9,7 @@ over the queries for those of a tile of keys and values. Each sum has one order,
 give the same bits. Like the accumulator of `gemm.fused`, such a sum takes an epilogue.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -99,7 +99,7 @@ def groups_in_heads(segment: Segment, head_dim: int) -> bool:
 
 
 class AttentionSumOp(AttentionLike, ABC):
-    """What the kernels have in common.
+    """A kernel of attention or of its backward: sums of each tile, and an epilogue.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
     of a head as BK. A mask follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
@@ -120,9 +120,11 @@ class AttentionSumOp(AttentionLike, ABC):
     """The sums, each with the rows and columns of a tile."""
 
     @property
-    @abstractmethod
     def rows_of(self) -> SSAValue:
-        """The tensor that has the rows and columns of the sums."""
+        """The tensor that has the rows and columns of the sums: the queries, unless they are summed
+        over.
+        """
+        return self.q
 
     @property
     def tile_heads(self) -> int:
@@ -325,10 +327,6 @@ class FusedAttentionOp(AttentionSumOp):
     lse = result_def(TensorType)
     SUMS: ClassVar[tuple[str, ...]] = ("O",)
 
-    @property
-    def rows_of(self) -> SSAValue:
-        return self.q
-
     @classmethod
     def _own_types(
         cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
@@ -343,7 +341,7 @@ class FusedAttentionOp(AttentionSumOp):
 
 
 class AttentionGradSumOp(AttentionSumOp, ABC):
-    """What both kernels of the backward have in common."""
+    """A kernel of the backward of attention."""
 
     d_out = operand_def(TensorType)
     stored = operand_def(TensorType)
@@ -383,10 +381,6 @@ class AttentionDqOp(AttentionGradSumOp):
     name = "gemm.attention_dq"
     moment = result_def(TensorType)
     SUMS: ClassVar[tuple[str, ...]] = ("dQ",)
-
-    @property
-    def rows_of(self) -> SSAValue:
-        return self.q
 
     @classmethod
     def _own_types(

@@ -15,7 +15,6 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     narrowed,
     part_of,
     scores_of,
-    shown,
 )
 from coda_ir.backends.triton.runtime.device import bound, dot
 
@@ -42,12 +41,11 @@ def masked_scores(
     # What is the same for all queries, or for all keys, is loaded once.
     rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
     columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
+    found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
     if ADDED:
-        found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
         return scores * (1 / LOG2_E) + found.to(tl.float32)
     else:
-        seen = shown(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
-        return tl.where(seen, scores, float("-inf"))
+        return tl.where(found != 0, scores, float("-inf"))
 
 
 @triton.jit

@@ -104,27 +104,6 @@ def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
 
 
 @triton.jit
-def shown(
-    mask,
-    batch,
-    head,
-    first_query,
-    first_key,
-    query,
-    key,
-    queries,
-    keys,
-    HEADS: tl.constexpr,
-    DIMS: tl.constexpr,
-):
-    """Whether the mask shows keys to queries of a head; it shows none past the last ones."""
-    found = mask_tile(
-        mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
-    )
-    return found != 0
-
-
-@triton.jit
 def mask_tile(
     mask,
     batch,
@@ -141,8 +120,8 @@ def mask_tile(
     """The mask of queries of a head and of keys, of the numbers `query` and `key` after the first
     ones; 0 past the last ones.
 
-    A dimension that DIMS has as 0 and not as 1, of batches, heads, queries and keys, has one
-    element that stands for all.
+    DIMS has 1 for each dimension of the mask (batches, heads, queries, keys), and 0 where the mask
+    has one element for the whole dimension.
     """
     pitch = DIMS[3] * keys + 1 - DIMS[3]
     place = batch.to(tl.int64) * DIMS[0]
@@ -182,10 +161,10 @@ def weights_of(
     else:
         weights = tl.exp2(scores - lse * LOG2_E)
         if mask is not None:
-            seen = shown(
+            seen = mask_tile(
                 mask, batch, head, first_query, first_key, query, key, queries, keys, HEADS, DIMS
             )
-            weights = tl.where(seen, weights, 0.0)
+            weights = tl.where(seen != 0, weights, 0.0)
     return weights
 
 
