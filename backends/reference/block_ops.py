@@ -17,9 +17,11 @@ from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
     Numerics,
+    dequantized,
     grouped_product_of,
     product_of,
     rounded_and_rest,
+    rounded_once,
     scaled_product_of,
     split_columns,
     vectors_of_rows,
@@ -158,6 +160,12 @@ def scaled(op: coda.ScaledLinearOp, operands: Tensors, numerics: Numerics) -> Te
     per_row = x_scales.reshape(rows.shape[0], x_scales.shape[-1])
     product = scaled_product_of((rows, weight, per_row, weight_scales), op.blocks)
     return [product.reshape(*x.shape[:-1], weight.shape[0])]
+
+
+def quantized(op: coda.QuantizedLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *of_weight = operands
+    weight = dequantized(of_weight, op.scheme, x.shape[-1], kn=op.is_kn)
+    return [rounded_once(lambda wide: wide @ weight.T, x)]
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
@@ -317,6 +325,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
     coda.ScaledLinearOp: scaled,
+    coda.QuantizedLinearOp: quantized,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,

@@ -100,6 +100,7 @@ from coda_ir.dialects.coda.positions import (
     is_of_extents,
     positions_in,
 )
+from coda_ir.dialects.coda.quantized_linear import QuantizedAttr, QuantizedLinearOp
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -125,6 +126,7 @@ Coda = Dialect(
         GroupedLinearOp,
         GroupedMatmulOp,
         ScaledLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -150,7 +152,7 @@ Coda = Dialect(
         *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
-    [BlocksAttr],
+    [BlocksAttr, QuantizedAttr],
 )
 
 __all__ = [
@@ -224,6 +226,8 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedAttr",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
