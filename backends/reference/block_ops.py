@@ -162,7 +162,7 @@ def scaled(op: coda.ScaledLinearOp, operands: Tensors, numerics: Numerics) -> Te
     return [product.reshape(*x.shape[:-1], weight.shape[0])]
 
 
-def quantized(op: coda.QuantizedLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def quantized(op: coda.LowBitLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
     x, *of_weight = operands
     weight = dequantized(of_weight, op.scheme, x.shape[-1], kn=op.is_kn)
     return [rounded_once(lambda wide: wide @ weight.T, x)]
@@ -325,7 +325,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
     coda.ScaledLinearOp: scaled,
-    coda.QuantizedLinearOp: quantized,
+    coda.LowBitLinearOp: quantized,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,

@@ -171,8 +171,7 @@ def dequantized(
 
 def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tensor:
     """The elements of four bits that `words` hold along a dimension, at positions of `order`."""
-    shifts = torch.tensor([4 * position for position in order], dtype=torch.int32, device=words.device)
-    elements = (words.int().unsqueeze(-1) >> shifts) & 15
+    elements = torch.stack([words.int() >> 4 * position & 15 for position in order], -1)
     return (elements if axis else elements.movedim(-1, 1)).reshape(
         words.shape[0] * (1 if axis else len(order)), -1
     )

@@ -47,7 +47,7 @@ _CLASSES: dict[str, type] = {
     "grouped_linear": coda.GroupedLinearOp,
     "grouped_matmul": coda.GroupedMatmulOp,
     "scaled_linear": coda.ScaledLinearOp,
-    "quantized_linear": coda.QuantizedLinearOp,
+    "low_bit_linear": coda.LowBitLinearOp,
     "rms_norm": coda.RMSNormOp,
     "layer_norm": coda.LayerNormOp,
     "softmax": coda.SoftmaxOp,

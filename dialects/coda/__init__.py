@@ -93,6 +93,7 @@ from coda_ir.dialects.coda.linear import (
     LinearOp,
     MatmulOp,
 )
+from coda_ir.dialects.coda.low_bit_linear import LowBitLinearOp, QuantizedAttr
 from coda_ir.dialects.coda.positions import (
     ExtentOp,
     PositionsOp,
@@ -100,7 +101,6 @@ from coda_ir.dialects.coda.positions import (
     is_of_extents,
     positions_in,
 )
-from coda_ir.dialects.coda.quantized_linear import QuantizedAttr, QuantizedLinearOp
 from coda_ir.dialects.coda.reductions import (
     LayerNormOp,
     NormStatsOp,
@@ -126,7 +126,7 @@ Coda = Dialect(
         GroupedLinearOp,
         GroupedMatmulOp,
         ScaledLinearOp,
-        QuantizedLinearOp,
+        LowBitLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -215,6 +215,7 @@ __all__ = [
     "LogicalAndOp",
     "LogicalNotOp",
     "LogicalOrOp",
+    "LowBitLinearOp",
     "MatmulOp",
     "MaximumGradOp",
     "MaximumOp",
@@ -227,7 +228,6 @@ __all__ = [
     "PositionsOp",
     "PowOp",
     "QuantizedAttr",
-    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",

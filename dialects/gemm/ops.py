@@ -108,7 +108,7 @@ class FusedOp(GemmInputs, HasSegments):
             columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
             -> (tile : tensor<?x512xbf16>) {...}
 
-    With `quantized`, the weights are as in `coda.quantized_linear`, with scales and zero points of
+    With `quantized`, the weights are as in `coda.low_bit_linear`, with scales and zero points of
     groups along K, and dequantized on the way to the product.
 
         %y = gemm.fused %x : tensor<?x256xbf16> quantized<128, "k01234567">

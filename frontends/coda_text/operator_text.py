@@ -188,7 +188,7 @@ class OperatorWriter:
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
-    def quantized(self, op: coda.QuantizedLinearOp) -> Text:
+    def quantized(self, op: coda.LowBitLinearOp) -> Text:
         scheme, stated = op.scheme, dict[str, str]()
         if scheme.depth.data != 128:
             stated["depth"] = str(scheme.depth.data)
@@ -198,7 +198,7 @@ class OperatorWriter:
             stated["packing"] = f'"{scheme.packing.data}"'
         if op.is_kn:
             stated["transposed"] = "true"
-        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+        return _call("low_bit_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
         name, properties = op.name.rpartition(".")[2], _properties(op)
@@ -332,7 +332,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GroupedLinearOp: OperatorWriter.grouped,
     coda.GroupedMatmulOp: OperatorWriter.grouped,
     coda.ScaledLinearOp: OperatorWriter.scaled,
-    coda.QuantizedLinearOp: OperatorWriter.quantized,
+    coda.LowBitLinearOp: OperatorWriter.quantized,
     coda.RMSNormOp: OperatorWriter.norm,
     coda.LayerNormOp: OperatorWriter.norm,
     coda.SoftmaxOp: OperatorWriter.softmax,

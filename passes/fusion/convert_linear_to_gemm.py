@@ -42,7 +42,7 @@ class ConvertLinearToGemmPass(FunctionPass):
     (`gemm.fused transposed %dz groups(%ends)`). Columns that are joined for gradients of weights
     alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
     operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and so do those of a
-    `coda.quantized_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
+    `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
     float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
     rows to sum over.
     """
@@ -65,7 +65,7 @@ LinearMap: TypeAlias = (
     | coda.MatmulOp
     | coda.GroupedLinearMap
     | coda.ScaledLinearOp
-    | coda.QuantizedLinearOp
+    | coda.LowBitLinearOp
     | Gradient
 )
 LINEAR_MAPS = (
@@ -73,7 +73,7 @@ LINEAR_MAPS = (
     coda.MatmulOp,
     coda.GroupedLinearMap,
     coda.ScaledLinearOp,
-    coda.QuantizedLinearOp,
+    coda.LowBitLinearOp,
     coda.WeightGradientOp,
     coda.GroupedWeightGradientOp,
 )
@@ -102,7 +102,7 @@ def _rows_of_x(op: Gradient) -> list[SSAValue]:
 
 def _scales_of(op: LinearMap) -> list[SSAValue]:
     """The scales of the weight that a linear map has as an operand."""
-    if isinstance(op, coda.QuantizedLinearOp):
+    if isinstance(op, coda.LowBitLinearOp):
         return [op.scales]
     return [op.weight_scales] if isinstance(op, coda.ScaledLinearOp) else []
 
@@ -112,7 +112,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     accumulator = block.args[0]
     accumulator.name_hint = "acc"
     block.add_op(YieldOp(accumulator))
-    is_gradient, is_quantized = isinstance(op, Gradient), isinstance(op, coda.QuantizedLinearOp)
+    is_gradient, is_quantized = isinstance(op, Gradient), isinstance(op, coda.LowBitLinearOp)
     is_by_column = isinstance(op, _STORED_BY_COLUMN) or (is_quantized and not op.is_kn)
     segment = Segment(
         weights=_rows_of_x(op) if is_gradient else [op.weight],

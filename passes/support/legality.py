@@ -62,7 +62,7 @@ def is_tilewise(value: SSAValue) -> bool:
     """
     op = value.owner
     gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
-    scaled = (coda.ScaledLinearOp, coda.QuantizedLinearOp)
+    scaled = (coda.ScaledLinearOp, coda.LowBitLinearOp)
     if isinstance(op, (*gemms, *scaled, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
@@ -136,7 +136,7 @@ def check_gemm_types(
     | coda.WeightGradientOp
     | coda.GroupedLinearMap
     | coda.ScaledLinearOp
-    | coda.QuantizedLinearOp
+    | coda.LowBitLinearOp
     | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""

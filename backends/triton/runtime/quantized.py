@@ -91,9 +91,7 @@ def multiply_quantized(
         sums = ()
         for i in tl.static_range(len(accs)):
             shifts = None if b_shifts is None else b_shifts[i]
-            b = load_elements(
-                b_columns[i], shifts, k, K, B_STEP, BLOCK_K, AXIS, PACKED, POSITIONS
-            )
+            b = load_elements(b_columns[i], shifts, k, K, B_STEP, BLOCK_K, AXIS, PACKED, POSITIONS)
             if OFFSET != 0 or b_zeros is not None:
                 b = b.to(tl.int32) - OFFSET
             if b_zeros is not None:

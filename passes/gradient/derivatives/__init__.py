@@ -67,7 +67,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
     **dict.fromkeys((coda.PositionsOp, coda.ExtentOp), "its result is an integer"),
     coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
-    coda.QuantizedLinearOp: "its weight is packed for a product along K, which dy has not: "
+    coda.LowBitLinearOp: "its weight is packed for a product along K, which dy has not: "
     "dequantize the weight in training",
     coda.OneHotOp: "its result is integers",
     coda.SelectiveScanGradOp: _SECOND,

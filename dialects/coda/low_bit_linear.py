@@ -157,8 +157,8 @@ class QuantizedAttr(ParametrizedAttribute):
         packed = [i32] if self.packed == 8 else []
         if element_type_of(zeros) not in (i8, _U8, *packed):
             raise VerifyException(
-                f"operand zeros has element type {element_type_of(zeros)}, expected i8, ui8, or i32 "
-                "with eight in the order of the weight's words"
+                f"operand zeros has element type {element_type_of(zeros)}, expected i8, ui8, or "
+                "i32 with eight in the order of the weight's words"
             )
 
     def print_parameters(self, printer: Printer) -> None:
@@ -185,19 +185,19 @@ class QuantizedAttr(ParametrizedAttribute):
 
 
 @irdl_op_definition
-class QuantizedLinearOp(CodaOp):
+class LowBitLinearOp(CodaOp):
     """x · Wᵀ with a weight of 8 or 4 bits, in groups along K that share a scale and a zero point.
 
     Element (m, n) is the sum over the groups g of K of s[n, g] · Σ x[m, k] · (q[n, k] - z[n, g] -
     offset), accumulated in float32. The weight, its scales and its zero points are N x K, or K x N
     where they are `kn`. Sources: GPTQ (arXiv 2210.17323), AWQ (arXiv 2306.00978).
 
-    `%y = coda.quantized_linear %x, %w, %s {kn, scheme = #coda.quantized<128, offset = 8,
+    `%y = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, offset = 8,
     "k01234567">} : (tensor<?x256xbf16>, tensor<32x512xi32>, tensor<2x512xf32>) ->
     tensor<?x512xbf16>`
     """
 
-    name = "coda.quantized_linear"
+    name = "coda.low_bit_linear"
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)

@@ -1,4 +1,4 @@
-"""The operator `quantized_linear` of .coda."""
+"""The operator `low_bit_linear` of .coda."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import TensorValue, describe
 
 SIGNATURE = (
-    "quantized_linear(x, w, scales, zeros?, *, depth: integer = 128, offset: integer = 0, "
+    "low_bit_linear(x, w, scales, zeros?, *, depth: integer = 128, offset: integer = 0, "
     'packing: string = "", transposed: boolean = false, dtype: type?)'
 )
 
 
-def quantized_linear(call: Invocation) -> TensorValue:
+def low_bit_linear(call: Invocation) -> TensorValue:
     """x times a weight of 8 or 4 bits. Raises Mistake for what does not fit."""
     x, w = call.float_tensor("x", least_rank=1), call.tensor("w", 2)
     scales, zeros = call.float_tensor("scales", 2), call.optional_tensor("zeros")
@@ -35,7 +35,7 @@ def quantized_linear(call: Invocation) -> TensorValue:
         scheme.verify_operands(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, kn=is_kn)
     except VerifyException as error:
         raise Mistake(f"{call.name}: {error}") from error
-    op = coda.QuantizedLinearOp(
+    op = coda.LowBitLinearOp(
         *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
         kn=is_kn,
         result_element_type=call.float_type("dtype"),
