@@ -49,7 +49,7 @@ class QuantizedMainLoop(PointerMainLoop):
             options["b_zeros"] = tuple_text(places)
             options["ZERO_STEP"] = _step(zeros, segment.layout)
         if scheme.packed > 1:
-            options["AXIS"] = f'"{scheme.axis}"'
+            options["ALONG_K"] = scheme.axis == "k"
             options["PACKED"] = scheme.packed
             options["POSITIONS"] = hex(scheme.positions)
         if is_packed:

@@ -28,23 +28,23 @@ def load_elements(
     K,
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
-    AXIS: tl.constexpr,
+    ALONG_K: tl.constexpr,
     PACKED: tl.constexpr,
     POSITIONS: tl.constexpr,
 ):
-    """Elements k to k + BLOCK_K of each column, from words of PACKED of them along K (AXIS "k") or
-    N (AXIS "n"), where `shifts` has the place of each column; zeros or less past K.
+    """Elements k to k + BLOCK_K of each column, zeros past K: from words of PACKED of them along K,
+    or else along N, where `shifts` has the place of each column.
     """
-    if AXIS == "k":
+    if PACKED == 1:
+        return load_depth(pointers, k, K, STEP, BLOCK_K, 0, True)
+    elif ALONG_K:
         words = load_depth(pointers, k // PACKED, K // PACKED, STEP, BLOCK_K // PACKED, 0, True)
         shifts = shift_of(tl.arange(0, PACKED), POSITIONS)[None, :, None]
         elements = (words.to(tl.int32)[:, None, :] >> shifts) & 15
         return tl.reshape(elements, (BLOCK_K, words.shape[1]))
-    elif AXIS == "n":
+    else:
         words = load_depth(pointers, k, K, STEP, BLOCK_K, 0, True)
         return (words.to(tl.int32) >> shifts) & 15
-    else:
-        return load_depth(pointers, k, K, STEP, BLOCK_K, 0, True)
 
 
 @triton.jit
@@ -75,7 +75,7 @@ def multiply_quantized(
     SCALE_STEP: tl.constexpr = 1,
     ZERO_STEP: tl.constexpr = 1,
     OFFSET: tl.constexpr = 0,
-    AXIS: tl.constexpr = "",
+    ALONG_K: tl.constexpr = True,
     PACKED: tl.constexpr = 1,
     POSITIONS: tl.constexpr = 0,
 ):
@@ -91,7 +91,9 @@ def multiply_quantized(
         sums = ()
         for i in tl.static_range(len(accs)):
             shifts = None if b_shifts is None else b_shifts[i]
-            b = load_elements(b_columns[i], shifts, k, K, B_STEP, BLOCK_K, AXIS, PACKED, POSITIONS)
+            b = load_elements(
+                b_columns[i], shifts, k, K, B_STEP, BLOCK_K, ALONG_K, PACKED, POSITIONS
+            )
             if OFFSET != 0 or b_zeros is not None:
                 b = b.to(tl.int32) - OFFSET
             if b_zeros is not None:
