@@ -95,6 +95,7 @@ class MainLoop(ABC):
     """K of each input: a number, or the name of a parameter."""
 
     FUNCTION: ClassVar[str]
+    """The device function that has the loop over K."""
     IMPORTS: ClassVar[frozenset[str]] = frozenset()
     """Import statements that the host code of a launch needs."""
 
@@ -256,6 +257,12 @@ class PointerMainLoop(MainLoop):
             for name, value in ids.items()
             if value is not None
         ]
+
+
+class OneRowMainLoop(PointerMainLoop):
+    """Multiplies one row in float32: no tensor core is of use, and no tile has rows for nothing."""
+
+    FUNCTION = "multiply_row"
 
 
 @dataclass

@@ -16,7 +16,9 @@ from coda_ir.dialects.gemm import Layout
 class QuantizedMainLoop(PointerMainLoop):
     """Loads weights of 8 or 4 bits through pointers, and dequantizes them in registers."""
 
-    FUNCTION = "multiply_quantized"
+    @property
+    def FUNCTION(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return "multiply_quantized" + "_row" * self.schedule.has_one_row
 
     @property
     def scheme(self) -> QuantizedAttr:
