@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,9 @@ def int4pack(x: torch.Tensor, n: int, k: int) -> tuple[Sequence[Call], int]:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--json", type=Path, default=Path("low_bit_weights.json"))
+    parser.add_argument(
+        "--weights", default="*", metavar="PATTERN", help=f"of {', '.join(SCHEMES)}"
+    )
     options = parser.parse_args()
     rate, records = copy_rate(), list[dict[str, object]]()
     table = Table(title=f"us of one token, copy {rate / 1000:.0f} GB/s")
@@ -146,6 +150,8 @@ def main() -> None:
         add(shape, "bf16, cuBLAS", cublas, nbytes)
         add(shape, "bf16", own, nbytes)
         for name, scheme in SCHEMES.items():
+            if not fnmatchcase(name, options.weights):
+                continue
             calls, nbytes, error = low_bits(x, weight, scheme)
             add(shape, name, calls, nbytes, error)
         add(shape, "int4pack_mm", *int4pack(x, n, k))

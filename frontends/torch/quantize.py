@@ -97,19 +97,18 @@ def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme 
         known = ", ".join((*RECIPES, *WEIGHTS))
         raise CodaError(f"unknown recipe '{recipe}'", f"use one of {known}")
     if recipe in RECIPES:
-        if group is not None or zero_points is not None:
-            raise CodaError(
-                f"the recipe '{recipe}' has no group or zero points",
-                f"leave them out, or use one of {', '.join(WEIGHTS)}",
-            )
+        for name, value in (("group", group), ("zero_points", zero_points)):
+            if value is not None:
+                raise CodaError(
+                    f"{name} is given for the recipe '{recipe}'",
+                    f"leave it out, or use one of {', '.join(WEIGHTS)}",
+                )
         return RECIPES[recipe]
     scheme = WEIGHTS[recipe]
     if group is not None and (group < LEAST_DEPTH or not is_power_of_two(group)):
-        raise CodaError(
-            f"a group of {group} elements", f"use a power of two of at least {LEAST_DEPTH}"
-        )
+        raise CodaError(f"group is {group}", f"use a power of two of at least {LEAST_DEPTH}")
     if zero_points and recipe == "float8":
-        raise CodaError("float8 has no zero points", "leave them out, or use int8")
+        raise CodaError("zero_points is given for float8", "leave it out, or use int8")
     has_zeros = scheme.has_zeros if zero_points is None else zero_points
     return WeightScheme(scheme.type, group or scheme.group, has_zeros)
 
