@@ -1,5 +1,6 @@
 """Products with weights of 8 and 4 bits in groups: emitted kernels and the reference."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,10 @@ def portable(tile: str, split_k: int = 1) -> str:
     return f'pointer, "{tile}", warps = 4, stages = 1, group_m = 2{split}'
 
 
+def one_row(tile: str, split_k: int = 1) -> str:
+    return portable(f"1x{tile}", split_k).replace("pointer", "one_row")
+
+
 def product(
     how: str, weight: Weight, *, k: int = 272, n: int = 72, depth: int = 64, x: str = "bf16"
 ) -> str:
@@ -125,6 +130,30 @@ class TestLayouts:
 
 
 @pytest.mark.any_device
+@pytest.mark.parametrize("name", [*WEIGHTS, "bf16"])
+@pytest.mark.parametrize(
+    ("tile", "depth", "split_k"), [("16x64", 64, 1), ("8x256", 64, 2), ("16x32", 128, 3)]
+)
+def test_one_row(name: str, tile: str, depth: int, split_k: int, tmp_path: Path):
+    """Steps have several groups, one, or a part of one; each row is a tile."""
+    how = one_row(tile, split_k)
+    if name == "bf16":
+        text = product(how, Weight("bf16")).replace(" quantized<64>", "")
+        text = re.sub(r", %sw : [^,]+|scales\(.*?\) ", "", text)
+    else:
+        text = product(how, WEIGHTS[name], depth=depth)
+    check_against_reference(text, [3], tmp_path)
+
+
+@pytest.mark.any_device
+@pytest.mark.parametrize("name", ["gptq", "awq"])
+@pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
+def test_one_row_of_pairs(name: str, pairing: str, tmp_path: Path):
+    text = gated(one_row("64x64"), WEIGHTS[name], pairing)
+    check_against_reference(text, [2], tmp_path)
+
+
+@pytest.mark.any_device
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
 def test_pairs(name: str, pairing: str, tmp_path: Path):
@@ -138,8 +167,8 @@ def test_ahead_of_time(name: str, architecture: str) -> None:
     """Every GPU has the kernels, but sm_80 has no float8."""
     if (name, architecture) == ("float8", "sm_80"):
         pytest.skip("Triton does not load e4m3 on sm_80")
-    text = product(portable("16x64x64"), WEIGHTS[name], k=512, n=128)
-    compiled(text, architecture)
+    for how in (portable("16x64x64"), one_row("32x128", 2)):
+        compiled(product(how, WEIGHTS[name], k=512, n=128), architecture)
 
 
 def test_refused_main_loops() -> None:

@@ -194,7 +194,8 @@ def test_which_layers() -> None:
     """Those with whole blocks and a weight of their own, without those to skip."""
     with pytest.warns(NotQuantizedWarning) as found:
         model = coda_ir.quantize(Tied(), "blocks", skip=("lm_head",))
-    message = "recipe 'blocks': layers that stay as they are: wide (K = 96, N = 128), head (its weight is shared)"
+    left = "wide (K = 96, N = 128), head (its weight is shared)"
+    message = f"recipe 'blocks': layers that stay as they are: {left}"
     assert [str(each.message) for each in found] == [message]
     kinds = {name: type(each) for name, each in model.named_children()}
     assert kinds["narrow"] is ScaledLinear
