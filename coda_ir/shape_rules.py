@@ -10,42 +10,19 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionOp,
-    BarrierOp,
     BroadcastOp,
-    CastOp,
-    ConcatOp,
-    CrossEntropyGradOp,
-    CrossEntropyOp,
     ElementwiseOp,
     EmbeddingGradOp,
-    EmbeddingOp,
-    GluOp,
-    GroupedLinearMap,
-    GroupedLinearOp,
-    GroupedWeightGradientOp,
-    LayerNormOp,
-    LibraryCallOp,
-    LinearOp,
-    MatmulOp,
-    NormStatsOp,
     PadOp,
     PositionsOp,
-    ReduceOp,
     ReshapeOp,
-    RMSNormOp,
-    RopeOp,
-    ScaledLinearOp,
     SelectiveScanGradOp,
     SelectiveScanOp,
-    ShiftOp,
-    SliceOp,
-    SoftmaxOp,
     SSDGradOp,
     SSDOp,
     SumToOp,
-    TransposeOp,
-    WeightGradientOp,
 )
+from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, quotient, total
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
@@ -71,14 +48,13 @@ from coda_ir.dialects.torch import (
     LinearScanOp,
     VjpOp,
 )
-from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
 """An extent: a number, a symbol `M`, or a product of them as Python writes it, `32*B*T`."""
 
 Dims: TypeAlias = tuple[Dim, ...]
 
-UNKNOWN = "?"
+UNKNOWN = OPEN
 """What a rule answers for an extent that it cannot tell; it becomes a fresh symbol.
 
 `?name3` becomes a fresh symbol too, the same one wherever an operator's results have it.
@@ -115,22 +91,11 @@ def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
     if unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
         names = symbols
     elif unknown == 1:
-        names = [_quotient(source, known)]
+        names = [quotient(source, known)]
     else:
         names = [UNKNOWN] * unknown
     remaining = iter(names)
     return tuple(next(remaining) if extent == DYNAMIC_INDEX else extent for extent in shape)
-
-
-def _quotient(dims: Dims, divisor: int) -> Dim:
-    """The product of `dims` over `divisor`, where it is a single term with an exact quotient."""
-    terms = SymbolicSize.product(dims).terms
-    if len(terms) != 1 or not divisor or terms[0][1] % divisor:
-        return UNKNOWN
-    symbols, coefficient = terms[0]
-    quotient = coefficient // divisor
-    factors = symbols if quotient == 1 else (str(quotient), *symbols)
-    return "*".join(factors) if symbols else quotient
 
 
 Rule: TypeAlias = Callable[[Operation, list[Dims]], Sequence[Dims]]
@@ -154,47 +119,9 @@ def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return [operands[0], final][: len(op.results)]
 
 
-def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, LinearOp | MatmulOp)
-    columns = operands[1][0] if isinstance(op, LinearOp) else operands[1][1]
-    return [(*operands[0][:-1], columns)]
-
-
-def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    x, weight, *_ = operands
-    return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
-
-
-def _columns_to_one(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(*operands[0][:-1], 1)] * len(op.results)
-
-
-def _cross_entropy(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, CrossEntropyOp)
-    return [operands[1] if op.reduction.data == "none" else ()]
-
-
 def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, ReshapeOp)
     return [reshape_dims(operands[0], shape_of(op.result))]
-
-
-def _transpose(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, TransposeOp)
-    return [tuple(operands[0][axis] for axis in op.permutation)]
-
-
-def _slice(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, SliceOp)
-    dim, start, stop = op.range
-    return [(*operands[0][:dim], stop - start, *operands[0][dim + 1 :])]
-
-
-def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, ConcatOp)
-    dim = op.dim.value.data
-    joined = _sum([part[dim] for part in operands])
-    return [(*operands[0][:dim], joined, *operands[0][dim + 1 :])]
 
 
 def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -210,10 +137,6 @@ def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     elif op.added == (0, 0):
         extent = operands[0][dim]
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
-
-
-def _cross_entropy_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [operands[0], (*operands[0][:-1], 1)][: len(op.results)]
 
 
 def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -252,11 +175,6 @@ def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
 
 
-def _library_call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, LibraryCallOp)
-    return op.result_extents(operands)
-
-
 def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, VjpOp)
     return [operands[number] for number in op.differentiated]
@@ -270,7 +188,7 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
         axis = -2 if segment.layout == Layout.NK else -1
-        columns = _sum([of[weight][axis] for weight in segment.weights])
+        columns = total([of[weight][axis] for weight in segment.weights])
         results += _results(segment, rows, columns, _column_tiles(segment, op, index), row_tile)
     return results
 
@@ -349,7 +267,7 @@ def _results(
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
-        ResultKind.HALF: (*rows, _quotient((columns,), 2)),
+        ResultKind.HALF: (*rows, quotient((columns,), 2)),
         ResultKind.PARTIAL_ROW: (*rows, column_tiles),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (columns, *rows),
@@ -359,7 +277,7 @@ def _results(
     def dims_of(port: ResultPortAttr, samples: int) -> Dims:
         match port.kind.data:
             case ResultKind.GROUP:
-                return (*rows, _quotient((columns,), port.group_columns))
+                return (*rows, quotient((columns,), port.group_columns))
             case ResultKind.PARTIAL_COL:
                 return _partial_col(rows, columns, row_tile, samples)
             case kind:
@@ -373,7 +291,7 @@ def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -
     tiles that a sample has rows of."""
     if samples:
         return (*rows[:samples], "?sample_tiles", columns)
-    return (_tiles(_quotient(rows, 1), row_tile, "?row_tiles"), columns)
+    return (_tiles(quotient(rows, 1), row_tile, "?row_tiles"), columns)
 
 
 COLUMN_TILES = "?tiles0"
@@ -394,13 +312,6 @@ def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
     return -(-extent // tile)
 
 
-def _sum(extents: Sequence[Dim]) -> Dim:
-    if len(extents) == 1:
-        return extents[0]
-    numbers = [extent for extent in extents if isinstance(extent, int)]
-    return sum(numbers) if len(numbers) == len(extents) else UNKNOWN
-
-
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
     (..., N)."""
@@ -416,42 +327,19 @@ def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 RULES: dict[type, Rule] = {
     ElementwiseOp: lambda _, of: [broadcast_dims(of)],
-    CastOp: _like_first,
-    RMSNormOp: _like_first,
-    LayerNormOp: _like_first,
-    SoftmaxOp: _like_first,
-    RopeOp: _like_first,
     AttentionOp: _attention,
     SelectiveScanOp: _scan,
     SelectiveScanGradOp: _like_others,
     SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
-    LinearOp: _linear,
-    MatmulOp: _linear,
-    GroupedLinearMap: _grouped_linear,
-    ScaledLinearOp: lambda _, of: [(*of[0][:-1], of[1][0])],
-    GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
-    ReduceOp: _columns_to_one,
-    NormStatsOp: _columns_to_one,
-    CrossEntropyOp: _cross_entropy,
-    EmbeddingOp: lambda _, of: [(*of[0], of[1][-1])],
     ReshapeOp: _reshape,
-    BarrierOp: _like_first,
-    TransposeOp: _transpose,
-    ShiftOp: _like_first,
-    SliceOp: _slice,
-    ConcatOp: _concat,
-    WeightGradientOp: lambda _, of: [(of[0][-1], of[1][-1])],
-    GroupedWeightGradientOp: lambda _, of: [(*of[2], of[0][-1], of[1][-1])],
     SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
     BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
     PositionsOp: _positions,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,
-    CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
-    LibraryCallOp: _library_call,
     CallOp: _call,
     VjpOp: _vjp,
     FusedOp: _fused,
@@ -466,5 +354,7 @@ RULES: dict[type, Rule] = {
 
 def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """The dims of the results of `op` from those of its operands; [] where no rule is known."""
+    if isinstance(op, InferTypeOp):
+        return op.result_extents(operands)
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
     return [] if rule is None else rule(op, operands)
