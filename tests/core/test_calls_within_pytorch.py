@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 
 import coda_ir
 from coda_ir.calls.arguments import TransformedArgumentError
@@ -44,6 +45,14 @@ def test_transforms_are_refused(scores: Scores, x: torch.Tensor):
         func.vjp(scores, x)
     with pytest.raises(TransformedArgumentError, match=r"argument x .* torch\.func"):
         func.jvp(scores, (x,), (x,))
+
+
+def test_tangents_are_refused(scores: Scores, x: torch.Tensor):
+    expected = scores(x)
+    with forward_ad.dual_level():
+        torch.testing.assert_close(scores(x), expected)
+        with pytest.raises(TransformedArgumentError, match=r"x has a tangent.*\n.*PyTorch model"):
+            scores(forward_ad.make_dual(x, x))
 
 
 def test_tensors_without_elements_are_refused(scores: Scores, x: torch.Tensor):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from support.torch_compile import compiled, reset
+from torch.autograd import forward_ad
 
 Function = Callable[[torch.Tensor], Any]
 
@@ -54,3 +55,15 @@ def test_the_gradient_of_a_gradient():
         assert x.grad is not None
         gradients.append(x.grad)
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5, check_dtype=False)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_tangents_of_what_was_compiled_without(trained: bool):
+    reset()
+    weight = WEIGHT.clone().requires_grad_(trained)
+    linear = compiled(lambda x: torch.nn.functional.silu(x @ weight.T))
+    linear(X)
+    with forward_ad.dual_level():
+        found, tangent = forward_ad.unpack_dual(linear(forward_ad.make_dual(X, X.flip(0))))
+    results = func.jvp(gated, (X.double(),), (X.double().flip(0),))
+    torch.testing.assert_close((found, tangent), results, rtol=1e-4, atol=1e-5, check_dtype=False)
