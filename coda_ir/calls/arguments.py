@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from coda_ir.diagnostics import CodaError, counted
 from coda_ir.symbolic_size import SymbolicSize
+
+_forward_ad: Any = import_module("torch.autograd.forward_ad")
 
 
 class ArgumentError(CodaError):
@@ -191,7 +193,7 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
         )
     if not (_is_plain(value) and _has_elements(value)):
         raise _transformed(spec, value)
-    if forward_ad.unpack_dual(value).tangent is not None:
+    if _forward_ad.unpack_dual(value).tangent is not None:
         raise TransformedArgumentError(
             f"argument {spec.name} has a tangent, which a compiled program does not compute",
             "use the PyTorch model for forward-mode derivatives",
@@ -215,7 +217,7 @@ _NUMBER = torch.zeros((), device="cpu")
 def may_have_tangents() -> bool:
     """Return whether a call is inside of `torch.autograd.forward_ad.dual_level`."""
     # Outside of all levels a tensor is its own primal; inside of one, the primal is a view of it.
-    return forward_ad.unpack_dual(_NUMBER).primal is not _NUMBER
+    return _forward_ad.unpack_dual(_NUMBER).primal is not _NUMBER
 
 
 def _is_plain(tensor: Any) -> bool:

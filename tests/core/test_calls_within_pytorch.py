@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd import forward_ad
 
 import coda_ir
 from coda_ir.calls.arguments import TransformedArgumentError
@@ -17,6 +16,8 @@ fn scores(x: f32[M, 16], w: f32[8, 16]) {
     return silu(linear(x, w))
 }
 """
+
+forward_ad: Any = import_module("torch.autograd.forward_ad")
 
 Scores = Callable[[torch.Tensor], torch.Tensor]
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from support.torch_compile import compiled, reset
-from torch.autograd import forward_ad
 
 Function = Callable[[torch.Tensor], Any]
 
 func: Any = import_module("torch.func")
+forward_ad: Any = import_module("torch.autograd.forward_ad")
 SAMPLES = torch.Generator().manual_seed(0)
 WEIGHT = torch.randn(8, 16, generator=SAMPLES)
 X = torch.randn(5, 16, generator=SAMPLES)
@@ -61,9 +61,13 @@ def test_the_gradient_of_a_gradient():
 def test_tangents_of_what_was_compiled_without(trained: bool):
     reset()
     weight = WEIGHT.clone().requires_grad_(trained)
-    linear = compiled(lambda x: torch.nn.functional.silu(x @ weight.T))
-    linear(X)
+
+    def linear(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.silu(x @ weight.T)
+
+    fast = compiled(linear)
+    fast(X)
     with forward_ad.dual_level():
-        found, tangent = forward_ad.unpack_dual(linear(forward_ad.make_dual(X, X.flip(0))))
+        found, tangent = forward_ad.unpack_dual(fast(forward_ad.make_dual(X, X.flip(0))))
     results = func.jvp(gated, (X.double(),), (X.double().flip(0),))
     torch.testing.assert_close((found, tangent), results, rtol=1e-4, atol=1e-5, check_dtype=False)
