@@ -13,6 +13,7 @@ from coda_ir.dialects.coda import (
     BroadcastOp,
     ElementwiseOp,
     EmbeddingGradOp,
+    GluOp,
     PadOp,
     PositionsOp,
     ReshapeOp,
@@ -22,7 +23,7 @@ from coda_ir.dialects.coda import (
     SSDOp,
     SumToOp,
 )
-from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, quotient, total
+from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, total
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
@@ -48,6 +49,7 @@ from coda_ir.dialects.torch import (
     LinearScanOp,
     VjpOp,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 Dim: TypeAlias = int | str
 """An extent: a number, a symbol `M`, or a product of them as Python writes it, `32*B*T`."""
@@ -91,11 +93,22 @@ def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
     if unknown == len(symbols) and known == prod(d for d in source if isinstance(d, int)):
         names = symbols
     elif unknown == 1:
-        names = [quotient(source, known)]
+        names = [_quotient(source, known)]
     else:
         names = [UNKNOWN] * unknown
     remaining = iter(names)
     return tuple(next(remaining) if extent == DYNAMIC_INDEX else extent for extent in shape)
+
+
+def _quotient(dims: Dims, divisor: int) -> Dim:
+    """The product of `dims` over `divisor`, where it is a single term with an exact quotient."""
+    terms = SymbolicSize.product(dims).terms
+    if len(terms) != 1 or not divisor or terms[0][1] % divisor:
+        return UNKNOWN
+    symbols, coefficient = terms[0]
+    quotient = coefficient // divisor
+    factors = symbols if quotient == 1 else (str(quotient), *symbols)
+    return "*".join(factors) if symbols else quotient
 
 
 Rule: TypeAlias = Callable[[Operation, list[Dims]], Sequence[Dims]]
@@ -267,7 +280,7 @@ def _results(
     """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
-        ResultKind.HALF: (*rows, quotient((columns,), 2)),
+        ResultKind.HALF: (*rows, _quotient((columns,), 2)),
         ResultKind.PARTIAL_ROW: (*rows, column_tiles),
         ResultKind.SELECT: rows,
         ResultKind.TILE_T: (columns, *rows),
@@ -277,7 +290,7 @@ def _results(
     def dims_of(port: ResultPortAttr, samples: int) -> Dims:
         match port.kind.data:
             case ResultKind.GROUP:
-                return (*rows, quotient((columns,), port.group_columns))
+                return (*rows, _quotient((columns,), port.group_columns))
             case ResultKind.PARTIAL_COL:
                 return _partial_col(rows, columns, row_tile, samples)
             case kind:
@@ -291,7 +304,7 @@ def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -
     tiles that a sample has rows of."""
     if samples:
         return (*rows[:samples], "?sample_tiles", columns)
-    return (_tiles(quotient(rows, 1), row_tile, "?row_tiles"), columns)
+    return (_tiles(_quotient(rows, 1), row_tile, "?row_tiles"), columns)
 
 
 COLUMN_TILES = "?tiles0"
@@ -333,6 +346,7 @@ RULES: dict[type, Rule] = {
     SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
+    GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
     ReshapeOp: _reshape,
     SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
     BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
@@ -354,7 +368,7 @@ RULES: dict[type, Rule] = {
 
 def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """The dims of the results of `op` from those of its operands; [] where no rule is known."""
-    if isinstance(op, InferTypeOp):
-        return op.result_extents(operands)
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
+    if rule is None and isinstance(op, InferTypeOp):
+        return op.result_extents(operands)
     return [] if rule is None else rule(op, operands)

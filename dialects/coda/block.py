@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, quotient
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
@@ -56,7 +56,8 @@ class GluOp(InferTypeOp):
 
     @staticmethod
     def infer(x: Extents, **_: object) -> list[Extents]:
-        return [(*x[:-1], quotient(x[-1:], 2))]
+        # Of symbols: see `coda_ir.shape_rules`.
+        return [(*x[:-1], x[-1] if x[-1] == DYNAMIC_INDEX else x[-1] // 2)]
 
     x = operand_def(TensorType)
     activation = prop_def(StringAttr)

@@ -27,7 +27,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     shape_of,
 )
-from coda_ir.symbolic_size import SymbolicSize
 
 Extents: TypeAlias = tuple[Any, ...]
 """Numbers, where `DYNAMIC_INDEX` is an open one, or symbols."""
@@ -162,19 +161,6 @@ def total(extents: Sequence[Any]) -> Any:
         return extents[0]
     is_known = all(isinstance(extent, int) for extent in extents) and DYNAMIC_INDEX not in extents
     return sum(extents) if is_known else OPEN
-
-
-def quotient(extents: Sequence[Any], divisor: int) -> Any:
-    """The product of extents over `divisor`, where it is a single term with an exact quotient."""
-    if DYNAMIC_INDEX in extents:
-        return DYNAMIC_INDEX
-    terms = SymbolicSize.product(extents).terms
-    if len(terms) != 1 or not divisor or terms[0][1] % divisor:
-        return OPEN
-    symbols, coefficient = terms[0]
-    share = coefficient // divisor
-    factors = symbols if share == 1 else (str(share), *symbols)
-    return "*".join(factors) if symbols else share
 
 
 # Operands and properties as they are given.
