@@ -77,9 +77,9 @@ def _rewrite(
     insert, element = OpInserter(rewriter, op, op.location), element_type_of(op.result)
     scaled = insert.mul(insert.cast(product.x, element), scale)
     rows = insert.cast(scaled, element_type_of(product.x))
-    again = type(product)(rows, product.weight, product.offsets, result_element_type=element)
     insert.location = product.location
-    replace_value(op, insert.insert(again))
+    again = insert.insert(type(product)(rows, product.weight, product.offsets))
+    replace_value(op, insert.cast(again, element))
     casts = [value.owner for value in op.operands if isinstance(value.owner, coda.CastOp)]
     for each in (op, *(cast for cast in casts if cast.operand is product.result), product):
         rewriter.order.erase(each)

@@ -90,7 +90,7 @@ def test_experts_are_gemms_with_epilogues(name: str):
     up, down = grouped_gemms(model)
     (gated,), (scaled,) = up.segments(), down.segments()
     assert gated.pairing == PairingAttr.halves() and len(gated.weights) == 1
-    assert [kind for kind, _ in scaled.ports] == [PortKind.COL]
+    assert [kind for kind, _ in scaled.ports] == [PortKind.SCATTER_COL]
     assert scaled.pairing is None
     assert up.gather is not None and up.scatter is None
     assert down.gather is None and down.scatter is not None
@@ -141,7 +141,7 @@ def test_steps_of_a_block(name: str):
     module = found.module.clone()
     CodaToGemmPass().apply(make_context(), module)
     router = ["gemm.fused", "coda.topk", *weights]
-    order = ["gemm.map", "coda.sort", "gemm.map", "coda.index", "gemm.map", "aten.histc.default"]
+    order = ["gemm.map", "coda.sort", "gemm.map", "gemm.map", "aten.histc.default"]
     experts = ["aten.cumsum.default", "gemm.fused", "gemm.fused", "gemm.map"]
     assert sorted(steps_of(module)) == sorted([*router, *order, *experts])
 
@@ -205,7 +205,7 @@ def test_biases_are_read_by_group():
     (gated,), (scaled,) = up.segments(), down.segments()
     assert gated.pairing == PairingAttr.adjacent_columns()
     assert [kind for kind, _ in gated.ports] == [PortKind.GROUP_ROW]
-    assert [kind for kind, _ in scaled.ports] == [PortKind.GROUP_ROW, PortKind.COL]
+    assert [kind for kind, _ in scaled.ports] == [PortKind.GROUP_ROW, PortKind.SCATTER_COL]
     assert [result.port.kind.data for result in gated.results] == [ResultKind.HALF]
     assert up.gather is not None and down.scatter is not None
 
