@@ -58,7 +58,7 @@ class RaiseLinearPass(FunctionPass):
     of the function: those of attention are computed. Rows may stay as they are in a GEMM, a norm
     and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
     it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
-    PyTorch's product of groups of rows, `_grouped_mm`, becomes `coda.grouped_linear`, or
+    PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes `coda.grouped_linear`, or
     `coda.grouped_matmul` where its matrices are not transposed.
     """
 
@@ -68,7 +68,7 @@ class RaiseLinearPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.MatmulOp):
                 _use_weight(op, rewriter)
-            elif isinstance(op, CallOp) and op.callee.data == GROUPED:
+            elif isinstance(op, CallOp) and op.callee.data in GROUPED:
                 _raise_grouped(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
@@ -81,7 +81,8 @@ class RaiseLinearPass(FunctionPass):
                 _keep_rows(op, rewriter)
 
 
-GROUPED = "aten._grouped_mm.default"
+GROUPED = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
+"""PyTorch's product of groups of rows, and what transformers calls for types that it lacks."""
 
 
 def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:

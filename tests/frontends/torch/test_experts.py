@@ -236,22 +236,14 @@ def test_kernels_are_as_exact_as_eager():
         assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
 
 
-@pytest.mark.parametrize(
-    "dtype, reason, remedy",
-    [
-        (
-            torch.float32,
-            "transformers.grouped_mm_fallback.default, takes",
-            "bf16 or f16",
-        ),
-        (torch.bfloat16, "a grouped GEMM, as of experts, takes its rows", "none in the program"),
-    ],
-)
-def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype, reason: str, remedy: str):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype):
+    """Also in float32, in which transformers multiplies the rows of experts in its own operator."""
     model = Logits(MODELS["mixtral"]()).eval().to(dtype)
     module = export(model, (torch.randint(0, 64, (2, 9)),)).module
     with collect_remarks() as remarks:
         CodaToGemmPass().apply(make_context(), module)
+    reason = "a grouped GEMM, as of experts, takes its rows"
     (norm,) = (r for r in remarks if r.kind == "missed" and reason in r.message)
     assert norm.module is not None and norm.module.endswith("post_attention_layernorm")
-    assert norm.suggestion is not None and remedy in norm.suggestion
+    assert norm.suggestion is not None and "none in the program" in norm.suggestion
