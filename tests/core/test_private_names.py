@@ -23,7 +23,7 @@ REASONS = {
     "backends/triton/runtime/packed_weights.py: _version": (
         "the version counter that PyTorch documents; without it weights are packed in each call"
     ),
-    "frontends/torch/experts.py: torch._dynamo": (
+    "frontends/torch/experts.py: torch._dynamo*": (
         "how PyTorch documents that a dimension varies; without it each number of tokens compiles"
     ),
     "coda_ir/pytree.py: torch.utils._pytree": (
