@@ -72,7 +72,8 @@ class ReadNarrowWeightsPass(FunctionPass):
             if not isinstance(op, LinearMap):
                 continue
             if _are_widened(op):
-                rewriter.passed(op, f"multiplies {name_of(op.x)} and {name_of(op.weight)} as 16 bits")
+                operands = f"{name_of(op.x)} and {name_of(op.weight)}"
+                rewriter.passed(op, f"multiplies {operands} as 16 bits")
                 _read_both(op, rewriter)
                 continue
             found = _find_part(op)

@@ -120,8 +120,8 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
 
 
 def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """`value` before it was widened. Scaled rows of a GEMM, which were rounded before the scale, are
-    rounded behind it.
+    """`value` before it was widened. Scaled rows of a GEMM, which were rounded before they were
+    scaled, are rounded after it.
     """
     if unwidened(value) is not value:
         return unwidened(value)

@@ -58,8 +58,8 @@ def _has_rows_apart(value: SSAValue) -> bool:
 
 
 def _narrows_what_is_loaded(op: Operation, site: Site) -> bool:
-    """Return whether `op` narrows what a pointwise kernel would store for it alone, and the epilogue
-    at `site` would load: the kernel stores fewer bytes of its result.
+    """Return whether `op` narrows what a pointwise kernel would store for it alone: the epilogue at
+    `site` loads fewer bytes if that kernel stores the result.
     """
     if not isinstance(op, CastOp) or not is_pointwise(op.operand.owner):
         return False

@@ -58,8 +58,8 @@ class RaiseLinearPass(FunctionPass):
     of the function: those of attention are computed. Rows may stay as they are in a GEMM, a norm
     and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
     it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
-    PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes `coda.grouped_linear`, or
-    `coda.grouped_matmul` where its matrices are not transposed.
+    PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes
+    `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
     """
 
     name: ClassVar[str] = "raise-linear"

@@ -128,4 +128,3 @@ def test_layouts_of_weights(is_transposed: bool, is_concatenated: bool):
     y = torch.einsum("emi,edi->emd", torch.nn.functional.silu(gate) * value, down.double())
     expected = gates[:, :1].double() * y[2] + gates[:, 1:].double() * y[0]
     assert relative_error(experts_forward(module, x, ids, gates).detach(), expected) < 1e-5
-
