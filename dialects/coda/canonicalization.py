@@ -40,14 +40,15 @@ class FoldCast(RewritePattern):
         wide = op.operand.owner
         if op.operand.type == op.result.type:
             rewriter.replace(op, (), (op.operand,))
-        elif isinstance(wide, CastOp) and _is_widened_to(wide, f32):
-            if wide.operand.type == op.result.type:
-                rewriter.replace(op, (), (wide.operand,))
+            return
+        is_widened = isinstance(wide, CastOp) and _is_widened_to(wide, f32)
+        if is_widened and wide.operand.type == op.result.type:
+            rewriter.replace(op, (), (wide.operand,))
 
 
 class WidenBehindIndex(RewritePattern):
-    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes are
-    copied, and a GEMM that narrows them again can gather rows of x.
+    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
+    are copied, and a GEMM that narrows them again can gather rows of x.
     """
 
     @op_type_rewrite_pattern
