@@ -41,8 +41,9 @@ class FoldCast(RewritePattern):
         if op.operand.type == op.result.type:
             rewriter.replace(op, (), (op.operand,))
             return
-        is_widened = isinstance(wide, CastOp) and _is_widened_to(wide, f32)
-        if is_widened and wide.operand.type == op.result.type:
+        if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
+            return
+        if _is_widened_to(wide, f32):
             rewriter.replace(op, (), (wide.operand,))
 
 
