@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, cast
 
 import torch
+from torch._dynamo import maybe_mark_dynamic as mark_dynamic
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.dynamo import coda
@@ -52,7 +53,7 @@ def experts_forward(
     if torch.compiler.is_compiling():
         return _traced()(module, *tensors)
     for tensor in tensors:
-        torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        mark_dynamic(tensor, 0)
     return _compiled()(module, *tensors)
 
 

@@ -63,10 +63,10 @@ class UnrollSumsPass(FunctionPass):
 def _is_over_rows(op: coda.SumToOp) -> bool:
     """Return whether a sum is over a small dimension before the columns alone."""
     shape = shape_of(op.x)
-    is_single = len(shape) > 2 and op.summed_dims == (len(shape) - 2,)
-    is_kept = len(shape_of(op.result)) == len(shape)
-    is_few = is_single and is_kept and 1 < shape[-2] <= MOST_ROWS
-    return is_few and not is_tilewise(op.x)
+    rank = len(shape)
+    if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
+        return False
+    return 1 < shape[rank - 2] <= MOST_ROWS and not is_tilewise(op.x)
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:
@@ -141,8 +141,9 @@ def _last_view(value: SSAValue) -> SSAValue:
     """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
     use = value.get_unique_use()
     view = None if use is None else use.operation
-    is_rounding = isinstance(view, coda.CastOp) and element_type_of(value) == f32
-    if not is_rounding and not isinstance(view, coda.ReshapeOp):
+    if not isinstance(view, coda.CastOp | coda.ReshapeOp):
+        return value
+    if isinstance(view, coda.CastOp) and element_type_of(value) != f32:
         return value
     is_like = shape_of(view.result)[-1:] == shape_of(value)[-1:]
     return _last_view(view.result) if is_like else value

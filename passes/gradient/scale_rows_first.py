@@ -35,7 +35,9 @@ class ScaleRowsFirstPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            for product, scale in _scaled(op) if isinstance(op, coda.MulOp) else ():
+            if not isinstance(op, coda.MulOp):
+                continue
+            for product, scale in _scaled(op):
                 refusal = _check(op, product)
                 if refusal is None:
                     rewriter.passed(op, f"scales {name_of(product.x)} instead")

@@ -131,15 +131,16 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     if op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
         return
     weight, x = op.inputs
-    shape, same = shape_of(weight), same_type(weight, x) and same_type(x, op.outputs[0])
-    if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_transposed(x.owner):
+    shape, turned = shape_of(weight), x.owner
+    same = same_type(weight, x) and same_type(x, op.outputs[0])
+    if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_float(element_type_of(x)):
         return
-    if not is_float(element_type_of(x)):
+    if not isinstance(turned, Operation) or not is_transposed(turned):
         return
     rewriter.passed(op, "raised to coda.linear")
     insert = OpInserter(rewriter, op, op.location)
     (result,) = op.outputs
-    rows = insert.insert(coda.LinearOp(x.owner.operands[0], weight), result.name_hint)
+    rows = insert.insert(coda.LinearOp(turned.operands[0], weight), result.name_hint)
     result.replace_all_uses_with(insert.insert(coda.TransposeOp(rows, ROWS), result.name_hint))
     rewriter.order.erase(op)
 
