@@ -3,6 +3,9 @@
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, BFloat16Type, Float16Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -11,7 +14,7 @@ from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
-from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
+from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
 from coda_ir.dialects.coda.library import IndexOp
@@ -32,19 +35,136 @@ def _is_static(value: SSAValue) -> bool:
     return DYNAMIC_INDEX not in shape_of(value)
 
 
-class FoldCast(RewritePattern):
-    """cast(x) to the type of x -> x, and cast(cast(x) to float32) to the 16 bits of x -> x."""
+# Folds: a value, or another operator, for an operator; None where that stays.
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
-        wide = op.operand.owner
-        if op.operand.type == op.result.type:
-            rewriter.replace(op, (), (op.operand,))
-            return
-        if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
-            return
-        if _is_widened_to(wide, f32):
-            rewriter.replace(op, (), (wide.operand,))
+
+def _cast(op: CastOp) -> SSAValue | None:
+    """cast(x) to the type of x -> x, and cast(cast(x) to float32) to the 16 bits of x -> x."""
+    wide = op.operand.owner
+    if op.operand.type == op.result.type:
+        return op.operand
+    if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
+        return None
+    return wide.operand if _is_widened_to(wide, f32) else None
+
+
+def _reshape(op: ReshapeOp) -> SSAValue | Operation | None:
+    """reshape(reshape(x)) -> reshape(x), and reshape(x) to its own static shape -> x."""
+    if op.x.type == op.result.type and _is_static(op.x):
+        return op.x
+    if isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
+        return ReshapeOp(op.x.owner.x, shape_of(op.result))
+    return None
+
+
+def _transpose(op: TransposeOp) -> SSAValue | Operation | None:
+    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x."""
+    if op.permutation == tuple(range(len(op.permutation))):
+        return op.x
+    inner = op.x.owner
+    if not isinstance(inner, TransposeOp):
+        return None
+    return TransposeOp(inner.x, [inner.permutation[axis] for axis in op.permutation])
+
+
+def _slice(op: SliceOp) -> SSAValue | None:
+    """slice(x) of all elements -> x."""
+    dim, start, stop = op.range
+    return op.x if start == 0 and stop == shape_of(op.x)[dim] else None
+
+
+def _concat(op: ConcatOp) -> SSAValue | None:
+    """concat of one part -> the part."""
+    return op.parts[0] if len(op.parts) == 1 else None
+
+
+def _pad(op: PadOp) -> SSAValue | None:
+    """pad(x) by nothing -> x."""
+    return op.x if op.added == (0, 0) else None
+
+
+def _neg(op: NegOp) -> SSAValue | None:
+    """neg(neg(x)) -> x."""
+    return op.operand.owner.operand if isinstance(op.operand.owner, NegOp) else None
+
+
+def _add(op: AddOp) -> SSAValue | None:
+    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
+    return None if is_float(element_type_of(op.result)) else _other_than(op, 0)
+
+
+def _mul(op: MulOp) -> SSAValue | None:
+    """x * 1 -> x, with the constant on either side."""
+    return _other_than(op, 1)
+
+
+def _div(op: DivOp) -> SSAValue | None:
+    """x / 1 -> x."""
+    return op.lhs if _other_than(op, 1) is op.lhs else None
+
+
+def _other_than(op: BinaryOp, number: int) -> SSAValue | None:
+    """The operand beside a constant, where it has the type of the result."""
+    for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        is_number = isinstance(other.owner, ConstantOp) and other.owner.number == number
+        if is_number and kept.type == op.result.type:
+            return kept
+    return None
+
+
+def _sum_to(op: SumToOp) -> SSAValue | Operation | None:
+    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"};
+    sum_to(cast(x)) to float32 of what is widened to it -> sum_to(x), which accumulates in float32.
+    """
+    rank, type = len(shape_of(op.x)), element_type_of(op.result)
+    if op.x.type == op.result.type:
+        return op.x
+    if op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
+        return ReduceOp(op.x, "sum", type)
+    if isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
+        return SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
+    return None
+
+
+def _extent(op: ExtentOp) -> Operation | None:
+    """extent(x) where the type of x has it -> a constant."""
+    extent = shape_of(op.like)[op.axis]
+    is_known = extent != DYNAMIC_INDEX
+    return ConstantOp(extent, element_type_of(op.result)) if is_known else None
+
+
+FOLDS: Sequence[Mapping[type[Operation], Callable[[Any], SSAValue | Operation | None]]] = (
+    {
+        CastOp: _cast,
+        ReshapeOp: _reshape,
+        TransposeOp: _transpose,
+        SliceOp: _slice,
+        ConcatOp: _concat,
+        PadOp: _pad,
+        NegOp: _neg,
+        AddOp: _add,
+        MulOp: _mul,
+        DivOp: _div,
+        SumToOp: _sum_to,
+        ExtentOp: _extent,
+    },
+    TRUTH_FOLDS,
+)
+
+
+class Fold(RewritePattern):
+    """Replaces an operator by what `FOLDS` has for it."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        folds = (table[type(op)] for table in FOLDS if type(op) in table)
+        found = next((new for fold in folds if (new := fold(op)) is not None), None)
+        if isinstance(found, SSAValue):
+            rewriter.replace(op, (), (found,))
+        elif found is not None:
+            rewriter.replace(op, _at(op, found))
+
+
+# Patterns that look at more than one operator, or make several.
 
 
 class WidenBehindIndex(RewritePattern):
@@ -112,17 +232,6 @@ class SoftmaxBeforeReshape(RewritePattern):
         rewriter.replace(op, (softmax, moved), (moved.results[0],))
 
 
-class FoldReshape(RewritePattern):
-    """reshape(reshape(x)) -> reshape(x), and reshape(x) to its own static shape -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
-        if op.x.type == op.result.type and _is_static(op.x):
-            rewriter.replace(op, (), (op.x,))
-        elif isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
-            rewriter.replace(op, _at(op, ReshapeOp(op.x.owner.x, shape_of(op.result))))
-
-
 class ReshapePositions(RewritePattern):
     """reshape(f(x)) -> f(reshape(x)) where x is made of positions: kernels compute x under any
     shape.
@@ -173,38 +282,6 @@ def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
 
 
-class FoldTranspose(RewritePattern):
-    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
-        if op.permutation == tuple(range(len(op.permutation))):
-            rewriter.replace(op, (), (op.x,))
-        elif isinstance(op.x.owner, TransposeOp):
-            inner = op.x.owner
-            combined = [inner.permutation[axis] for axis in op.permutation]
-            rewriter.replace(op, _at(op, TransposeOp(inner.x, combined)))
-
-
-class FoldSlice(RewritePattern):
-    """slice(x) of all elements -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
-        dim, start, stop = op.range
-        if start == 0 and stop == shape_of(op.x)[dim]:
-            rewriter.replace(op, (), (op.x,))
-
-
-class FoldConcat(RewritePattern):
-    """concat of one part -> the part."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
-        if len(op.parts) == 1:
-            rewriter.replace(op, (), (op.parts[0],))
-
-
 class ConcatBeforeViews(RewritePattern):
     """concat of transposes -> transpose of a concat, and concat of reshapes that split columns
     alike -> reshape of a concat: heads of several tensors are heads of one.
@@ -235,70 +312,6 @@ def _splits_columns(view: ReshapeOp, dim: int) -> bool:
     is_static = _is_static(view.x) and _is_static(view.result)
     rows = len(before) - 1
     return is_static and dim < rows and len(after) > len(before) and after[:rows] == before[:rows]
-
-
-class FoldNeg(RewritePattern):
-    """neg(neg(x)) -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: NegOp, rewriter: PatternRewriter) -> None:
-        if isinstance(op.operand.owner, NegOp):
-            rewriter.replace(op, (), (op.operand.owner.operand,))
-
-
-class FoldAddOfZero(RewritePattern):
-    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
-        for kept, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            is_zero = isinstance(added.owner, ConstantOp) and added.owner.number == 0
-            if is_zero and kept.type == op.result.type and not is_float(element_type_of(kept)):
-                rewriter.replace(op, (), (kept,))
-                return
-
-
-class FoldMulByOne(RewritePattern):
-    """x * 1 -> x, with the constant on either side."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
-        for kept, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            if _is_one(factor) and kept.type == op.result.type:
-                rewriter.replace(op, (), (kept,))
-                return
-
-
-class FoldDivByOne(RewritePattern):
-    """x / 1 -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
-        if _is_one(op.rhs) and op.lhs.type == op.result.type:
-            rewriter.replace(op, (), (op.lhs,))
-
-
-def _is_one(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp) and value.owner.number == 1
-
-
-class FoldSumTo(RewritePattern):
-    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"};
-    sum_to(cast(x)) to float32 of what is widened to it -> sum_to(x), which accumulates in float32.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SumToOp, rewriter: PatternRewriter) -> None:
-        rank = len(shape_of(op.x))
-        if op.x.type == op.result.type:
-            rewriter.replace(op, (), (op.x,))
-        elif op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
-            reduction = ReduceOp(op.x, "sum", element_type_of(op.result))
-            rewriter.replace(op, _at(op, reduction))
-        elif isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
-            type = element_type_of(op.result)
-            total = SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
-            rewriter.replace(op, _at(op, total))
 
 
 def _is_widened_to(op: CastOp, type: Attribute) -> bool:
@@ -354,25 +367,6 @@ def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
     return shape == shape_of(op.result)
 
 
-class FoldExtent(RewritePattern):
-    """extent(x) where the type of x has it -> a constant."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ExtentOp, rewriter: PatternRewriter) -> None:
-        extent = shape_of(op.like)[op.axis]
-        if extent != DYNAMIC_INDEX:
-            rewriter.replace(op, _at(op, ConstantOp(extent, element_type_of(op.result))))
-
-
-class FoldPad(RewritePattern):
-    """pad(x) by nothing -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: PadOp, rewriter: PatternRewriter) -> None:
-        if op.added == (0, 0):
-            rewriter.replace(op, (), (op.x,))
-
-
 class DropUnusedLse(RewritePattern):
     """%y, %lse = attention(q, k, v) -> %y = attention(q, k, v), where nothing uses %lse."""
 
@@ -385,26 +379,14 @@ class DropUnusedLse(RewritePattern):
 
 CANONICALIZATIONS.extend(
     (
-        FoldCast(),
+        Fold(),
         NarrowBeforeReshape(),
         WidenBehindIndex(),
         SoftmaxBeforeReshape(),
-        FoldReshape(),
         ReshapePositions(),
-        FoldTranspose(),
-        FoldSlice(),
-        FoldConcat(),
         ConcatBeforeViews(),
-        FoldNeg(),
-        FoldAddOfZero(),
-        FoldMulByOne(),
-        FoldDivByOne(),
-        FoldSumTo(),
         SumBeforeTranspose(),
         FoldBroadcast(),
-        FoldExtent(),
-        FoldPad(),
         DropUnusedLse(),
-        *TRUTH_FOLDS,
     )
 )
