@@ -6,7 +6,14 @@ Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the r
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, BFloat16Type, Float16Type, f32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    UnknownLoc,
+    f32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -23,12 +30,6 @@ from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.truth_folding import TRUTH_FOLDS
-
-
-def _at(op: Operation, new: Operation) -> Operation:
-    """`new` at the place of `op`, which it replaces."""
-    new.location = op.location
-    return new
 
 
 def _is_static(value: SSAValue) -> bool:
@@ -133,128 +134,76 @@ def _extent(op: ExtentOp) -> Operation | None:
     return ConstantOp(extent, element_type_of(op.result)) if is_known else None
 
 
-FOLDS: Sequence[Mapping[type[Operation], Callable[[Any], SSAValue | Operation | None]]] = (
-    {
-        CastOp: _cast,
-        ReshapeOp: _reshape,
-        TransposeOp: _transpose,
-        SliceOp: _slice,
-        ConcatOp: _concat,
-        PadOp: _pad,
-        NegOp: _neg,
-        AddOp: _add,
-        MulOp: _mul,
-        DivOp: _div,
-        SumToOp: _sum_to,
-        ExtentOp: _extent,
-    },
-    TRUTH_FOLDS,
-)
+# Operators that change places: views behind what is computed.
 
 
-class Fold(RewritePattern):
-    """Replaces an operator by what `FOLDS` has for it."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        folds = (table[type(op)] for table in FOLDS if type(op) in table)
-        found = next((new for fold in folds if (new := fold(op)) is not None), None)
-        if isinstance(found, SSAValue):
-            rewriter.replace(op, (), (found,))
-        elif found is not None:
-            rewriter.replace(op, _at(op, found))
-
-
-# Patterns that look at more than one operator, or make several.
-
-
-class WidenBehindIndex(RewritePattern):
-    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
-    are copied, and a GEMM that narrows them again can gather rows of x.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: IndexOp, rewriter: PatternRewriter) -> None:
-        view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
-        wide = (op.x if view is None else view.x).owner
-        if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
-            return
-        rows, made = wide.operand, list[Operation]()
-        if view is not None:
-            shown = ReshapeOp(rows, shape_of(view.result))
-            shown.location = view.location
-            shown.attributes |= view.attributes
-            rows = shown.result
-            made.append(shown)
-        index = _at(op, IndexOp(rows, op.ids, **op.given))
-        cast = _at(op, CastOp(index.results[0], f32))
-        rewriter.replace(op, (*made, index, cast), (cast.results[0],))
-
-
-class NarrowBeforeReshape(RewritePattern):
+def _narrow_before_reshape(op: CastOp) -> Operation | None:
     """cast(reshape(x)) -> reshape(cast(x)) where the cast narrows: the code that makes x rounds it.
 
     Only for a reshape that nothing else uses.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
-        view = op.operand.owner
-        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
-            return
-        before, after = element_type_of(op.operand), element_type_of(op.result)
-        if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
-            return
-        if after.bitwidth >= before.bitwidth:
-            return
-        narrow = CastOp(view.x, after)
-        moved = ReshapeOp(narrow, shape_of(op.result))
-        narrow.location, moved.location = op.location, view.location
-        moved.attributes |= view.attributes
-        rewriter.replace(op, (narrow, moved), (moved.result,))
+    view = op.operand.owner
+    if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+        return None
+    before, after = element_type_of(op.operand), element_type_of(op.result)
+    if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
+        return None
+    return _moved(view, CastOp(view.x, after)) if after.bitwidth < before.bitwidth else None
 
 
-class SoftmaxBeforeReshape(RewritePattern):
+def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
     """softmax(reshape(x)) -> reshape(softmax(x)) where a reshape flattens rows for a softmax alone:
     the scores of a router, whose GEMM has whole rows on chip.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SoftmaxOp, rewriter: PatternRewriter) -> None:
-        view = op.x.owner
-        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
-            return
-        before, after = shape_of(view.x), shape_of(op.x)
-        if len(after) != 2 or before[-1:] != after[-1:] or after[-1] == DYNAMIC_INDEX:
-            return
-        softmax = _at(op, SoftmaxOp(view.x))
-        moved = _at(view, ReshapeOp(softmax.results[0], after))
-        moved.attributes |= view.attributes
-        rewriter.replace(op, (softmax, moved), (moved.results[0],))
+    view = op.x.owner
+    if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+        return None
+    before, after = shape_of(view.x), shape_of(op.x)
+    if len(after) != 2 or before[-1:] != after[-1:] or after[-1] == DYNAMIC_INDEX:
+        return None
+    return _moved(view, SoftmaxOp(view.x))
 
 
-class ReshapePositions(RewritePattern):
+def _widen_behind_index(op: IndexOp) -> Operation | None:
+    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
+    are copied, and a GEMM that narrows them again can gather rows of x.
+    """
+    view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
+    wide = (op.x if view is None else view.x).owner
+    if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
+        return None
+    rows = wide.operand if view is None else _moved(view, wide.operand)
+    return CastOp(IndexOp(rows, op.ids, **op.given), f32)
+
+
+def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
+    """The reshape `view` of another tensor."""
+    moved = ReshapeOp(x, shape_of(view.result))
+    moved.location = view.location
+    moved.attributes |= view.attributes
+    return moved
+
+
+def _reshape_positions(op: ReshapeOp) -> Operation | None:
     """reshape(f(x)) -> f(reshape(x)) where x is made of positions: kernels compute x under any
     shape.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
-        inner = op.x.owner
-        if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
-            return
-        assert isinstance(inner, Operation)
-        operands: list[SSAValue] = []
-        views: list[Operation] = []
-        for operand in inner.operands:
-            if shape_of(operand):
-                views.append(_at(op, ReshapeOp(operand, shape_of(op.result))))
-                views[-1].attributes |= op.attributes
-                operand = views[-1].results[0]
-            operands.append(operand)
-        moved = type(inner).create(
-            operands=operands, properties=inner.properties, result_types=[op.result.type]
-        )
-        rewriter.replace(op, (*views, _at(inner, moved)), (moved.results[0],))
+    inner = op.x.owner
+    if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
+        return None
+    assert isinstance(inner, Operation)
+    operands: list[SSAValue] = []
+    for operand in inner.operands:
+        if shape_of(operand):
+            view = ReshapeOp(operand, shape_of(op.result))
+            view.attributes |= op.attributes
+            operand = view.result
+        operands.append(operand)
+    moved = type(inner).create(
+        operands=operands, properties=inner.properties, result_types=[op.result.type]
+    )
+    moved.location = inner.location
+    return moved
 
 
 MAX_STEPS = 8
@@ -282,26 +231,19 @@ def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
 
 
-class ConcatBeforeViews(RewritePattern):
+def _concat_before_views(op: ConcatOp) -> Operation | None:
     """concat of transposes -> transpose of a concat, and concat of reshapes that split columns
     alike -> reshape of a concat: heads of several tensors are heads of one.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
-        views, dim = [part.owner for part in op.parts], op.dim.value.data
-        transposes = [view for view in views if isinstance(view, TransposeOp)]
-        reshapes = [view for view in views if isinstance(view, ReshapeOp)]
-        if len(transposes) == len(views) and len({view.permutation for view in transposes}) == 1:
-            order = transposes[0].permutation
-            joined = ConcatOp([view.x for view in transposes], order[dim])
-            view = TransposeOp(joined, order)
-        elif len(reshapes) == len(views) and all(_splits_columns(v, dim) for v in reshapes):
-            joined = ConcatOp([view.x for view in reshapes], dim)
-            view = ReshapeOp(joined, shape_of(op.result))
-        else:
-            return
-        rewriter.replace(op, (_at(op, joined), _at(op, view)), (view.result,))
+    views, dim = [part.owner for part in op.parts], op.dim.value.data
+    transposes = [view for view in views if isinstance(view, TransposeOp)]
+    reshapes = [view for view in views if isinstance(view, ReshapeOp)]
+    if len(transposes) == len(views) and len({view.permutation for view in transposes}) == 1:
+        order = transposes[0].permutation
+        return TransposeOp(ConcatOp([view.x for view in transposes], order[dim]), order)
+    if len(reshapes) == len(views) and all(_splits_columns(v, dim) for v in reshapes):
+        return ReshapeOp(ConcatOp([view.x for view in reshapes], dim), shape_of(op.result))
+    return None
 
 
 def _splits_columns(view: ReshapeOp, dim: int) -> bool:
@@ -320,23 +262,64 @@ def _is_widened_to(op: CastOp, type: Attribute) -> bool:
     return is_narrow and element_type_of(op.result) == type
 
 
-class SumBeforeTranspose(RewritePattern):
+def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), which copies
     nothing, and a reshape.
     """
+    turned, shape = op.x.owner, shape_of(op.result)
+    rank = len(shape)
+    if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
+        return None
+    if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
+    total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
+    return ReshapeOp(total, shape)
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReduceOp, rewriter: PatternRewriter) -> None:
-        turned, shape = op.x.owner, shape_of(op.result)
-        if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
-            return
-        rank = len(shape)
-        if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
-            return
-        kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
-        total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
-        view = _at(op, ReshapeOp(_at(op, total), shape))
-        rewriter.replace(op, (total, view), (view.results[0],))
+
+FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
+    CastOp: (_cast, _narrow_before_reshape, *TRUTH_FOLDS[CastOp]),
+    ReshapeOp: (_reshape, _reshape_positions),
+    TransposeOp: (_transpose,),
+    SliceOp: (_slice,),
+    ConcatOp: (_concat, _concat_before_views),
+    PadOp: (_pad,),
+    NegOp: (_neg,),
+    AddOp: (_add,),
+    MulOp: (_mul,),
+    DivOp: (_div,),
+    SumToOp: (_sum_to,),
+    ReduceOp: (_sum_before_transpose,),
+    SoftmaxOp: (_softmax_before_reshape,),
+    IndexOp: (_widen_behind_index,),
+    ExtentOp: (_extent,),
+}
+
+
+class Fold(RewritePattern):
+    """Replaces an operator by the first that a function of `FOLDS` gives."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        folds = FOLDS.get(type(op), TRUTH_FOLDS.get(type(op), ()))
+        found = next((new for fold in folds if (new := fold(op)) is not None), None)
+        if isinstance(found, SSAValue):
+            rewriter.replace(op, (), (found,))
+        elif found is not None:
+            rewriter.replace(op, [_at(op, new) for new in _made(found)])
+
+
+def _made(op: Operation) -> list[Operation]:
+    """`op`, behind the operators that were made for its operands."""
+    owners = dict.fromkeys(value.owner for value in op.operands)
+    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
+    return [*(each for owner in new for each in _made(owner)), op]
+
+
+def _at(op: Operation, new: Operation) -> Operation:
+    """`new` at the place of `op`, unless it has one."""
+    if isinstance(new.location, UnknownLoc):
+        new.location = op.location
+    return new
 
 
 class FoldBroadcast(RewritePattern):
@@ -380,12 +363,6 @@ class DropUnusedLse(RewritePattern):
 CANONICALIZATIONS.extend(
     (
         Fold(),
-        NarrowBeforeReshape(),
-        WidenBehindIndex(),
-        SoftmaxBeforeReshape(),
-        ReshapePositions(),
-        ConcatBeforeViews(),
-        SumBeforeTranspose(),
         FoldBroadcast(),
         DropUnusedLse(),
     )

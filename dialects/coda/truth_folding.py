@@ -1,7 +1,7 @@
 """Canonical forms of truth values that are known: comparisons of constants, and what reads them."""
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
@@ -98,10 +98,10 @@ def _cast(op: CastOp) -> Operation | None:
     return ConstantOp(float(truth) if is_float(type) else int(truth), type)
 
 
-TRUTH_FOLDS: Mapping[type[Operation], Callable[[Any], SSAValue | Operation | None]] = {
-    CompareOp: _compare,
-    **dict.fromkeys(_LOGICAL, _logical),
-    WhereOp: _where,
-    CastOp: _cast,
+TRUTH_FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
+    CompareOp: (_compare,),
+    **dict.fromkeys(_LOGICAL, (_logical,)),
+    WhereOp: (_where,),
+    CastOp: (_cast,),
 }
-"""A value, or a constant, for an operator; None where that stays."""
+"""Functions that give a value, or another operator, for an operator; None where it stays."""
