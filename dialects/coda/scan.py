@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, UnitAttr, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     opt_result_def,
     result_def,
     traits_def,
@@ -88,9 +89,16 @@ class StateSpaceModel(StateSpaceLike, ABC):
     position.
     """
 
+    in_place = opt_prop_def(UnitAttr)
+    """Present if the last states are stored where the operand of states is."""
     result = result_def(TensorType)
     final = opt_result_def(TensorType)
     traits = traits_def(Pure())
+
+    @property
+    def is_step(self) -> bool:
+        """Return whether there is one position: the states are read and written once."""
+        return shape_of(self.x)[1] == 1
 
     def verify_(self) -> None:
         self.verify_operands()
@@ -98,6 +106,10 @@ class StateSpaceModel(StateSpaceLike, ABC):
             raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
         if self.final is not None:
             self.verify_states("result final", self.final)
+        if self.in_place and not (self.is_step and self.carried and self.final is not None):
+            raise VerifyException(
+                "property in_place is set, expected one position, and states before and behind it"
+            )
         expect_shape("result", self.result, shape_of(self.x))
         expect_wide_element_type("result", self.result, self.x)
 
