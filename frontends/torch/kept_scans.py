@@ -162,6 +162,7 @@ def _head_state_update(
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
         raise CodaError("columns of a head have times or rates of their own", "expand those of it")
     dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
+    D = D if D is None or D.stride(-1) else D[..., :1]
     x, dt, b, c = (tensor.flatten(1).unsqueeze(1) for tensor in (hidden_states, dt, B, C))
     y, last = state_space(HEADS, (x, dt, A[:, 0, 0], b, c, state), B.shape[-1])
     state.copy_(last)

@@ -166,10 +166,19 @@ def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
     if weight is not None and not _is_weight_type(weight, x):
         weight = scale
     raised = coda.RMSNormOp(x, weight, eps=norm.eps)
-    raised.location, raised.result.name_hint = last.location, last.results[0].name_hint
+    result: SSAValue = raised.result
+    if not same_type(last.results[0], x):
+        narrowed = coda.CastOp(result, element_type_of(last.results[0]))
+        narrowed.location, result = last.location, narrowed.result
+        rewriter.order.insert_before(raised, last)
+        new: Operation = narrowed
+    else:
+        new = raised
+    raised.location = last.location
+    raised.result.name_hint = result.name_hint = last.results[0].name_hint
     rewriter.passed(last, "raised to coda.rms_norm")
-    last.results[0].replace_all_uses_with(raised.result)
-    rewriter.order.replace(last, raised)
+    last.results[0].replace_all_uses_with(result)
+    rewriter.order.replace(last, new)
 
 
 def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
@@ -192,6 +201,9 @@ def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
         for x in (norm.wide, norm.x):
             if same_type(last.results[0], x) and _fits(scale, x):
                 best = (last, x, scale)
+    if best[2] is None and isinstance(last, coda.MulOp) and _fits(scale, norm.wide):
+        # The weight has a narrower type than all of x: it is a factor before the conversion.
+        return last, norm.wide, scale
     return best
 
 
