@@ -56,8 +56,8 @@ def _substitute(name: str) -> None:
         found: Any = getattr(module, function, None)
         try:
             torch.compiler.substitute_in_graph(found)(substitute)
-        except TypeError:
-            # No function, as where another package has one in its place, or other parameters.
+        except (TypeError, ValueError):
+            # No function of these parameters, or one of another module that has been substituted.
             continue
 
 
@@ -162,11 +162,11 @@ def _head_state_update(
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
         raise CodaError("columns of a head have times or rates of their own", "expand those of it")
     dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
-    D = D if D is None or D.stride(-1) else D[..., :1]
     x, dt, b, c = (tensor.flatten(1).unsqueeze(1) for tensor in (hidden_states, dt, B, C))
     y, last = state_space(HEADS, (x, dt, A[:, 0, 0], b, c, state), B.shape[-1])
     state.copy_(last)
-    return _gated(y.view(hidden_states.shape), hidden_states, D, z).to(hidden_states.dtype)
+    skip = D if D is None or D.stride(-1) else D[..., :1]
+    return _gated(y.view(hidden_states.shape), hidden_states, skip, z).to(hidden_states.dtype)
 
 
 def _gated(y: Tensor, x: Tensor, D: Tensor | None, z: Tensor | None) -> Tensor:

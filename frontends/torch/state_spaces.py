@@ -39,7 +39,7 @@ fn model({arguments}) {{
 }}
 """
 
-_LIBRARY = torch.library.Library("coda_ir", "FRAGMENT")
+_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
 _LIBRARY.define("state_space(str model, Tensor[] operands, int states) -> (Tensor, Tensor)")
 _LIBRARY.define(
     "state_space_backward(str model, Tensor[] operands, int states, Tensor d_y, Tensor d_last)"
