@@ -53,9 +53,9 @@ def test_operator(model: str, initial: bool) -> None:
 @pytest.mark.parametrize("model", [SCAN, HEADS])
 def test_registration(model: str) -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""
-    check: Any = torch.library.opcheck
+    library: Any = torch.library  # without complete types
     operands = [operand.requires_grad_() for operand in operands_of(model)]
-    check(torch.ops.coda_ir.state_space.default, (model, operands, 4))
+    library.opcheck(torch.ops.coda_ir.state_space.default, (model, operands, 4))
 
 
 @pytest.mark.parametrize("model", [SCAN, HEADS])
@@ -72,7 +72,7 @@ def test_gradients(model: str) -> None:
 
 
 def model_of(name: str) -> Any:
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
 
 
