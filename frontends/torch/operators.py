@@ -269,8 +269,8 @@ def _clamped(position: int, extent: int) -> int:
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
-    """What an `expand` of dimension `dim` alone has repeated, if one index of it is read, and as
-    many elements of it as `of` has.
+    """The operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else `given`
+    itself.
     """
     if not isinstance(given, Node) or str(given.target) != EXPAND:
         return given
