@@ -269,8 +269,8 @@ def _clamped(position: int, extent: int) -> int:
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
-    """The operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else `given`
-    itself.
+    """The operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
+    `given` itself.
     """
     if not isinstance(given, Node) or str(given.target) != EXPAND:
         return given
