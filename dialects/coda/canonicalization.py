@@ -59,13 +59,23 @@ def _reshape(op: ReshapeOp) -> SSAValue | Operation | None:
 
 
 def _transpose(op: TransposeOp) -> SSAValue | Operation | None:
-    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x."""
-    if op.permutation == tuple(range(len(op.permutation))):
+    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x. A slice in
+    between is one of x where two transposes have no effect together.
+    """
+    identity = list(range(len(op.permutation)))
+    part = op.x.owner if isinstance(op.x.owner, SliceOp) else None
+    inner = op.x.owner if part is None else part.x.owner
+    if list(op.permutation) == identity:
         return op.x
-    inner = op.x.owner
     if not isinstance(inner, TransposeOp):
         return None
-    return TransposeOp(inner.x, [inner.permutation[axis] for axis in op.permutation])
+    combined = [inner.permutation[axis] for axis in op.permutation]
+    if part is None:
+        return TransposeOp(inner.x, combined)
+    if combined != identity:
+        return None
+    dim, start, stop = part.range
+    return _at(part, SliceOp(inner.x, inner.permutation[dim], start, stop))
 
 
 def _slice(op: SliceOp) -> SSAValue | None:
