@@ -50,10 +50,10 @@ class _Tile:
         """Bytes: the queries of the tile, or two tensors for it in the backward, and two tensors
         for each step that is under way, in 16 bits, and what a mask has for a step.
         """
-        head_dim, steps = op.head_dim.value.data, self.stages * device.buffers_per_stage
+        lanes, steps = op.parts.lanes, self.stages * device.buffers_per_stage
         tensors = 1 if isinstance(op, FusedAttentionOp) else 2
         mask = (self.stages + 1) * self._mask_bytes(op)
-        return 2 * head_dim * (tensors * self.rows + 2 * steps * self.step) + mask
+        return 2 * lanes * (tensors * self.rows + 2 * steps * self.step) + mask
 
     def _mask_bytes(self, op: AttentionSumOp) -> int:
         """Bytes of the mask of a step."""
@@ -109,13 +109,13 @@ def attention_schedule(
     """Return how `op` is computed, whose sums have so many rows in all batches, None where that is
     not known. Raises CodaError where no tile fits into shared memory.
     """
-    head_dim = op.head_dim.value.data
+    head_dim = op.parts.columns
     is_tma = device.has_tma and mainloop != "pointer"
     for tile in _preferred(op, device, is_tma=is_tma):
         if tile.shared_memory(op, device) <= device.shared_memory:
             return ScheduleAttr.get(
                 "tma" if is_tma else "pointer",
-                (tile.rows, tile.step, head_dim),
+                (tile.rows, tile.step, 1 << (head_dim - 1).bit_length()),
                 warps=tile.warps,
                 stages=tile.stages,
                 group_m=_HEADS_AT_A_TIME,
@@ -132,7 +132,7 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     """Return how many programs share the heads of queries that a tile sums over: the fewest that
     occupy the device.
     """
-    heads = op.split_heads
+    heads = op.split_heads if op.parts.is_whole else 1
     counts = [n for n in range(1, min(heads, MOST_SPLITS) + 1) if heads % n == 0]
     if rows is None:
         return 1
@@ -142,16 +142,16 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
 
 
 def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[_Tile]:
-    head_dim = op.head_dim.value.data
+    lanes = op.parts.lanes
     if device.threads == 1:
         return (_INTERPRETED,)
     if not is_tma:
-        return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
+        return [tile for tile in _PORTABLE if tile.rows * lanes <= _MOST_ELEMENTS]
     kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     if op.mask is not None and isinstance(op, FusedAttentionOp):
         tiles = _HOPPER_ADDED
-    widths = [width for of, width in tiles if of == kind and width >= head_dim]
+    widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []
     fastest = tiles[kind, min(widths)]

@@ -16,7 +16,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     YieldOp,
 )
-from coda_ir.dialects.gemm.attention import groups_in_heads, pairs_in_heads
+from coda_ir.dialects.gemm.heads import groups_in_heads, needs_whole_heads, pairs_in_heads
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
@@ -34,7 +34,8 @@ class FuseAttentionPass(FunctionPass):
 
     In this way the rotary embedding is undone, norms of heads are differentiated, and rows are
     summed before anything is stored. Legal iff pairs of columns lie in one head, sums over groups
-    too, and nothing else that the kernel reads depends on the gradients.
+    too, and nothing else that the kernel reads depends on the gradients. Where heads have no power
+    of two of columns, only code of single columns is moved.
     """
 
     name: ClassVar[str] = "fuse-attention"
@@ -81,7 +82,10 @@ def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
 
 def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:
     head_dim = producer.head_dim.value.data
-    pairing = segment.pairing
+    pairing, whole = segment.pairing, needs_whole_heads(segment)
+    if whole is not None and not producer.parts.is_whole:
+        found = f"it takes {whole}, and heads have {head_dim} columns"
+        return Refusal("heads have a power of two of columns, which one tile has", found)
     if not pairs_in_heads(pairing, head_dim):
         found = f"it takes pairs of columns of different heads, which have {head_dim} columns"
         return Refusal("both columns of a pair belong to one head", found)

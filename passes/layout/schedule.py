@@ -151,9 +151,9 @@ class SchedulePass(ModulePass):
     def _set_attention(self, op: AttentionSumOp, rows: int | None) -> None:
         """Give the backward of attention its schedule, for so many rows of the sums."""
         op.schedule = schedule = attention_schedule(op, self.device, self.mainloop, rows)
-        of_tile, step, columns = schedule.tile
+        of_tile, step, _ = schedule.tile
         text = (
-            f"tiles of {of_tile} rows of a head of {columns} columns, {step} rows at a time, "
+            f"tiles of {of_tile} rows of a head of {op.parts.columns} columns, {step} rows at a time, "
             f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
         )
         if schedule.split_k.data > 1:
