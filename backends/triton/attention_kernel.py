@@ -46,7 +46,8 @@ class _SumEmitter(SegmentEmitter):
             return self._emit_shared(self.split, sums)
         for part, lanes in enumerate(self.head[1:]):
             if lanes:
-                self._emit_part_of_head(part, lanes, sums, [f"{name}_parts[{part}]" for name in sums])
+                values = [f"{name}_parts[{part}]" for name in sums]
+                self._emit_part_of_head(part, lanes, sums, values)
         return self.lines
 
     def _emit_shared(self, split: SplitK, sums: list[str]) -> list[str]:
@@ -270,7 +271,8 @@ class _Kernel:
             *(f"    {argument}," for argument in arguments),
             f"    {hidden},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, {tuple(op.parts)}, ({pitches}), {op.mask_dims}, {op.adds_mask},",
+            f"    {op.heads}, {shared}, {tuple(op.parts)}, ({pitches}),",
+            f"    {op.mask_dims}, {op.adds_mask},",
             "    SCALE, SOFTCAP, FAST_CAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]

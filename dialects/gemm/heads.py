@@ -1,4 +1,4 @@
-"""The columns of heads of attention: how they are multiplied, and what an epilogue may do with them."""
+"""The columns of heads of attention: how they are multiplied, and what epilogues do with them."""
 
 from typing import NamedTuple
 

@@ -173,7 +173,9 @@ def _gradient_of_sinks(
     column = insert.insert(coda.ReshapeOp(insert.cast(sinks, f32), (heads, 1)))
     weights = insert.insert(coda.ExpOp(insert.sub(column, lse)), "sink_weights")
     total = insert.insert(coda.SumToOp(insert.mul(weights, moment), (heads, 1)))
-    return insert.cast(insert.insert(coda.NegOp(insert.insert(coda.ReshapeOp(total, (heads,))))), type)
+    return insert.cast(
+        insert.insert(coda.NegOp(insert.insert(coda.ReshapeOp(total, (heads,))))), type
+    )
 
 
 def _stored(*sums: SSAValue) -> Segment:

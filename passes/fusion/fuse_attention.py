@@ -62,7 +62,7 @@ def _producer(op: MapOp) -> AttentionSumOp | None:
 
 def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> Refusal | None:
     segment, into = op.segment(), producer.segment()
-    refusal = _check_pairs(segment, into, producer)
+    refusal = _check_parts(segment, producer) or _check_pairs(segment, into, producer)
     if refusal is not None:
         return refusal
     if op.order is not None:
@@ -80,12 +80,17 @@ def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
     return [value for value in op.ports if value not in producer.outputs]
 
 
+def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
+    whole = needs_whole_heads(segment)
+    if whole is None or producer.parts.is_whole:
+        return None
+    found = f"it takes {whole}, and heads have {producer.parts.columns} columns"
+    return Refusal("heads have a power of two of columns, which one tile has", found)
+
+
 def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:
     head_dim = producer.head_dim.value.data
-    pairing, whole = segment.pairing, needs_whole_heads(segment)
-    if whole is not None and not producer.parts.is_whole:
-        found = f"it takes {whole}, and heads have {head_dim} columns"
-        return Refusal("heads have a power of two of columns, which one tile has", found)
+    pairing = segment.pairing
     if not pairs_in_heads(pairing, head_dim):
         found = f"it takes pairs of columns of different heads, which have {head_dim} columns"
         return Refusal("both columns of a pair belong to one head", found)

@@ -153,8 +153,9 @@ class SchedulePass(ModulePass):
         op.schedule = schedule = attention_schedule(op, self.device, self.mainloop, rows)
         of_tile, step, _ = schedule.tile
         text = (
-            f"tiles of {of_tile} rows of a head of {op.parts.columns} columns, {step} rows at a time, "
-            f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
+            f"tiles of {of_tile} rows of a head of {op.parts.columns} columns, "
+            f"{step} rows at a time, {schedule.warps.data} warps, {schedule.stages.data} stages, "
+            f"{schedule.mainloop} loads"
         )
         if schedule.split_k.data > 1:
             text += f", heads of queries split among {schedule.split_k.data} programs"
@@ -267,7 +268,7 @@ class SchedulePass(ModulePass):
 
 def _apart_text(choice: Ranked) -> str:
     return (
-        f"its epilogue is a kernel of its own: groups of columns in tiles of a power of two would "
+        "its epilogue is a kernel of its own: groups of columns in tiles of a power of two would "
         f"leave {choice.estimate.padding:.0%} of the products unused"
     )
 

@@ -143,9 +143,9 @@ def o_of_tile(
     if sinks is not None:
         sink = tl.load(sinks + head).to(tl.float32) * (LOG2_E / UNIT)
         most = tl.maximum(largest, sink)
-        before = tl.exp2((largest - most) * UNIT)
-        total = total * before + tl.exp2((sink - most) * UNIT)
-        acc = scaled_parts(acc, before[:, None], HEAD)
+        share = tl.exp2((largest - most) * UNIT)
+        total = total * share + tl.exp2((sink - most) * UNIT)
+        acc = scaled_parts(acc, share[:, None], HEAD)
         largest = most
     lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
     tl.store(lse_pointer + place, lse, mask=row < queries)

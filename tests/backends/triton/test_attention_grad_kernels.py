@@ -183,7 +183,7 @@ def test_sinks_agree_with_float64(options: str):
 
 
 def test_what_is_done_with_parts_of_heads_agrees_with_float64():
-    """Heads of 24 columns behind a rotation, which no epilogue undoes, and a bias, which one sums."""
+    """Heads of 24 columns behind a rotation, which no epilogue undoes."""
     of = Heads(4, 2, 24)
     compiled = trained(rotated_text(of, 48))
     assert "dq_of_tile(" in compiled.source and "pointwise over" in compiled.source.lower()
