@@ -132,7 +132,11 @@ def o_of_tile(
             shift = most
             if part != 1 or mask is not None:
                 shift = tl.where(most == float("-inf"), 0.0, most)
-            weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
+            if ADDED:
+                # The lowest numbers of a type have no multiples.
+                weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            else:
+                weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
             before = tl.exp2((largest - shift) * UNIT)
             total = total * before + tl.sum(weights, 1)
             acc = scaled_parts(acc, before[:, None], HEAD)
