@@ -71,14 +71,20 @@ _HOPPER = {
     ("dkv", 256): _Tile(64, 64, 8, 2),
     ("dq", 128): _Tile(128, 64, 8, 3),
     ("dkv", 128): _Tile(128, 64, 8, 3),
+    ("dq", 192): _Tile(128, 64, 8, 2),
+    ("dkv", 192): _Tile(128, 32, 8, 2),
+    ("dq", 96): _Tile(64, 64, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 2),
     ("dq", 64): _Tile(64, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
 }
-"""By the columns of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
+"""By the lanes of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
 7.7 (64 x 64 with 4 warps for dK and dV 7.9); 16 heads of 64 in 1.99 (64 x 64 there 2.14, 128 x 64
 2.58); 8 heads of 256 in 5.8 (6.3 in two stages). Attention with a cap of 50 on an H100, 2 x 4096
-tokens, 32 heads of 128: 0.74 (128 x 64 with 8 warps 0.83, 128 x 128 0.94); 2 x 2048 tokens, 16
-heads of 256: 0.20 (64 x 64 0.37)."""
+tokens, 32 heads of 128: 0.60 (128 x 64 with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16
+heads of 256: 0.17. Gradients on an H100, 2 x 2048 tokens, dQ and then dK and dV: 32 heads of 96 in
+0.18 and 0.34 (0.23 and 0.36 with the tiles of 128); 32 of 80 in 0.18 and 0.32 (0.21 and 0.35); 16
+of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
 
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 """Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
