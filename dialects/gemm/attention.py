@@ -141,7 +141,7 @@ class AttentionSumOp(AttentionLike, ABC):
 
     @property
     def parts(self) -> HeadParts:
-        """How a head is multiplied."""
+        """The parts in which a head is multiplied."""
         return head_parts(self.head_dim.value.data)
 
     @property

@@ -29,7 +29,7 @@ class HeadParts(NamedTuple):
 
 
 def head_parts(columns: int) -> HeadParts:
-    """How a head is multiplied: 80 columns as 64 and 16, and 112 as 128 with 16 lanes of zeros."""
+    """The parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with lanes of zeros."""
     first = 1 << (columns.bit_length() - 1)
     if first == columns:
         return HeadParts(columns, columns, 0)
@@ -51,7 +51,7 @@ def groups_in_heads(segment: Segment, head_dim: int) -> bool:
 
 
 def needs_whole_heads(segment: Segment) -> str | None:
-    """What the region does with all columns of a head, which some heads have in two parts."""
+    """Return what the region does with all columns of a head at a time; None where it does not."""
     if segment.pairing is not None:
         return "pairs"
     if any(isinstance(op, GroupReduceOp) for op in segment.block.ops):
