@@ -29,7 +29,7 @@ class HeadParts(NamedTuple):
 
 
 def head_parts(columns: int) -> HeadParts:
-    """The parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with lanes of zeros."""
+    """The parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with zeros."""
     first = 1 << (columns.bit_length() - 1)
     if first == columns:
         return HeadParts(columns, columns, 0)
