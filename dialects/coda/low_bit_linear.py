@@ -31,7 +31,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.infer_type import Extents
+from coda_ir.dialects.coda.linear import Product
 from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH
 from coda_ir.dialects.coda.shapes import (
     ceiling,
@@ -42,7 +43,6 @@ from coda_ir.dialects.coda.shapes import (
     is_eight_bits,
     is_float,
     is_float8,
-    optional_operand,
     shape_of,
 )
 
@@ -185,7 +185,7 @@ class QuantizedAttr(ParametrizedAttribute):
 
 
 @irdl_op_definition
-class LowBitLinearOp(CodaOp):
+class LowBitLinearOp(Product):
     """x · Wᵀ with a weight of 8 or 4 bits, in groups along K that share a scale and a zero point.
 
     Element (m, n) is the sum over the groups g of K of s[n, g] · Σ x[m, k] · (q[n, k] - z[n, g] -
@@ -198,6 +198,12 @@ class LowBitLinearOp(CodaOp):
     """
 
     name = "coda.low_bit_linear"
+
+    @staticmethod
+    def infer(
+        x: Extents, weight: Extents, scales: Extents, *_: Extents, kn: bool = False, **__: object
+    ) -> list[Extents]:
+        return [(*x[:-1], scales[1 if kn else 0])]
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -219,12 +225,11 @@ class LowBitLinearOp(CodaOp):
         kn: bool = False,
         result_element_type: Attribute | None = None,
     ):
-        x, scales = SSAValue.get(x), SSAValue.get(scales)
-        shape = (*shape_of(x)[:-1], shape_of(scales)[1 if kn else 0])
         super().__init__(
-            operands=[x, weight, scales, optional_operand(zeros)],
-            properties={"scheme": scheme, "kn": UnitAttr() if kn else None},
-            result_types=[TensorType(result_element_type or element_type_of(x), shape)],
+            *(x, weight, scales, zeros),
+            element_type=result_element_type,
+            scheme=scheme,
+            kn=kn,
         )
 
     @property
@@ -232,11 +237,8 @@ class LowBitLinearOp(CodaOp):
         """True if the weight is K x N, as GPTQ and AWQ store it."""
         return self.kn is not None
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         self.scheme.verify_operands(self.x, self.weight, self.scales, self.zeros, kn=self.is_kn)
-        expect_shape(
-            "result", self.result, (*shape_of(self.x)[:-1], shape_of(self.scales)[self.is_kn])
-        )
         if not is_float(element_type_of(self.result)):
             raise VerifyException("linear maps need floating-point results")

@@ -7,9 +7,9 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import TensorValue, describe
+from coda_ir.frontends.coda_text.values import TensorValue
 
-SIGNATURE = (
+LOW_BIT_LINEAR = (
     "low_bit_linear(x, w, scales, zeros?, *, depth: integer = 128, offset: integer = 0, "
     'packing: string = "", transposed: boolean = false, dtype: type?)'
 )
@@ -21,11 +21,7 @@ def low_bit_linear(call: Invocation) -> TensorValue:
     scales, zeros = call.float_tensor("scales", 2), call.optional_tensor("zeros")
     packing, is_kn = call.value("packing") or "", call.flag("transposed")
     if not isinstance(packing, str):
-        raise Mistake(
-            f"{call.name}: packing is {describe(packing)}, expected a text",
-            'name the axis and the positions of elements: "k01234567"',
-            argument="packing",
-        )
+        raise call.wrong("packing", 'expected the axis and the positions of elements: "k01234567"')
     try:
         scheme = coda.QuantizedAttr.get(
             call.integer("depth", 128),

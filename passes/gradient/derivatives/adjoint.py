@@ -183,9 +183,38 @@ class Adjoint:
         """`value` divided by the number of columns of `x`."""
         columns = shape_of(x)[-1]
         if columns != DYNAMIC_INDEX:
-            return self.scale(value, 1 / columns)
+            return self.scale(value, 1 / max(columns, 1))
         extent = coda.ExtentOp(*self.backward.shapes.holder(x, len(shape_of(x)) - 1))
         return self.div(value, self.cast(self.insert(extent, "columns"), element_type_of(value)))
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value in a formula, of which Python's operators append operators; numbers have its type."""
+
+    adjoint: Adjoint
+    value: SSAValue
+
+    def of(self, operator: type[coda.UnaryOp]) -> Term:
+        """A function of this value."""
+        return Term(self.adjoint, self.adjoint.insert(operator(self.value)))
+
+    def __neg__(self) -> Term:
+        return self.of(coda.NegOp)
+
+    def __add__(self, other: Term | float) -> Term:
+        return self._with(coda.AddOp, other)
+
+    def __mul__(self, other: Term | float) -> Term:
+        return self._with(coda.MulOp, other)
+
+    def __truediv__(self, other: Term | float) -> Term:
+        return self._with(coda.DivOp, other)
+
+    def _with(self, operator: type[coda.BinaryOp], other: Term | float) -> Term:
+        if not isinstance(other, Term):
+            other = Term(self.adjoint, self.adjoint.constant(other, self.value))
+        return Term(self.adjoint, self.adjoint.insert(operator(self.value, other.value)))
 
 
 def wide_type(value: SSAValue) -> Attribute:
