@@ -97,10 +97,11 @@ def dequantized(
 
 def packed(elements: torch.Tensor, axis: int) -> torch.Tensor:
     """Elements from 0 to 15 of a matrix, eight neighbours along a dimension to an int32."""
-    parts = elements.int().unflatten(axis, (-1, WORD)).unbind(axis + 1)
-    words = parts[0]
-    for place, part in enumerate(parts[1:], 1):
-        words = words | part << 4 * place
+    shape = (*elements.shape[:axis], -1, WORD, *elements.shape[axis + 1 :])
+    neighbours = elements.int().reshape(shape)
+    words = neighbours.select(axis + 1, 0)
+    for place in range(1, WORD):
+        words = words | neighbours.select(axis + 1, place) << 4 * place
     return words.contiguous()
 
 

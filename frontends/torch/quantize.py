@@ -83,8 +83,10 @@ def quantize(
         elif readers[linear.weight] > 1:
             left.append(f"{name} (its weight is shared)")
         else:
-            kind = LowBitLinear if isinstance(scheme, WeightScheme) else ScaledLinear
-            model.set_submodule(name, kind.of(linear, scheme))
+            if isinstance(scheme, WeightScheme):
+                model.set_submodule(name, LowBitLinear.of(linear, scheme))
+            else:
+                model.set_submodule(name, ScaledLinear.of(linear, scheme))
     if left:
         message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)

@@ -112,8 +112,9 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     accumulator = block.args[0]
     accumulator.name_hint = "acc"
     block.add_op(YieldOp(accumulator))
-    is_gradient, is_quantized = isinstance(op, Gradient), isinstance(op, coda.LowBitLinearOp)
-    is_by_column = isinstance(op, _STORED_BY_COLUMN) or (is_quantized and not op.is_kn)
+    is_gradient = isinstance(op, Gradient)
+    low_bits = op if isinstance(op, coda.LowBitLinearOp) else None
+    is_by_column = isinstance(op, _STORED_BY_COLUMN) if low_bits is None else not low_bits.is_kn
     segment = Segment(
         weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
@@ -121,12 +122,12 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         body=Region(block),
         layout=Layout.NK if is_by_column else Layout.KN,
         scales=_scales_of(op),
-        zeros=[op.zeros] if is_quantized and op.zeros is not None else [],
+        zeros=[low_bits.zeros] if low_bits and low_bits.zeros else [],
     )
     builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
     is_scaled = isinstance(op, coda.ScaledLinearOp)
-    has_none = is_gradient or is_scaled or is_quantized
-    bias, value = None if has_none else bias_of(op), accumulator
+    can_have_bias = isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap)
+    bias, value = bias_of(op) if can_have_bias else None, accumulator
     is_grouped = isinstance(op, coda.GroupedLinearMap | coda.GroupedWeightGradientOp)
     groups = op.offsets if is_grouped else None
     if bias is not None:
@@ -141,7 +142,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         transposed=is_gradient,
         groups=groups,
         x_scales=op.x_scales if is_scaled else None,
-        blocks=op.blocks if is_scaled else op.scheme if is_quantized else None,
+        blocks=op.blocks if is_scaled else low_bits and low_bits.scheme,
     )
     fused.location = op.location
     fused.outputs[0].name_hint = op.result.name_hint

@@ -254,7 +254,7 @@ def with_exact_weights(layer: Layer) -> Layer:
     wide = Layer().double()
     for name, module in layer.named_children():
         assert isinstance(module, LowBitLinear)
-        linear = wide.get_submodule(name)
+        linear: Any = wide.get_submodule(name)
         linear.weight = nn.Parameter(exact_weight(module))
         linear.bias = None if module.bias is None else nn.Parameter(module.bias.double())
     return wide
