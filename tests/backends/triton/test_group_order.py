@@ -1,4 +1,4 @@
-"""The kernels that sort rows by the number of their group: a stable sort, and its running counts."""
+"""The kernels that sort rows by the number of their group: a stable sort, and its counts."""
 
 from typing import Any, cast
 
