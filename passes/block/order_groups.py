@@ -35,22 +35,23 @@ class OrderGroupsPass(FunctionPass):
         for op in rewriter.ops:
             if not isinstance(op, coda.SortOp):
                 continue
-            ends = next((end for call in calls if (end := _ends(op, call, rewriter))), None)
-            if ends is None:
+            call = next((call for call in calls if _gives_ends(call, op, rewriter)), None)
+            if call is None:
                 continue
+            (ends,) = call.outputs
             refusal = _why_not(op, ends)
             if refusal is None:
-                calls.remove(ends.owner)
+                calls.remove(call)
                 _rewrite(op, ends, rewriter)
             else:
                 rewriter.missed(op, refusal)
 
 
-def _ends(op: coda.SortOp, call: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """The ends of the groups that a sort puts in order, where `call` gives them."""
-    (end, *others) = call.outputs
-    is_known = not others and len(shape_of(end)) == 1
-    return end if is_known and number_groups(op.result, end, rewriter.shapes) else None
+def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bool:
+    """Return whether `call` gives the ends of the groups that a sort puts in order."""
+    (ends, *others) = call.outputs
+    is_vector = not others and len(shape_of(ends)) == 1
+    return is_vector and number_groups(op.result, ends, rewriter.shapes)
 
 
 def _why_not(op: coda.SortOp, ends: SSAValue) -> Refusal | None:
