@@ -69,7 +69,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
     coda.LowBitLinearOp: "its weight is packed for a product along K, which dy has not: "
     "dequantize the weight in training",
-    coda.OneHotOp: "its result is integers",
+    **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,
     LinearScanOp: "it has to be a part of a selective scan, which has one",
