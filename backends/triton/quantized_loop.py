@@ -68,7 +68,7 @@ class QuantizedMainLoop(PointerMainLoop):
     def _places(
         self, tile: ColumnTile, values: Sequence[SSAValue], packed: int, hint: str
     ) -> Iterator[str]:
-        """Where the first word of each column is, in the tensor of each accumulator, of which so
+        """The place of the first word of each column, in the tensor of each accumulator, of which so
         many columns share a word.
         """
         for index, column in enumerate(self._columns(tile)):

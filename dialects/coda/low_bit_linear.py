@@ -54,7 +54,7 @@ _SCALES = (Float32Type, Float16Type, BFloat16Type)
 
 @irdl_attr_definition
 class QuantizedAttr(ParametrizedAttribute):
-    """How a weight is quantized: `#coda.quantized<128, offset = 8, "k01234567">`.
+    """The quantization of a weight: `#coda.quantized<128, offset = 8, "k01234567">`.
 
     `depth` neighbours along K share a scale and a zero point, and element q of the weight is
     (q - zero - offset) * scale. Elements of four bits are packed along K or N, as the text says:

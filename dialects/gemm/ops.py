@@ -191,7 +191,7 @@ class FusedOp(GemmInputs, HasSegments):
 
     @property
     def quantized(self) -> QuantizedAttr | None:
-        """How the weights are quantized; None where they are not, or x is with them."""
+        """The scheme of weights that are quantized while x is not; None where there are none."""
         return self.blocks if isinstance(self.blocks, QuantizedAttr) else None
 
     def with_segments(

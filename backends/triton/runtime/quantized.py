@@ -11,7 +11,7 @@ from coda_ir.backends.triton.runtime.main_loops import load_depth
 
 @triton.jit
 def shift_of(index, POSITIONS: tl.constexpr):
-    """Where the bits of element `index` of a word of four-bit elements begin: 4 * position.
+    """The first bit of element `index` of a word of four-bit elements: 4 * position.
 
     The positions are those in POSITIONS, four bits for each.
     """

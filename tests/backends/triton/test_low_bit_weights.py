@@ -21,7 +21,7 @@ from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme, d
 
 
 class Weight(NamedTuple):
-    """How a weight is stored."""
+    """The layout of a weight."""
 
     type: str
     packing: str = ""
