@@ -68,8 +68,8 @@ class QuantizedMainLoop(PointerMainLoop):
     def _places(
         self, tile: ColumnTile, values: Sequence[SSAValue], packed: int, hint: str
     ) -> Iterator[str]:
-        """The place of the first word of each column, in the tensor of each accumulator, of which so
-        many columns share a word.
+        """The place of the first word of each column, `packed` of which share a word, in the tensor
+        of each accumulator.
         """
         for index, column in enumerate(self._columns(tile)):
             value = tile.weight(index, values)

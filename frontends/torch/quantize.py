@@ -94,7 +94,7 @@ def quantize(
 
 
 def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme | WeightScheme:
-    """The scheme of a recipe. Raises CodaError for an unknown one, and for options that it has not."""
+    """The scheme of a recipe. Raises CodaError for an unknown one, or for options that it lacks."""
     if recipe not in RECIPES and recipe not in WEIGHTS:
         known = ", ".join((*RECIPES, *WEIGHTS))
         raise CodaError(f"unknown recipe '{recipe}'", f"use one of {known}")
