@@ -47,6 +47,7 @@ _CLASSES: dict[str, type] = {
     "grouped_linear": coda.GroupedLinearOp,
     "grouped_matmul": coda.GroupedMatmulOp,
     "scaled_linear": coda.ScaledLinearOp,
+    "quantized_linear": coda.QuantizedLinearOp,
     "rms_norm": coda.RMSNormOp,
     "layer_norm": coda.LayerNormOp,
     "softmax": coda.SoftmaxOp,

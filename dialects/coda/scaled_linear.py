@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -19,12 +20,16 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.linear import verify_linear
 from coda_ir.dialects.coda.shapes import (
     ceiling,
+    computes_in_float32,
     element_type_of,
     expect_element_type,
+    expect_rank_at_least,
     expect_shape,
+    is_float,
     is_float8,
     product_type,
     shape_of,
@@ -138,3 +143,59 @@ class ScaledLinearOp(CodaOp):
     def verify_(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
         self.blocks.verify_scales(self.x, self.weight, self.x_scales, self.weight_scales)
+
+
+@irdl_op_definition
+class QuantizedLinearOp(CodaOp):
+    """x · Wᵀ of wide operands that are rounded to float8 (e4m3) for the product.
+
+    Without `blocks`, a row of x and a row of W (N x K) have one scale; with it, the blocks do, as
+    those of `coda.scaled_linear`. A scale is the largest magnitude of its elements divided by 448.
+    The gradient goes straight through the rounding (arXiv 1308.3432).
+
+    `%y = coda.quantized_linear %x, %w : (tensor<?x256xbf16>, tensor<512x256xf32>) ->
+    tensor<?x512xbf16>`
+    """
+
+    name = "coda.quantized_linear"
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    blocks = opt_prop_def(BlocksAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        blocks: BlocksAttr | None = None,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        x, weight = SSAValue.get(x), SSAValue.get(weight)
+        element_type = result_element_type or element_type_of(x)
+        super().__init__(
+            operands=[x, weight],
+            properties={"blocks": blocks},
+            result_types=[TensorType(element_type, (*shape_of(x)[:-1], shape_of(weight)[0]))],
+        )
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        expect_rank("operand weight", self.weight, 2)
+        for what, value in (
+            ("operand x", self.x),
+            ("operand weight", self.weight),
+            ("result", self.result),
+        ):
+            type = element_type_of(value)
+            if not is_float(type) or not computes_in_float32(type):
+                raise VerifyException(
+                    f"{what} has element type {type}, expected bf16, f16 or f32, as the operator "
+                    "quantizes"
+                )
+        n = shape_of(self.weight)[0]
+        if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
+            raise VerifyException("operand weight has an unknown size, but blocks are counted")
+        expect_shape("operand weight", self.weight, (n, shape_of(self.x)[-1]))
+        expect_shape("result", self.result, (*shape_of(self.x)[:-1], n))

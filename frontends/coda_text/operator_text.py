@@ -188,6 +188,12 @@ class OperatorWriter:
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
+    def quantized(self, op: coda.QuantizedLinearOp) -> Text:
+        if op.blocks not in (None, coda.BlocksAttr.get()):
+            raise Inexpressible(f"quantized_linear with {op.blocks}")
+        stated = {} if op.blocks is None else {"recipe": '"blocks"'}
+        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
         name, properties = op.name.rpartition(".")[2], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -320,6 +326,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.GroupedLinearOp: OperatorWriter.grouped,
     coda.GroupedMatmulOp: OperatorWriter.grouped,
     coda.ScaledLinearOp: OperatorWriter.scaled,
+    coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.RMSNormOp: OperatorWriter.norm,
     coda.LayerNormOp: OperatorWriter.norm,
     coda.SoftmaxOp: OperatorWriter.softmax,

@@ -30,8 +30,8 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.scaled_linear import QUANTIZED, quantized_linear, scaled_linear
 from coda_ir.frontends.coda_text.scaled_linear import SIGNATURE as SCALED_LINEAR
-from coda_ir.frontends.coda_text.scaled_linear import scaled_linear
 from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
 from coda_ir.frontends.coda_text.scan import selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
@@ -353,6 +353,7 @@ _RULES: dict[str, Rule] = {
     "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
     "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
     SCALED_LINEAR: scaled_linear,
+    QUANTIZED: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,

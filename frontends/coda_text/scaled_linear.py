@@ -1,4 +1,4 @@
-"""The operator `scaled_linear` of .coda."""
+"""The operators `scaled_linear` and `quantized_linear` of .coda."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ OF_ACCUMULATOR = (
 SIGNATURE = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 
+QUANTIZED = 'quantized_linear(x, w, *, recipe: string = "rowwise", dtype: type?)'
+RECIPES = {"rowwise": None, "blocks": coda.BlocksAttr.get()}
+
+
+WIDE = ("bf16", "f16", "f32")
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """The scales of blocks of x, and those of each weight that it is multiplied with."""
@@ -33,6 +40,29 @@ def scaled_linear(call: Invocation) -> TensorValue:
         *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
         result_element_type=call.float_type("dtype"),
     )
+    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+
+
+def quantized_linear(call: Invocation) -> TensorValue:
+    x, w = call.tensor("x", least_rank=1), call.tensor("w", rank=2)
+    for name, tensor in (("x", x), ("w", w)):
+        if tensor.type.element not in WIDE:
+            raise Mistake(
+                f"{call.name}: {name} is {tensor.type}, expected {', '.join(WIDE)} elements, which "
+                "it quantizes",
+                "products of float8 are those of linear and scaled_linear",
+                argument=name,
+            )
+    call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
+    blocks = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
+    if blocks is not None and not all(isinstance(size, int) for size in w.dims):
+        raise Mistake(
+            f"{call.name}: w is {w.type}, expected known sizes, as blocks are counted",
+            'name its sizes by numbers or constants, or use recipe="rowwise"',
+            argument="w",
+        )
+    dtype = call.float_type("dtype")
+    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, result_element_type=dtype)
     return call.emit(op, (*x.dims[:-1], w.dims[0]))
 
 

@@ -158,7 +158,8 @@ class _Choice:
     def name_values(self) -> None:
         """Give names to the results of linear maps that have none, for options and for remarks."""
         for op in self.joint.block.ops:
-            if not isinstance(op, coda.LinearOp | coda.MatmulOp) or op not in self.forward:
+            linear = coda.LinearOp | coda.MatmulOp | coda.QuantizedLinearOp
+            if not isinstance(op, linear) or op not in self.forward:
                 continue
             if op.result.name_hint is None and op.weight.name_hint is not None:
                 op.result.name_hint = f"{op.weight.name_hint}_out"
