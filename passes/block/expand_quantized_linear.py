@@ -95,12 +95,12 @@ class _Quantizer:
         rows = shape_of(x)[:-2]
         product = coda.ScaledLinearOp(
             self._reshaped(self._rounded(x, of_x), (*rows, k)),
-            self._reshaped(elements, (n, k)),
+            self._cut(self._reshaped(elements, (n, k)), shape_of(op.weight)[0]),
             self._reshaped(of_x, (*rows, k // depth)),
             of_weight,
             blocks,
         )
-        return self._cut(self.insert.insert(product), shape_of(op.weight)[0])
+        return self.insert.insert(product)
 
     def _rounded(self, wide: SSAValue, scale: SSAValue) -> SSAValue:
         quotient = self.insert.insert(coda.DivOp(wide, scale))
@@ -157,7 +157,8 @@ class _Quantizer:
         extent = ceiling(size, block) * block
         return value if extent == size else self.insert.insert(coda.PadOp(value, axis, 0, extent))
 
-    def _cut(self, value: SSAValue, columns: int) -> SSAValue:
-        if shape_of(value)[-1] == columns:
-            return value
-        return self.insert.insert(coda.SliceOp(value, len(shape_of(value)) - 1, 0, columns))
+    def _cut(self, weight: SSAValue, rows: int) -> SSAValue:
+        """The first `rows` of a weight, whose last block may be smaller."""
+        if shape_of(weight)[0] == rows:
+            return weight
+        return self.insert.insert(coda.SliceOp(weight, 0, 0, rows))
