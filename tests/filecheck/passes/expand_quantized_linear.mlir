@@ -127,9 +127,9 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 // CHECK-NEXT:   %quantized_1 = coda.cast %24 : (tensor<?x3x128xf32>) -> tensor<?x3x128xf8E4M3FN>
 // CHECK-NEXT:   %quantized_2 = coda.reshape %quantized_1 : (tensor<?x3x128xf8E4M3FN>) -> tensor<?x384xf8E4M3FN>
 // CHECK-NEXT:   %quantized_3 = coda.reshape %quantized : (tensor<256x3x128xf8E4M3FN>) -> tensor<256x384xf8E4M3FN>
+// CHECK-NEXT:   %25 = coda.slice %quantized_3 {dim = 0 : i64, start = 0 : i64, stop = 200 : i64} : (tensor<256x384xf8E4M3FN>) -> tensor<200x384xf8E4M3FN>
 // CHECK-NEXT:   %scale_3 = coda.reshape %scale : (tensor<?x3x1xf32>) -> tensor<?x3xf32>
-// CHECK-NEXT:   %25 = coda.scaled_linear %quantized_2, %quantized_3, %scale_3, %scale_1 {blocks = #coda.blocks<128, 128>} : (tensor<?x384xf8E4M3FN>, tensor<256x384xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x256xf32>
-// CHECK-NEXT:   %26 = coda.slice %25 {dim = 1 : i64, start = 0 : i64, stop = 200 : i64} : (tensor<?x256xf32>) -> tensor<?x200xf32>
+// CHECK-NEXT:   %26 = coda.scaled_linear %quantized_2, %25, %scale_3, %scale_1 {blocks = #coda.blocks<128, 128>} : (tensor<?x384xf8E4M3FN>, tensor<200x384xf8E4M3FN>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xf32>
 // CHECK-NEXT:   %y = coda.cast %26 : (tensor<?x200xf32>) -> tensor<?x200xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x200xbf16>
 // CHECK-NEXT: }

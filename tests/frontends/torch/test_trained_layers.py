@@ -114,7 +114,7 @@ def test_product(recipe: str, k: int, n: int) -> None:
     x = torch.randn(3, 9, k, generator=generator).bfloat16()
     dy = torch.randn(3, 9, n, generator=generator).bfloat16()
     w = torch.randn(n, k, generator=generator)
-    leaves = [tensor.to(DEVICE).requires_grad_() for tensor in (x, w)]
+    leaves = [tensor.clone().to(DEVICE).requires_grad_() for tensor in (x, w)]
     y = layer(x=leaves[0], w=leaves[1])
     found = [y, *torch.autograd.grad(y, leaves, dy.to(DEVICE))]
     gradient = dy.flatten(0, -2).double().t() @ x.flatten(0, -2).double()
