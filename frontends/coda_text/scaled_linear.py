@@ -48,8 +48,7 @@ def quantized_linear(call: Invocation) -> TensorValue:
     for name, tensor in (("x", x), ("w", w)):
         if tensor.type.element not in WIDE:
             raise Mistake(
-                f"{call.name}: {name} is {tensor.type}, expected {', '.join(WIDE)} elements, which "
-                "it quantizes",
+                f"{call.name}: {name} is {tensor.type}, expected bf16, f16 or f32 elements",
                 "products of float8 are those of linear and scaled_linear",
                 argument=name,
             )
