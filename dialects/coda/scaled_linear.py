@@ -19,9 +19,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
-from coda_ir.dialects.coda.linear import verify_linear
+from coda_ir.dialects.coda.linear import Product, verify_linear
 from coda_ir.dialects.coda.shapes import (
     ceiling,
     computes_in_float32,
@@ -31,7 +31,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     is_float,
     is_float8,
-    product_type,
     shape_of,
 )
 
@@ -98,7 +97,7 @@ class BlocksAttr(ParametrizedAttribute):
 
 
 @irdl_op_definition
-class ScaledLinearOp(CodaOp):
+class ScaledLinearOp(Product):
     """x · Wᵀ of float8 operands with scales of blocks, as DeepSeek-V3 has it (arXiv 2412.19437).
 
     Element (m, n) is the sum over the blocks b of K of sx[m, b] · sw[n / columns, b] · (x_b · w_b),
@@ -113,6 +112,10 @@ class ScaledLinearOp(CodaOp):
     name = "coda.scaled_linear"
     SCALES: ClassVar = (2, 3)
     """The operands that are scales."""
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
+        return [(*x[:-1], weight[0])]
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -132,21 +135,19 @@ class ScaledLinearOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or product_type(element_type_of(x))
         super().__init__(
-            operands=[x, weight, x_scales, weight_scales],
-            properties={"blocks": blocks or BlocksAttr.get()},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], shape_of(weight)[0]))],
+            *(x, weight, x_scales, weight_scales),
+            element_type=result_element_type,
+            blocks=blocks or BlocksAttr.get(),
         )
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
         self.blocks.verify_scales(self.x, self.weight, self.x_scales, self.weight_scales)
 
 
 @irdl_op_definition
-class QuantizedLinearOp(CodaOp):
+class QuantizedLinearOp(InferTypeOp):
     """x · Wᵀ of wide operands that are rounded to float8 (e4m3) for the product.
 
     Without `blocks`, a row of x and a row of W (N x K) have one scale; with it, the blocks do, as
@@ -158,6 +159,12 @@ class QuantizedLinearOp(CodaOp):
     """
 
     name = "coda.quantized_linear"
+    ELEMENTS: ClassVar = (None,)
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, **_: object) -> list[Extents]:
+        return [(*x[:-1], weight[0])]
+
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     blocks = opt_prop_def(BlocksAttr)
@@ -172,30 +179,21 @@ class QuantizedLinearOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or element_type_of(x)
-        super().__init__(
-            operands=[x, weight],
-            properties={"blocks": blocks},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], shape_of(weight)[0]))],
-        )
+        super().__init__(x, weight, element_type=result_element_type, blocks=blocks)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         expect_rank("operand weight", self.weight, 2)
-        for what, value in (
-            ("operand x", self.x),
-            ("operand weight", self.weight),
-            ("result", self.result),
-        ):
+        values = {"operand x": self.x, "operand weight": self.weight, "result": self.result}
+        for what, value in values.items():
             type = element_type_of(value)
             if not is_float(type) or not computes_in_float32(type):
                 raise VerifyException(
                     f"{what} has element type {type}, expected bf16, f16 or f32, as the operator "
                     "quantizes"
                 )
-        n = shape_of(self.weight)[0]
         if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
             raise VerifyException("operand weight has an unknown size, but blocks are counted")
-        expect_shape("operand weight", self.weight, (n, shape_of(self.x)[-1]))
-        expect_shape("result", self.result, (*shape_of(self.x)[:-1], n))
+        expect_shape(
+            "operand weight", self.weight, (shape_of(self.weight)[0], shape_of(self.x)[-1])
+        )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8
-from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue
 
@@ -19,9 +18,6 @@ SIGNATURE = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 QUANTIZED = 'quantized_linear(x, w, *, recipe: string = "rowwise", dtype: type?)'
 RECIPES = {"rowwise": None, "blocks": coda.BlocksAttr.get()}
-
-
-WIDE = ("bf16", "f16", "f32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +42,14 @@ def scaled_linear(call: Invocation) -> TensorValue:
 def quantized_linear(call: Invocation) -> TensorValue:
     x, w = call.tensor("x", least_rank=1), call.tensor("w", rank=2)
     for name, tensor in (("x", x), ("w", w)):
-        if tensor.type.element not in WIDE:
-            raise Mistake(
-                f"{call.name}: {name} is {tensor.type}, expected bf16, f16 or f32 elements",
-                "products of float8 are those of linear and scaled_linear",
-                argument=name,
-            )
+        if tensor.type.element not in ("bf16", "f16", "f32"):
+            remedy = "products of float8 are those of linear and scaled_linear"
+            raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy)
     call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
     blocks = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
     if blocks is not None and not all(isinstance(size, int) for size in w.dims):
-        raise Mistake(
-            f"{call.name}: w is {w.type}, expected known sizes, as blocks are counted",
-            'name its sizes by numbers or constants, or use recipe="rowwise"',
-            argument="w",
-        )
+        remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
+        raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
     dtype = call.float_type("dtype")
     op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, result_element_type=dtype)
     return call.emit(op, (*x.dims[:-1], w.dims[0]))
@@ -73,17 +63,14 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
     for name, least in (("depth", coda.LEAST_DEPTH), ("columns", 1)):
         size = sizes[name]
         if size < least or size & (size - 1):
-            raise Mistake(
-                f"{call.name}: {name} is {size}, expected a power of two of at least {least}",
-                argument=name,
-            )
+            raise call.wrong(name, f"expected a power of two of at least {least}", given=size)
     blocks = coda.BlocksAttr.get(**sizes)
     for name, tensor in (("x", x), ("w", w)):
         if not is_float8(ELEMENT_TYPES[tensor.type.element]):
-            raise Mistake(
-                f"{call.name}: {name} is {tensor.type}, expected float8 elements",
+            raise call.wrong(
+                name,
+                "expected float8 elements",
                 f"multiply without scales of blocks, or convert it: cast({name}, f8e4m3)",
-                argument=name,
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
@@ -103,9 +90,5 @@ def _scales(call: Invocation, name: str, dims: Sequence[Dim | None], why: str) -
     known = zip(dims, scales.dims, strict=True)
     call.expect_dims(name, scales, tuple(a if b is None else b for b, a in known), why)
     if scales.type.element != "f32":
-        raise Mistake(
-            f"{call.name}: {name} is {scales.type}, expected f32 elements",
-            f"convert it: cast({name}, f32)",
-            argument=name,
-        )
+        raise call.wrong(name, "expected f32 elements", f"convert it: cast({name}, f32)")
     return scales
