@@ -22,10 +22,13 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import OPEN, Extents, replaced
 from coda_ir.dialects.coda.library_call import (
     LibraryCallOp,
@@ -69,6 +72,7 @@ class IndexOp(LibraryCallOp):
     ids = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
 
     def argument(self, name: str) -> str:
         if name != "ids":
