@@ -174,16 +174,26 @@ def _is_number(value: SSAValue) -> bool:
 
 
 class FoldTranspose(RewritePattern):
-    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x."""
+    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x. A slice in
+    between is one of x where two transposes have no effect together.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
-        if op.permutation == tuple(range(len(op.permutation))):
+        identity = list(range(len(op.permutation)))
+        part = op.x.owner if isinstance(op.x.owner, SliceOp) else None
+        inner = op.x.owner if part is None else part.x.owner
+        if list(op.permutation) == identity:
             rewriter.replace(op, (), (op.x,))
-        elif isinstance(op.x.owner, TransposeOp):
-            inner = op.x.owner
-            combined = [inner.permutation[axis] for axis in op.permutation]
+            return
+        if not isinstance(inner, TransposeOp):
+            return
+        combined = [inner.permutation[axis] for axis in op.permutation]
+        if part is None:
             rewriter.replace(op, _at(op, TransposeOp(inner.x, combined)))
+        elif combined == identity:
+            dim, start, stop = part.range
+            rewriter.replace(op, _at(part, SliceOp(inner.x, inner.permutation[dim], start, stop)))
 
 
 class FoldSlice(RewritePattern):

@@ -5,11 +5,12 @@ for all of their states.
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     opt_result_def,
     prop_def,
     result_def,
@@ -95,14 +96,25 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
     position.
     """
 
+    in_place = opt_prop_def(UnitAttr)
+    """Present if the last states are stored where the operand of states is."""
     result = result_def(TensorType)
     final = opt_result_def(TensorType)
     traits = traits_def(Pure())
+
+    @property
+    def is_step(self) -> bool:
+        """Return whether there is one position: the states are read and written once."""
+        return shape_of(self.x)[1] == 1
 
     def check(self) -> None:
         self.verify_operands()
         if len(self.carried) > 1:
             raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
+        if self.in_place and not (self.is_step and self.carried and self.final is not None):
+            raise VerifyException(
+                "property in_place is set, expected one position, and states before and behind it"
+            )
 
 
 class StateSpaceGradLike(StateSpaceLike, ABC):
