@@ -146,7 +146,8 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     q, of_x = quantized(x.flatten(0, -2), x.shape[-1])
     elements, of_weight = quantized(weight, weight.shape[-1])
     scales = (of_x, of_weight.t())
-    product = _ATEN._scaled_mm(q, elements.t(), *scales, out_dtype=x.dtype, use_fast_accum=False)
+    columns = elements.contiguous().t()
+    product = _ATEN._scaled_mm(q, columns, *scales, out_dtype=x.dtype, use_fast_accum=False)
     return product.unflatten(0, x.shape[:-1])
 
 
