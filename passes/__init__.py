@@ -41,7 +41,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-unused-results": "DropUnusedResultsPass",
         "expand-quantized-linear": "ExpandQuantizedLinearPass",
         "flatten-groups": "FlattenGroupsPass",
-        "narrow-sorts": "NarrowSortsPass",
+        "order-groups": "OrderGroupsPass",
         "pad-rows": "PadRowsPass",
         "set-numerics": "SetNumericsPass",
         "share-key-heads": "ShareKeyHeadsPass",

@@ -86,10 +86,12 @@ from coda_ir.dialects.coda.library import (
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import (
+    MAX_GROUPS,
     PATCHES,
     GroupedLinearMap,
     GroupedLinearOp,
     GroupedMatmulOp,
+    GroupOrderOp,
     LinearOp,
     MatmulOp,
 )
@@ -136,6 +138,7 @@ Coda = Dialect(
         MatmulOp,
         GroupedLinearOp,
         GroupedMatmulOp,
+        GroupOrderOp,
         ScaledLinearOp,
         QuantizedLinearOp,
         RMSNormOp,
@@ -175,6 +178,7 @@ __all__ = [
     "LEAST_DEPTH",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_GROUPS",
     "MAX_HEAD_COLUMNS",
     "MAX_STATES",
     "MAX_TAPS",
@@ -214,6 +218,7 @@ __all__ = [
     "GeluOp",
     "GluOp",
     "GroupNormOp",
+    "GroupOrderOp",
     "GroupedLinearMap",
     "GroupedLinearOp",
     "GroupedMatmulOp",
