@@ -110,7 +110,12 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
+from coda_ir.dialects.coda.scaled_linear import (
+    LEAST_DEPTH,
+    BlocksAttr,
+    QuantizedLinearOp,
+    ScaledLinearOp,
+)
 from coda_ir.dialects.coda.scan import (
     MAX_HEAD_COLUMNS,
     MAX_STATES,
@@ -137,6 +142,7 @@ Coda = Dialect(
         GroupOrderOp,
         ScaledLinearOp,
         LowBitLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -240,6 +246,7 @@ __all__ = [
     "PositionsOp",
     "PowOp",
     "QuantizedAttr",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",

@@ -187,6 +187,12 @@ class OperatorWriter:
             stated["transposed"] = "true"
         return _call("low_bit_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
+    def quantized(self, op: coda.QuantizedLinearOp) -> Text:
+        if op.blocks not in (None, coda.BlocksAttr.get()):
+            raise Inexpressible(f"quantized_linear with {op.blocks}")
+        stated = {} if op.blocks is None else {"recipe": '"blocks"'}
+        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def layer_norm(self, op: coda.LayerNormOp) -> Text:
         operands, properties = [*map(self._tensor, op.operands)], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -307,6 +313,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.MatmulOp: OperatorWriter.matmul,
     coda.ScaledLinearOp: OperatorWriter.scaled,
     coda.LowBitLinearOp: OperatorWriter.low_bits,
+    coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.LayerNormOp: OperatorWriter.layer_norm,
     coda.ReduceOp: OperatorWriter.reduce,
     coda.GluOp: OperatorWriter.glu,

@@ -16,6 +16,7 @@ from coda_ir.dialects.coda import LEAST_DEPTH
 from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 from coda_ir.frontends.torch.scaled_layers import BLOCKS, ROWWISE, ScaledLinear, Scheme
+from coda_ir.frontends.torch.trained_layers import QuantizedLinear
 
 RECIPES: Mapping[str, Scheme] = MappingProxyType({"blocks": BLOCKS, "rowwise": ROWWISE})
 
@@ -43,6 +44,7 @@ def quantize(
     skip: Collection[str] = (),
     group: int | None = None,
     zero_points: bool | None = None,
+    training: bool = False,
 ) -> ModelT:
     """Put layers of fewer bits in the place of the linear layers of `model`, which is changed.
 
@@ -62,12 +64,20 @@ def quantize(
 
     `skip` has the last parts of the names of layers that stay, such as `lm_head`; so do layers that
     share their weight, and those whose N and K are no multiples of what a recipe groups or packs,
-    of which a warning tells. The layers are for inference: they have no gradients. Returns `model`.
+    of which a warning tells. The layers are for inference: they have no
+    gradients. With `training` they have: the parameters stay as they are (bf16 or float32), and are
+    quantized in each call. The gradient of a layer's input is a product of float8, too: the
+    gradient of the result by the weight with scales of its own for K x N. The gradient of the
+    weight is a product in the type of the input, which is not quantized, as in torchao's recipe
+    `rowwise_with_gw_hp`. Recipes for weights alone have no `training`.
+    Returns `model`.
     Raises CodaError for an unknown recipe, for options that a recipe has not, and for a model that
     is a linear layer itself.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
+    if training and isinstance(scheme, WeightScheme):
+        raise CodaError(f"training is given for '{recipe}'", f"use one of {', '.join(RECIPES)}")
     if type(model) is nn.Linear:
         raise CodaError("the model is a single linear layer", "pass nn.Sequential(model)")
     given: Any = model  # `named_modules` has no complete type
@@ -84,9 +94,10 @@ def quantize(
             left.append(f"{name} (its weight is shared)")
         else:
             if isinstance(scheme, WeightScheme):
-                model.set_submodule(name, LowBitLinear.of(linear, scheme))
+                layer: nn.Module = LowBitLinear.of(linear, scheme)
             else:
-                model.set_submodule(name, ScaledLinear.of(linear, scheme))
+                layer = (QuantizedLinear if training else ScaledLinear).of(linear, scheme)
+            model.set_submodule(name, layer)
     if left:
         message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)

@@ -162,6 +162,30 @@ func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x300xbf16>, %sx: tensor<?x3xf
 
 // -----
 
+func.func @f(%x: tensor<?x300xf64>, %w: tensor<200x300xf64>) {
+  // expected-error@below {{operand x has element type f64, expected bf16, f16 or f32, as the operator quantizes}}
+  %r = coda.quantized_linear %x, %w : (tensor<?x300xf64>, tensor<200x300xf64>) -> tensor<?x200xf64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x301xbf16>) {
+  // expected-error@below {{operand weight has shape 200x301, expected 200x300}}
+  %r = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x301xbf16>) -> tensor<?x200xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xbf16>, %w: tensor<?x300xbf16>) {
+  // expected-error@below {{operand weight has an unknown size, but blocks are counted}}
+  %r = coda.quantized_linear %x, %w {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<?x300xbf16>) -> tensor<?x?xbf16>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
   // expected-error@below {{quantized: depth is 48, expected a power of two of at least 32}}
   %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<48, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>

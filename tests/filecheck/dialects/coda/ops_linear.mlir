@@ -67,3 +67,15 @@ func.func @low_bits(%x: tensor<?x300xbf16>, %i: tensor<64x300xi8>, %s: tensor<64
   %4 = coda.low_bit_linear %y, %a, %t, %p {kn, scheme = #coda.quantized<64, "n04152637">} : (tensor<?x320xf16>, tensor<320x8xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
   func.return
 }
+
+// Operands that are quantized for the product, by rows or by blocks.
+
+// CHECK:      func.func @quantized(%x: tensor<?x300xbf16>, %w: tensor<200x300xf32>, %v: tensor<200x300xbf16>) {
+// CHECK-NEXT:   %y = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x300xf32>) -> tensor<?x200xbf16>
+// CHECK-NEXT:   %z = coda.quantized_linear %x, %v {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>) -> tensor<?x200xf32>
+// CHECK-NEXT:   func.return
+func.func @quantized(%x: tensor<?x300xbf16>, %w: tensor<200x300xf32>, %v: tensor<200x300xbf16>) {
+  %y = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x300xf32>) -> tensor<?x200xbf16>
+  %z = coda.quantized_linear %x, %v {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>) -> tensor<?x200xf32>
+  func.return
+}
