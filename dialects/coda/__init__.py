@@ -86,10 +86,12 @@ from coda_ir.dialects.coda.library import (
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import (
+    MAX_GROUPS,
     PATCHES,
     GroupedLinearMap,
     GroupedLinearOp,
     GroupedMatmulOp,
+    GroupOrderOp,
     LinearOp,
     MatmulOp,
 )
@@ -107,7 +109,12 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
+from coda_ir.dialects.coda.scaled_linear import (
+    LEAST_DEPTH,
+    BlocksAttr,
+    QuantizedLinearOp,
+    ScaledLinearOp,
+)
 from coda_ir.dialects.coda.scan import (
     MAX_HEAD_COLUMNS,
     MAX_STATES,
@@ -131,7 +138,9 @@ Coda = Dialect(
         MatmulOp,
         GroupedLinearOp,
         GroupedMatmulOp,
+        GroupOrderOp,
         ScaledLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -169,6 +178,7 @@ __all__ = [
     "LEAST_DEPTH",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_GROUPS",
     "MAX_HEAD_COLUMNS",
     "MAX_STATES",
     "MAX_TAPS",
@@ -208,6 +218,7 @@ __all__ = [
     "GeluOp",
     "GluOp",
     "GroupNormOp",
+    "GroupOrderOp",
     "GroupedLinearMap",
     "GroupedLinearOp",
     "GroupedMatmulOp",
@@ -231,6 +242,7 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",

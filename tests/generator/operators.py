@@ -224,7 +224,12 @@ def add_grouped_linear(b: FunctionBuilder) -> None:
         add_linear(b)
         return
     b.style = replace(style, groups=b.choices.integer(1, 4))
-    k, n, ends = b.columns_of(x), b.choices.pick(style.columns), b.ends()
+    k, n = b.columns_of(x), b.choices.pick(style.columns)
+    if b.choices.chance(30):
+        order = coda.GroupOrderOp(b.integers(style.rows), groups=b.style.groups or 1)
+        x, ends = b.add(coda.IndexOp(x, b.add(order), dim=0)), order.ends
+    else:
+        ends = b.ends()
     products = [grouped_linear(b, x, k, n, ends)]
     if b.choices.chance(40):
         gate, up = products[0], grouped_linear(b, x, k, n, ends)
@@ -251,6 +256,18 @@ def add_scaled_linear(b: FunctionBuilder) -> None:
     if len(products) > 1:
         products = [b.add(coda.MulOp(b.add(coda.SiluOp(products[0])), products[1]))]
     b.tiles += [b.add(coda.CastOp(product, element)) for product in products]
+
+
+def add_quantized_linear(b: FunctionBuilder) -> None:
+    """A product of what is quantized for it: arguments, which have the same numbers everywhere."""
+    style, element = b.style, b.style.element
+    k, n = b.choices.pick(style.columns), b.choices.pick(style.columns)
+    if element == FLOATS["f64"]:
+        add_linear(b)
+        return
+    blocks = b.choices.pick((None, coda.BlocksAttr.get(32, b.choices.pick((1, 2, 128)))))
+    x, weight = b.parameter((*style.rows, k), element), b.parameter((n, k), f32, weight=True)
+    b.tiles.append(b.add(coda.QuantizedLinearOp(x, weight, blocks)))
 
 
 def scaled_linear(
@@ -470,4 +487,5 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_tied_rows),
     (3, add_grouped_linear),
     (2, add_scaled_linear),
+    (1, add_quantized_linear),
 )
