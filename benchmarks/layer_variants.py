@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from float8_layer import RECIPES, float8_layer, inductor_layer
-from harness import Candidate, Queued, peak_memory, timed
+from harness import Candidate, Queued, peak_memory, timed, torch_compile
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
 
@@ -30,9 +30,7 @@ VARIANTS = (
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
-# These have no complete types.
-torch_compile: Any = import_module("torch").compile
-grad: Any = torch.autograd.grad
+grad: Any = torch.autograd.grad  # has no complete types
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[1]
 
 def test_site_builds_without_warnings(tmp_path: Path):
     site = tmp_path / "site"
-    command = ["-m", "sphinx", "-c", "docs/site", "--fail-on-warning", "--keep-going", "-q"]
+    variables = [f"SITE={site}", f"VENV={sys.prefix}", f"--old-file={sys.prefix}/.installed"]
     result = subprocess.run(
-        [sys.executable, *command, ".", str(site)],
+        [*["make", "site"], *variables],
         cwd=ROOT,
         capture_output=True,
         text=True,

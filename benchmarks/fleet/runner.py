@@ -125,14 +125,13 @@ def _work(
 
 
 def _setting(options: argparse.Namespace) -> Setting:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    is_narrow = device == "cuda" and not options.autocast
+    is_narrow = options.device == "cuda" and not options.autocast
     return Setting(
-        device,
+        options.device,
         torch.bfloat16 if is_narrow else torch.float32,
         options.layers,
         options.batch,
         options.tokens,
         autocast=options.autocast,
-        small=options.small,
+        small=options.device == "cpu",
     )
