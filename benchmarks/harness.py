@@ -150,7 +150,7 @@ def peak_memory(candidate: Candidate) -> float | None:
 
 
 def torch_compile(function: Any, **options: Any) -> Any:
-    """`torch.compile`; without a GPU the function itself, for Inductor takes long to compile C++."""
+    """`torch.compile`; without a GPU the function itself, as compiling C++ takes Inductor long."""
     if not torch.cuda.is_available():
         return function
     compile: Any = import_module("torch").compile  # has no complete types

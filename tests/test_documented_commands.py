@@ -18,9 +18,10 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
-from support.pages import BIN, TOOLS, imports_from
+from support.pages import BIN, TOOLS, environment_for_make, imports_from
 
 from coda_ir.tools import coda_fmt, coda_opt
 
@@ -47,16 +48,13 @@ OWN_TESTS = {"make site": "test_site.py", 'pip install "coda-ir[lsp]"': "test_me
 """Commands that other tests run, which look at what they have made."""
 
 NARROWED: Mapping[str, str] = {
-    "PYTEST_ARGS": "-n 0 tests/core/test_symbolic_size.py",
+    "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
     "FILES": "coda_ir/sources.py",
     "GOLDENS": "tests/test_filecheck.py::test_golden[passes/share_key_heads.mlir]",
     "LIT_FILTER": "share_key_heads",
     "FAULTS": "'operands of fused row code swapped'",
     "PROGRAMS": "1",
     "SECONDS": "1",
-    # The environment is there already.
-    "VENV": sys.prefix,
-    "MAKEFLAGS": f"--old-file={sys.prefix}/.installed",
 }
 """Variables of `make` and of the programs that it runs."""
 
@@ -128,13 +126,16 @@ def run_python(arguments: list[str]) -> None:
         assert not exit_code(lambda: script() and None)
 
 
-def run_process(command: list[str], folder: Path = ROOT, stdin: int | None = None) -> None:
+def run_process(
+    command: list[str], folder: Path = ROOT, variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Run a program whose standard input is at its end."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     result = subprocess.run(
         command,
         cwd=folder,
-        env=inherited | NARROWED,
-        stdin=stdin,
+        env=inherited | NARROWED | variables,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -149,12 +150,12 @@ def run_installed(name: str, arguments: list[str]) -> None:
 def run_make(arguments: list[str]) -> None:
     if "fuzz" in arguments and find_spec("atheris") is None:
         pytest.skip("needs atheris")
-    run_process(["make", *arguments])
+    run_process(["make", *arguments], variables=environment_for_make(Path.cwd()))
 
 
 def run_server(arguments: list[str]) -> None:
     """The server runs until its input ends."""
-    run_process([sys.executable, "-m", "coda_ir.lsp", *arguments], stdin=subprocess.DEVNULL)
+    run_process([sys.executable, "-m", "coda_ir.lsp", *arguments])
 
 
 def run_pre_commit(arguments: list[str]) -> None:

@@ -196,6 +196,7 @@ class TopkOp(LibraryCallOp):
     RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
     ELEMENTS: ClassVar = (None, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use the maximum of the row if only the largest value is needed: it fuses"
 
     x = operand_def(TensorType)
     k = prop_def(IntegerAttr)
@@ -224,6 +225,7 @@ class SortOp(LibraryCallOp):
     RULE: ClassVar = staticmethod(lambda x, dim, descending: [x, x])
     ELEMENTS: ClassVar = (None, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use topk if only the first elements are needed, max or min for one of them"
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)

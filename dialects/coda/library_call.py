@@ -56,6 +56,8 @@ class LibraryCallOp(CodaOp, ABC):
     """The element type of each result; None for that of the first operand."""
     FUSES_IF: ClassVar[str]
     """The condition under which an epilogue could compute it, which does not hold."""
+    REMEDY: ClassVar[str | None] = None
+    """What fuses instead, where that may be all that a program needs."""
 
     traits = traits_def(Pure())
 

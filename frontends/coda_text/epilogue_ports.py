@@ -147,7 +147,7 @@ def _operand(
     if argument.text not in UNSTATED:
         error(
             argument.span,
-            f"{kind.value}<{argument.text}>: expected the type of elements that are no floats",
+            f"{kind.value}<{argument.text}>: expected an element type other than a float type",
             element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
         )
         return None
@@ -324,7 +324,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
         case PortKind.GROUP | PortKind.HALF_GROUP:
             fits, expected = _fits_groups(port, dims, rows, columns)
         case _:
-            raise AssertionError(f"{port.kind.value} is no port of the language")
+            raise AssertionError(f"{port.kind.value} is not a port of the language")
     if not fits:
         raise Mistake(
             f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",

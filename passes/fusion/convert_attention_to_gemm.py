@@ -86,7 +86,7 @@ def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     if op.d_sinks is not None or op.d_mask is not None:
         what = "a mask" if op.d_sinks is None else "sinks"
         condition = "gradients are wanted of queries, keys and values alone"
-        return Refusal(condition, f"{instead}, which gives that of {what}, too")
+        return Refusal(condition, f"{instead}, which gives that of {what} too")
     if op.sinks is not None and op.mask is not None:
         condition = "the weights of keys have the sum 1 where a mask is added"
         return Refusal(condition, f"{instead}, which has sinks and a mask")

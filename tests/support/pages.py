@@ -34,6 +34,20 @@ TOOLS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
+def environment_for_make(folder: Path) -> dict[str, str]:
+    """Variables with which `make` uses the environment of this process, and installs nothing.
+
+    What `make` takes for an environment that is up to date are links, within `folder`.
+    """
+    venv = folder / "venv"
+    venv.mkdir()
+    for part in Path(sys.prefix).iterdir():
+        (venv / part.name).symlink_to(part)
+    (venv / ".installed").unlink(missing_ok=True)
+    (venv / ".installed").touch()
+    return {"VENV": str(venv), "PIP_DRY_RUN": "1"}
+
+
 @contextmanager
 def imports_from(folder: Path) -> Generator[None]:
     """Find modules in `folder` first, and forget them behind the block: other pages have modules of

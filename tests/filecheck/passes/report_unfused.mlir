@@ -54,12 +54,12 @@ func.func @not_deterministic(%x: tensor<?x8xf32>, %i: tensor<?x8xi64>) -> (tenso
 }
 
 // REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
-// REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when it runs
+// REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when it runs
 // REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
 // REMARK-NOT: not deterministic
 // REMARK: remark[missed] report-unfused: torch.call: aten.scatter_add.default runs through PyTorch;
 // REMARK-NOT: not deterministic
-// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which computes it again;
+// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which recomputes it;
 // REMARK: remark[analysis] report-unfused: torch.vjp: aten.cumsum.default is not deterministic on GPUs
 // CHECK:      func.func @not_deterministic(
 // CHECK-NEXT:   %a = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 0"} : (tensor<?x8xf32>) -> tensor<?x8xf32>

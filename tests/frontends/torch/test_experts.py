@@ -244,7 +244,7 @@ def test_kernels_are_as_exact_as_eager():
             "transformers.grouped_mm_fallback.default, takes",
             "bf16 or f16",
         ),
-        (torch.bfloat16, "a grouped GEMM, as of experts, takes its rows", "none in the program"),
+        (torch.bfloat16, "a grouped GEMM (of experts) reads its rows", "none in the program"),
     ],
 )
 def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype, reason: str, remedy: str):
