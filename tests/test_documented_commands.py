@@ -24,6 +24,7 @@ import pytest
 from support.pages import BIN, TOOLS, environment_for_make, imports_from
 
 from coda_ir.tools import coda_fmt, coda_opt
+from coda_ir.tools.opt.command_line import make_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -38,11 +39,13 @@ PAGES = (
 
 PROGRAM = (
     r"(?:[A-Z_]+=\S+ )*"
-    r"(?:coda-\w+|python|pip|make|npm|git|code|pytest|lit|ruff|pyright|pre-commit|\.venv/bin/[\w-]+)"
+    r"(?:coda-\w+|python|pip|make|npm|git|code|pytest|lit|ruff|pyright|pre-commit|tar|\.venv/bin/[\w-]+)"
 )
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LISTED = re.compile(rf"^    (?:cd \S+ && )?({PROGRAM}(?: .*)?)$", re.MULTILINE)
 NAMED = re.compile(rf"`({PROGRAM}\s[^`]+)`")
+
+EXAMPLE = re.compile(r"^  (?:source <\()?(coda-opt [^)\n]*?)(?:\)|  |$)", re.MULTILINE)
 
 OWN_TESTS = {"make site": "test_site.py", 'pip install "coda-ir[lsp]"': "test_meta.py"}
 """Commands that other tests run, which look at what they have made."""
@@ -63,6 +66,10 @@ fn mlp(x: bf16[M, D], weight w: bf16[D, D]) {
     return relu(linear(x, w))
 }
 """
+LAYER = """fn layer(x: bf16[B, T, 64], weight w: bf16[96, 64]) {
+    return relu(linear(x, w))
+}
+"""
 SOLUTION = """fn relu_squared(x: bf16[M, 64], weight w: bf16[96, 64]) -> bf16[M, 96] {
     return relu2(linear(x, w))
 }
@@ -79,7 +86,7 @@ BAD = 'func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {\n  %y = "coda.relu
 CRASHING = "#!/bin/sh\ngrep -q coda.relu $1 && echo AssertionError\n"
 """Stands for a `coda-opt` with a defect, in the command of `--test`."""
 FILES: Mapping[str, str] = {
-    "layer.coda": MLP,
+    "layer.coda": LAYER,
     "mlp.coda": MLP,
     "FILE.coda": SOLUTION,
     "bad.mlir": BAD,
@@ -93,7 +100,8 @@ FILES: Mapping[str, str] = {
 
 def commands() -> list[str]:
     """Every command once, without the text behind it."""
-    found: set[str] = set()
+    # The reference of the site has the options of coda-opt, with examples.
+    found = {each.strip() for each in EXAMPLE.findall(make_parser().format_help())}
     for page in PAGES:
         text = BLOCK.sub("", page.read_text())
         listed = (re.split(r"\s{2,}|\s+#", each)[0].strip() for each in LISTED.findall(text))
@@ -165,6 +173,14 @@ def run_pre_commit(arguments: list[str]) -> None:
     run_process([f"{BIN}/pre-commit", *arguments], Path.cwd() / "clone")
 
 
+def run_tar(arguments: list[str]) -> None:
+    """The shell expands the names of folders at home."""
+    for folder in (argument for argument in arguments if argument.startswith("~/")):
+        Path(folder.replace("~", "home")).mkdir(parents=True)
+    home = {"HOME": str(Path("home").absolute())}
+    run_process(["sh", "-c", " ".join(["tar", *arguments])], Path.cwd(), home)
+
+
 RUN: Mapping[str, Callable[[list[str]], None]] = {
     **{name: partial(run_tool, tool) for name, tool in TOOLS.items()},
     "coda-fmt": partial(run_tool, coda_fmt.main),
@@ -174,6 +190,7 @@ RUN: Mapping[str, Callable[[list[str]], None]] = {
     "pytest": partial(run_installed, "pytest"),
     "lit": partial(run_installed, "lit"),
     "pre-commit": run_pre_commit,
+    "tar": run_tar,
 }
 """By program: what runs it in a folder with the files that the documents name."""
 

@@ -91,7 +91,7 @@ IN_GRAPH = "stays in the graph, between the programs"
 WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
 
 NOT_DETERMINISTIC = (
-    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
+    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when "
     "it runs"
 )
 

@@ -88,3 +88,23 @@ func.func @float64(%x: tensor<?x8xf64>) -> tensor<?x8xf32> {
 // CHECK-NEXT:   %c = coda.exp %b : (tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Whole rows, for which there may be something that fuses.
+
+func.func @order(%x: tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x4096xf32>) {
+  %v, %i = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  %s, %j = coda.sort %x {dim = 1 : i64, descending = false} : (tensor<4x4096xf32>) -> (tensor<4x4096xf32>, tensor<4x4096xi64>)
+  func.return %v, %s : tensor<4x2xf32>, tensor<4x4096xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.topk: {{.*}} failed condition: the place of an element does not depend on the others of its row;
+// REMARK:   help: use the maximum of the row if only the largest value is needed: it fuses
+// REMARK: remark[missed] report-unfused: coda.sort: runs as a library call: PyTorch's sort; failed condition: the place of an element does not depend on the others of its row;
+// REMARK:   help: use topk if only the first elements are needed, max or min for one of them
+// CHECK:      func.func @order(
+// CHECK-NEXT:   %v, %i = coda.topk
+// CHECK-NEXT:   %s, %j = coda.sort
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
