@@ -21,11 +21,10 @@ def selective_scan(call: Invocation) -> Value:
     batch, length, channels = u.dims
     states = a.dims[1]
     if not isinstance(states, int) or states > coda.MAX_STATES:
-        raise Mistake(
-            f"selective_scan: a is {a.type}, expected a constant number of states, "
-            f"{coda.MAX_STATES} at most",
+        raise call.wrong(
+            "a",
+            f"expected a constant number of states, {coda.MAX_STATES} at most",
             "give the last dimension of a as a number or a const",
-            argument="a",
         )
     dt, b, c = (call.tensor(name) for name in ("dt", "b", "c"))
     why, remedy = "the channels of u by states", "a is channels x states"

@@ -52,18 +52,14 @@ def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:
     """The element type of the result, where it is given."""
     name = call.element_type("dtype")
     if name not in (None, "f32", x.type.element):
-        raise Mistake(
-            f"ssd: dtype is {name}, expected f32 or {x.type.element}, as x has", argument="dtype"
-        )
+        raise call.wrong("dtype", f"expected f32 or {x.type.element}, as x has", given=name)
     return None if name is None else ELEMENT_TYPES[name]
 
 
 def _states(call: Invocation) -> int:
     states = call.integer("states", 1)
     if not 1 <= states <= coda.MAX_STATES:
-        raise Mistake(
-            f"ssd: states is {states}, expected 1 to {coda.MAX_STATES}", argument="states"
-        )
+        raise call.wrong("states", f"expected 1 to {coda.MAX_STATES}", given=states)
     return states
 
 
@@ -85,9 +81,8 @@ def _expect_groups(call: Invocation, b: TensorValue, heads: int, states: int) ->
     columns = b.dims[-1] if b.dims else None
     groups = columns // states if isinstance(columns, int) else 0
     if groups < 1 or columns != groups * states or heads % groups:
-        raise Mistake(
-            f"ssd: b is {b.type}, expected columns of {states} states, for as many groups as "
-            f"divide the {heads} heads",
+        raise call.wrong(
+            "b",
+            f"expected columns of {states} states, for as many groups as divide the {heads} heads",
             "give `states`, the states of a group",
-            argument="b",
         )

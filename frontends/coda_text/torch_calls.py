@@ -36,7 +36,7 @@ def torch_call(call: Invocation) -> TensorValue:
     element, shape = call.element_type("dtype"), call.sizes("shape")
     assert element is not None, "dtype is required"
     if any(isinstance(dim, int) and dim < 0 for dim in shape):
-        raise Mistake(f"torch: shape is {format_dims(shape)}, expected sizes", argument="shape")
+        raise call.wrong("shape", "expected sizes", given=format_dims(shape))
     op = CallOp(
         callee,
         [operand.ssa for operand in operands],
