@@ -15,6 +15,7 @@ from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch
 from xla_layer import XlaLayer
 
 import coda_ir
+from coda_ir.diagnostics import CodaError
 
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
@@ -132,7 +133,7 @@ def make_variants(
             continue
         try:
             variants[name] = make()
-        except ImportError as error:
+        except (ImportError, CodaError) as error:
             print(f"without {name}: {error}")
     return variants
 

@@ -187,7 +187,6 @@ RUN: Mapping[str, Callable[[list[str]], None]] = {
     "coda-lsp": run_server,
     "python": run_python,
     "make": run_make,
-    "pytest": partial(run_installed, "pytest"),
     "lit": partial(run_installed, "lit"),
     "pre-commit": run_pre_commit,
     "tar": run_tar,
@@ -204,7 +203,7 @@ def write_files(folder: Path) -> None:
     assert coda_opt.main([str(folder / "mlp.coda"), "-o", str(folder / "model.mlir")]) == 0
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if "--emit=svg" in command and shutil.which("dot") is None:
         pytest.skip("needs graphviz")
