@@ -18,9 +18,7 @@ from coda_ir.dialects.coda import (
     PositionsOp,
     ReshapeOp,
     SelectiveScanGradOp,
-    SelectiveScanOp,
     SSDGradOp,
-    SSDOp,
     SumToOp,
 )
 from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, total
@@ -120,16 +118,6 @@ def _like_first(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1 : 1 + len(op.results)]
-
-
-def _scan(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [operands[0], (operands[0][0], *operands[2])][: len(op.results)]
-
-
-def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, SSDOp)
-    final = (operands[0][0], *op.states_shape[1:])
-    return [operands[0], final][: len(op.results)]
 
 
 def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -341,9 +329,7 @@ def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 RULES: dict[type, Rule] = {
     ElementwiseOp: lambda _, of: [broadcast_dims(of)],
     AttentionOp: _attention,
-    SelectiveScanOp: _scan,
     SelectiveScanGradOp: _like_others,
-    SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
     GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],

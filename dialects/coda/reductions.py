@@ -68,7 +68,7 @@ class RMSNormOp(InferTypeOp):
         eps: float,
         group: int | None = None,
     ):
-        super().__init__(x, weight, eps=eps, group=group)
+        super().__init__(x, weight, eps=float(eps), group=group)
 
     @property
     def group_size(self) -> int:
@@ -111,7 +111,7 @@ class LayerNormOp(InferTypeOp):
         eps: float,
         bias_only: bool = False,
     ):
-        super().__init__(x, params, eps=eps, bias_only=bias_only)
+        super().__init__(x, params, eps=float(eps), bias_only=bias_only)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -153,7 +153,7 @@ class NormStatsOp(InferTypeOp):
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
-        super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=eps)
+        super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=float(eps))
 
     def check(self) -> None:
         counts = {"rms": 1, "layer": 2}

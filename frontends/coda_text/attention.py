@@ -7,7 +7,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import Dim, TensorValue, divided, format_dims
 
-SIGNATURE = (
+ATTENTION = (
     "attention(q, k, v, *, head_dim: integer, value_dim: integer?, causal: boolean = false, "
     "window: integer?, scale: number?, softcap: number?, sinks: tensor?, mask: tensor?)"
 )

@@ -10,8 +10,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
-from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
-from coda_ir.frontends.coda_text.attention import attention
+from coda_ir.frontends.coda_text.attention import ATTENTION, attention
 from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
@@ -30,15 +29,10 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
-from coda_ir.frontends.coda_text.scaled_linear import SIGNATURE as SCALED_LINEAR
-from coda_ir.frontends.coda_text.scaled_linear import scaled_linear
-from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
-from coda_ir.frontends.coda_text.scan import selective_scan
+from coda_ir.frontends.coda_text.scaled_linear import SCALED_LINEAR, scaled_linear
+from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan, ssd
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
-from coda_ir.frontends.coda_text.ssd import SIGNATURE as SSD
-from coda_ir.frontends.coda_text.ssd import ssd
-from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
-from coda_ir.frontends.coda_text.torch_calls import torch_call
+from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,

@@ -13,7 +13,7 @@ from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue
 OF_ACCUMULATOR = (
     "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128)"
 )
-SIGNATURE = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
+SCALED_LINEAR = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.torch_signatures import callee_remedy, check_call
 
-SIGNATURE = (
+TORCH_CALL = (
     "torch(call: string, *operands?, dtype: type, shape: sizes, positions: sizes?, "
     "view: boolean = false, random: boolean = false)"
 )

@@ -84,8 +84,14 @@ def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
     tile = site.op.segments()[site.segment].outputs[site.result]
     readers = recomputation(op, shape_of(op.results[0]))
     use = next(use for use in tile.uses if use.operation in readers)
-    for producer in unplaced_producers(op, site, order):
-        if can_join(producer, site, order) and not _narrows_what_is_loaded(producer, site):
+    producers, domain = unplaced_producers(op, site, order), shape_of(op.results[0])
+    loaded = [v for each in (op, *producers) for v in leaf_operands(each, domain)]
+    loaded = [v for v in loaded if v.owner not in producers and not site.holds(v)]
+    for producer in producers:
+        # What another operand is computed from would be in the kernel that loads that operand.
+        is_needed = order.slices_after(loaded, producer) is None
+        is_apart = is_needed or _narrows_what_is_loaded(producer, site)
+        if can_join(producer, site, order) and not is_apart:
             join(producer, site, order)
             moved = Site.of(use.operation.operands[use.index])
             assert moved is not None, "the tile is still used"

@@ -112,6 +112,22 @@ func.func @extent(%x: tensor<?x8xf32>) -> (tensor<i64>, tensor<i64>) {
   func.return %0, %1 : tensor<i64>, tensor<i64>
 }
 
+// A slice between two transposes without effect; others stay.
+// CHECK-LABEL: func.func @sliced_transpose
+// CHECK-NEXT: coda.slice %x {dim = 2 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x2xf32>
+// CHECK-NEXT: coda.transpose
+// CHECK-NEXT: coda.slice
+// CHECK-NEXT: coda.transpose
+func.func @sliced_transpose(%x: tensor<2x3x8xf32>) -> (tensor<2x3x2xf32>, tensor<2x2x3xf32>) {
+  %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x8xf32>) -> tensor<2x8x3xf32>
+  %s = coda.slice %t {dim = 1 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x8x3xf32>) -> tensor<2x2x3xf32>
+  %y = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x2x3xf32>) -> tensor<2x3x2xf32>
+  %u = coda.transpose %x {perm = [2 : i64, 1 : i64, 0 : i64]} : (tensor<2x3x8xf32>) -> tensor<8x3x2xf32>
+  %r = coda.slice %u {dim = 0 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<8x3x2xf32>) -> tensor<2x3x2xf32>
+  %z = coda.transpose %r {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x2xf32>) -> tensor<2x2x3xf32>
+  func.return %y, %z : tensor<2x3x2xf32>, tensor<2x2x3xf32>
+}
+
 // -----
 
 // Rows are selected before they are widened, also behind a reshape; narrowing them again is no
