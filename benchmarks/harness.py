@@ -243,12 +243,12 @@ def read_options(
     return options
 
 
-def _at_most(most: int, value: Any) -> Any:
-    if isinstance(value, list):
-        return list(dict.fromkeys(_at_most(most, each) for each in value))
-    if isinstance(value, tuple):
-        return tuple(_at_most(most, each) for each in value)
-    return most if value is None else min(value, most)
+def _at_most(most: int, value: Sequence[Any] | int | None) -> Any:
+    """The number, or those of a list or tuple; a list has equal ones once."""
+    if not isinstance(value, Sequence):
+        return most if value is None else min(value, most)
+    numbers = [_at_most(most, each) for each in value]
+    return tuple(numbers) if isinstance(value, tuple) else list(dict.fromkeys(numbers))
 
 
 def add_sizes(parser: argparse.ArgumentParser, default: str = "2048") -> None:

@@ -143,7 +143,7 @@ def run_process(
     result = subprocess.run(
         command,
         cwd=folder,
-        env=inherited | NARROWED | variables,
+        env={**inherited, **NARROWED, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -266,7 +266,9 @@ def _select_result(
 def _group_result(port: Port, constants: Mapping[str, int], error: Report) -> EpilogueResult | None:
     assert port.kind is not None
     columns = _group_columns(port.kind, constants, error)
-    return columns and EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
+    if not columns:
+        return None
+    return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
 
 
 def _group_columns(kind: KindSyntax, constants: Mapping[str, int], error: Report) -> int | None:
