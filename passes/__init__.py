@@ -40,7 +40,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-no-ops": "DropNoOpsPass",
         "drop-unused-results": "DropUnusedResultsPass",
         "flatten-groups": "FlattenGroupsPass",
-        "narrow-sorts": "NarrowSortsPass",
+        "order-groups": "OrderGroupsPass",
         "pad-rows": "PadRowsPass",
         "set-numerics": "SetNumericsPass",
         "share-key-heads": "ShareKeyHeadsPass",

@@ -274,6 +274,13 @@ def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Te
     return [F.embedding(ids, table, op.padding)]
 
 
+def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (ids,), groups = operands, op.given["groups"]
+    sorted_ids, order = ids.sort(stable=True)
+    numbers = torch.arange(groups, device=ids.device)
+    return [order, torch.searchsorted(sorted_ids, numbers, right=True, out_int32=True)]
+
+
 def barrier(_: coda.BarrierOp, operands: Tensors, __: Numerics) -> Tensors:
     return [operands[0]]
 
@@ -316,6 +323,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.MatmulOp: matmul,
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
+    coda.GroupOrderOp: group_order,
     coda.ScaledLinearOp: scaled,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,

@@ -145,6 +145,8 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.table, 0)
         case coda.CrossEntropyOp() | coda.CrossEntropyGradOp() if index == 1:
             return Index(op.logits, -1, op.ignore_index.value.data)
+        case coda.GroupOrderOp():
+            return Index(op.ends, 0)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
         case _:

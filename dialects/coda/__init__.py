@@ -86,10 +86,12 @@ from coda_ir.dialects.coda.library import (
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import (
+    MAX_GROUPS,
     PATCHES,
     GroupedLinearMap,
     GroupedLinearOp,
     GroupedMatmulOp,
+    GroupOrderOp,
     LinearOp,
     MatmulOp,
 )
@@ -131,6 +133,7 @@ Coda = Dialect(
         MatmulOp,
         GroupedLinearOp,
         GroupedMatmulOp,
+        GroupOrderOp,
         ScaledLinearOp,
         RMSNormOp,
         LayerNormOp,
@@ -169,6 +172,7 @@ __all__ = [
     "LEAST_DEPTH",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_GROUPS",
     "MAX_HEAD_COLUMNS",
     "MAX_STATES",
     "MAX_TAPS",
@@ -208,6 +212,7 @@ __all__ = [
     "GeluOp",
     "GluOp",
     "GroupNormOp",
+    "GroupOrderOp",
     "GroupedLinearMap",
     "GroupedLinearOp",
     "GroupedMatmulOp",

@@ -69,6 +69,10 @@ _REASONS: dict[type[Operation], Refusal] = {
         "where a row is added is known before its id is read",
         "adds up rows in a separate kernel, in the order of the sorted ids",
     ),
+    coda.GroupOrderOp: Refusal(
+        "the place of a row does not depend on other rows",
+        "sorts and counts rows by group in separate kernels",
+    ),
     coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
     coda.ShiftOp: Refusal("only pointwise kernels read the rows", "copies its operand"),
     coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),

@@ -24,7 +24,7 @@ from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
-from coda_ir.passes.block.narrow_sorts import NarrowSortsPass
+from coda_ir.passes.block.order_groups import OrderGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
@@ -68,7 +68,7 @@ FUSION: tuple[ModulePass, ...] = (
     MoveScalesPass(),
     SplitConcatenationPass(),
     AlignScalesPass(),
-    NarrowSortsPass(),
+    OrderGroupsPass(),
     PadRowsPass(),
     UnrollSumsPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.

@@ -224,7 +224,12 @@ def add_grouped_linear(b: FunctionBuilder) -> None:
         add_linear(b)
         return
     b.style = replace(style, groups=b.choices.integer(1, 4))
-    k, n, ends = b.columns_of(x), b.choices.pick(style.columns), b.ends()
+    k, n = b.columns_of(x), b.choices.pick(style.columns)
+    if b.choices.chance(30):
+        order = coda.GroupOrderOp(b.integers(style.rows), groups=b.style.groups or 1)
+        x, ends = b.add(coda.IndexOp(x, b.add(order), dim=0)), order.ends
+    else:
+        ends = b.ends()
     products = [grouped_linear(b, x, k, n, ends)]
     if b.choices.chance(40):
         gate, up = products[0], grouped_linear(b, x, k, n, ends)

@@ -67,7 +67,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.CompareOp, *_LOGICAL), "its result is a truth value"),
     **dict.fromkeys((coda.PositionsOp, coda.ExtentOp), "its result is an integer"),
     coda.ScaledLinearOp: "float8 is too narrow for gradients, and so are its scales",
-    coda.OneHotOp: "its result is integers",
+    **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,
     LinearScanOp: "it has to be a part of a selective scan, which has one",

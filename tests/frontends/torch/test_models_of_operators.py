@@ -136,6 +136,7 @@ NOT_RAISED: Mapping[type, str] = {
     ),
     coda.ScaledLinearOp: "torch._scaled_mm has it, as test_scaled_products.py tests",
     coda.ExtentOp: "sizes that models compute with, as the golden of raise-elementwise has them",
+    coda.GroupOrderOp: "order-groups makes it of a sort",
     coda.GluOp: "the halves are slices, of which passes make pairs of columns",
     coda.NormStatsOp: "passes split norms",
     coda.OneHotOp: "PyTorch exports a comparison with positions",
