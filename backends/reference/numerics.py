@@ -149,6 +149,17 @@ def scaled_product_of(
     return total.to(x.dtype)
 
 
+def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """x (M x N) in e4m3 and back, each `rows` x `columns` elements by the largest of them."""
+    m, n = x.shape
+    padded = F.pad(x, (0, -n % columns, 0, -m % rows))
+    blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
+    largest = torch.finfo(torch.float8_e4m3fn).max
+    scales = (blocks.abs().amax((1, 3), keepdim=True) / largest).clamp(min=1e-12)
+    elements = (blocks / scales).to(torch.float8_e4m3fn).to(x.dtype)
+    return (elements * scales).reshape(padded.shape)[:m, :n]
+
+
 def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:
     """For each of `rows` rows, the one of `vectors` of its group; zeros for rows in no group."""
     number = torch.arange(rows, dtype=ends.dtype, device=ends.device)

@@ -123,7 +123,7 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 1)
         case coda.MatmulOp() if index == 1:
             return _weight(op.weight, 0)
-        case coda.ScaledLinearOp() if index == 1:
+        case coda.ScaledLinearOp() | coda.QuantizedLinearOp() if index == 1:
             return _weight(op.weight, 1)
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)

@@ -109,7 +109,12 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
+from coda_ir.dialects.coda.scaled_linear import (
+    LEAST_DEPTH,
+    BlocksAttr,
+    QuantizedLinearOp,
+    ScaledLinearOp,
+)
 from coda_ir.dialects.coda.scan import (
     MAX_HEAD_COLUMNS,
     MAX_STATES,
@@ -135,6 +140,7 @@ Coda = Dialect(
         GroupedMatmulOp,
         GroupOrderOp,
         ScaledLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -236,6 +242,7 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",

@@ -175,6 +175,12 @@ class OperatorWriter:
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
+    def quantized(self, op: coda.QuantizedLinearOp) -> Text:
+        if op.blocks not in (None, coda.BlocksAttr.get()):
+            raise Inexpressible(f"quantized_linear with {op.blocks}")
+        stated = {} if op.blocks is None else {"recipe": '"blocks"'}
+        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def layer_norm(self, op: coda.LayerNormOp) -> Text:
         operands, properties = [*map(self._tensor, op.operands)], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -294,6 +300,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.CastOp: OperatorWriter.cast,
     coda.MatmulOp: OperatorWriter.matmul,
     coda.ScaledLinearOp: OperatorWriter.scaled,
+    coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.LayerNormOp: OperatorWriter.layer_norm,
     coda.ReduceOp: OperatorWriter.reduce,
     coda.GluOp: OperatorWriter.glu,

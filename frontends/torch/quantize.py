@@ -13,6 +13,7 @@ from torch import nn
 
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.frontends.torch.scaled_layers import BLOCKS, ROWWISE, ScaledLinear, Scheme
+from coda_ir.frontends.torch.trained_layers import QuantizedLinear
 
 RECIPES: Mapping[str, Scheme] = MappingProxyType({"blocks": BLOCKS, "rowwise": ROWWISE})
 
@@ -23,7 +24,13 @@ class NotQuantizedWarning(UserWarning):
     """Linear layers of a model stay in their type."""
 
 
-def quantize(model: ModelT, recipe: str = "blocks", *, skip: Collection[str] = ()) -> ModelT:
+def quantize(
+    model: ModelT,
+    recipe: str = "blocks",
+    *,
+    skip: Collection[str] = (),
+    training: bool = False,
+) -> ModelT:
     """Put layers of float8 (e4m3) in the place of the linear layers of `model`, which is changed.
 
     `recipe` says what shares a scale: `blocks`, 1 x 128 elements of an input and 128 x 128 of a
@@ -33,8 +40,12 @@ def quantize(model: ModelT, recipe: str = "blocks", *, skip: Collection[str] = (
     computes it, as far as that has whole blocks. `skip` has the last parts of the names of layers
     that stay, such as `lm_head`; so do layers that share their weight, and in `blocks` those whose
     K is no multiple of 128, of which a warning tells. The layers are for inference: they have no
-    gradients. Returns `model`. Raises CodaError for an unknown recipe, and for a model that is a
-    linear layer itself.
+    gradients. With `training` they have: the parameters stay as they are (bf16 or float32), and are
+    quantized in each call. The gradient of a layer's input is a product of float8, too: the
+    gradient of the result by the weight with scales of its own for K x N. The gradient of the
+    weight is a product in the type of the input, which is not quantized, as in torchao's recipe
+    `rowwise_with_gw_hp`. Returns `model`. Raises CodaError for an unknown recipe, and for a model
+    that is a linear layer itself.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     if recipe not in RECIPES:
@@ -55,7 +66,8 @@ def quantize(model: ModelT, recipe: str = "blocks", *, skip: Collection[str] = (
         elif readers[linear.weight] > 1:
             left.append(f"{name} (its weight is shared)")
         else:
-            model.set_submodule(name, ScaledLinear.of(linear, scheme))
+            make = QuantizedLinear.of if training else ScaledLinear.of
+            model.set_submodule(name, make(linear, scheme))
     if left:
         message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)

@@ -22,6 +22,7 @@ from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
+from coda_ir.frontends.torch.trained_layers import QUANTIZED_LINEAR
 from coda_ir.frontends.torch.types import element_type
 
 TENSOR_OR_ROW = (0, 1)
@@ -96,6 +97,16 @@ def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
     return _with_bias(graph, value, bias, element_type(dtype))
 
 
+def quantized_linear(graph: GraphImporter, node: Node) -> Value | None:
+    """The product of layers that are trained in float8."""
+    x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
+    depth, columns = arguments(node)[2:]
+    if depth is not None and DYNAMIC_INDEX in shape_of(weight):
+        return None
+    blocks = None if depth is None else coda.BlocksAttr.get(depth, columns)
+    return graph.insert(coda.QuantizedLinearOp(x, weight, blocks)).result
+
+
 def _pair(node: Node, index: int) -> list[Any]:
     """The elements of an argument of the first operand, and of that of the second one."""
     return [*arguments(node)[index], *arguments(node)[index + 3]]
@@ -143,4 +154,5 @@ SCALED_PRODUCTS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._scaled_mm.default": scaled_mm,
     "aten._scaled_mm_v2.default": scaled_mm_v2,
     str(SCALED_LINEAR): scaled_linear,
+    str(QUANTIZED_LINEAR): quantized_linear,
 }

@@ -258,6 +258,18 @@ def add_scaled_linear(b: FunctionBuilder) -> None:
     b.tiles += [b.add(coda.CastOp(product, element)) for product in products]
 
 
+def add_quantized_linear(b: FunctionBuilder) -> None:
+    """A product of what is quantized for it: arguments, which have the same numbers everywhere."""
+    style, element = b.style, b.style.element
+    k, n = b.choices.pick(style.columns), b.choices.pick(style.columns)
+    if element == FLOATS["f64"]:
+        add_linear(b)
+        return
+    blocks = b.choices.pick((None, coda.BlocksAttr.get(32, b.choices.pick((1, 2, 128)))))
+    x, weight = b.parameter((*style.rows, k), element), b.parameter((n, k), f32, weight=True)
+    b.tiles.append(b.add(coda.QuantizedLinearOp(x, weight, blocks)))
+
+
 def scaled_linear(
     b: FunctionBuilder, x: SSAValue, scales: SSAValue, n: int, blocks: coda.BlocksAttr
 ) -> SSAValue:
@@ -475,4 +487,5 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_tied_rows),
     (3, add_grouped_linear),
     (2, add_scaled_linear),
+    (1, add_quantized_linear),
 )

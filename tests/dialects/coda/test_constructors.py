@@ -43,6 +43,13 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         ),
         ((D, 200), f32),
     ),
+    "quantized_linear": (lambda: coda.QuantizedLinearOp(X, tensor(16, 8)), ((D, 16), bf16)),
+    "wide quantized_linear": (
+        lambda: coda.QuantizedLinearOp(
+            X, tensor(16, 8, element_type=f32), coda.BlocksAttr.get(), result_element_type=f32
+        ),
+        ((D, 16), f32),
+    ),
     "grouped_linear": (
         lambda: coda.GroupedLinearOp(X, tensor(4, 16, 8), ENDS, tensor(4, 16)),
         ((D, 16), bf16),

@@ -159,3 +159,27 @@ func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x300xbf16>, %sx: tensor<?x3xf
   %r = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>, tensor<?x3xf32>, tensor<2x3xf32>) -> tensor<?x200xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x300xf64>, %w: tensor<200x300xf64>) {
+  // expected-error@below {{operand x has element type f64, expected bf16, f16 or f32, as the operator quantizes}}
+  %r = coda.quantized_linear %x, %w : (tensor<?x300xf64>, tensor<200x300xf64>) -> tensor<?x200xf64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x301xbf16>) {
+  // expected-error@below {{operand weight has shape 200x301, expected 200x300}}
+  %r = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x301xbf16>) -> tensor<?x200xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x300xbf16>, %w: tensor<?x300xbf16>) {
+  // expected-error@below {{operand weight has an unknown size, but blocks are counted}}
+  %r = coda.quantized_linear %x, %w {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<?x300xbf16>) -> tensor<?x?xbf16>
+  func.return
+}

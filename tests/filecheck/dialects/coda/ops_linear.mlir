@@ -49,3 +49,15 @@ func.func @blocks(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E5M2>, %sx: t
   %z = coda.scaled_linear %x, %w, %sx64, %s64 {blocks = #coda.blocks<64, 1>} : (tensor<?x300xf8E4M3FN>, tensor<200x300xf8E5M2>, tensor<?x5xf32>, tensor<200x5xf32>) -> tensor<?x200xbf16>
   func.return
 }
+
+// Operands that are quantized for the product, by rows or by blocks.
+
+// CHECK:      func.func @quantized(%x: tensor<?x300xbf16>, %w: tensor<200x300xf32>, %v: tensor<200x300xbf16>) {
+// CHECK-NEXT:   %y = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x300xf32>) -> tensor<?x200xbf16>
+// CHECK-NEXT:   %z = coda.quantized_linear %x, %v {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>) -> tensor<?x200xf32>
+// CHECK-NEXT:   func.return
+func.func @quantized(%x: tensor<?x300xbf16>, %w: tensor<200x300xf32>, %v: tensor<200x300xbf16>) {
+  %y = coda.quantized_linear %x, %w : (tensor<?x300xbf16>, tensor<200x300xf32>) -> tensor<?x200xbf16>
+  %z = coda.quantized_linear %x, %v {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<200x300xbf16>) -> tensor<?x200xf32>
+  func.return
+}
