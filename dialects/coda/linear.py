@@ -74,7 +74,7 @@ class Product(InferTypeOp, ABC):
     another one is stated.
     """
 
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @classmethod
     def default_element_type(cls, x: SSAValue) -> Attribute:
