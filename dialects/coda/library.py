@@ -206,6 +206,7 @@ class TopkOp(LibraryCallOp):
     PARAMETERS: ClassVar = ("x", "k", "dim")
     RESULT_ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use the maximum of the row if only the largest value is needed: it fuses"
 
     @staticmethod
     def infer(x: Extents, k: int, dim: int) -> list[Extents]:
@@ -237,6 +238,7 @@ class SortOp(LibraryCallOp):
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
     RESULT_ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use topk if only the first elements are needed, max or min for one of them"
 
     @staticmethod
     def infer(x: Extents, dim: int, descending: bool) -> list[Extents]:

@@ -207,7 +207,7 @@ def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | 
     for value in values:
         if port_kind(shape_of(value), domain) is None:
             return Refusal(
-                "what an operand broadcasts along lies before or behind its own dimensions",
+                "an operand broadcasts along dimensions before or after its own",
                 f"{name_of(value)} of shape {format_shape(shape_of(value))} broadcasts along a "
                 "dimension between two of its own",
             )
@@ -338,8 +338,9 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
     segment = site.op.segments()[site.segment]
     if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
-            "the logits are computed in plain columns of a known number",
-            f"the GEMM that computes {name_of(logits)} pairs its columns, or has any number",
+            "the logits are computed in plain columns, whose number is static",
+            f"the GEMM that computes {name_of(logits)} pairs its columns, or their number is "
+            "symbolic",
         )
     return site
 
