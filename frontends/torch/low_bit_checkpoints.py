@@ -68,5 +68,7 @@ def _layer(module: Any, gptq_offset: int) -> LowBitLinear | None:
     return LowBitLinear(
         *(qweight.detach(), scales.detach(), qzeros.detach()),
         None if bias is None else bias.detach(),
-        **{"depth": depth, "offset": offset, "packing": packing},
+        depth=depth,
+        offset=offset,
+        packing=packing,
     )

@@ -77,16 +77,17 @@ class AWQ(Checkpoint):
 
 
 KINDS = pytest.mark.parametrize("kind", [GPTQ, AWQ])
+Kind = type[GPTQ] | type[AWQ]
 
 
 @pytest.mark.any_device
 @KINDS
 @pytest.mark.parametrize("rows", [1, 5])
-def test_exported(kind: type[Checkpoint], rows: int) -> None:
+def test_exported(kind: Kind, rows: int) -> None:
     """Beside the exact layer, the error is that of rounding the result."""
     layer, x = kind(), torch.randn(rows, K).half()
     expected = layer(x)
-    model = coda_ir.read_low_bit_layers(nn.Sequential(layer))
+    model: Any = coda_ir.read_low_bit_layers(nn.Sequential(layer))
     assert model[0].qweight.data_ptr() == layer.qweight.data_ptr()
     exported = coda_ir.export(model, (x,))
     assert [op for op in exported.module.walk() if isinstance(op, coda.LowBitLinearOp)]
@@ -97,7 +98,7 @@ def test_exported(kind: type[Checkpoint], rows: int) -> None:
 
 @KINDS
 @pytest.mark.usefixtures("fresh_dynamo")
-def test_compiled(kind: type[Checkpoint]) -> None:
+def test_compiled(kind: Kind) -> None:
     layer, x = kind(), torch.randn(3, K).half()
     model = coda_ir.read_low_bit_layers(nn.Sequential(layer))
     assert relative_error(compiled(model)(x), layer(x)) <= 4e-4
