@@ -39,6 +39,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "drop-hidden-queries": "DropHiddenQueriesPass",
         "drop-no-ops": "DropNoOpsPass",
         "drop-unused-results": "DropUnusedResultsPass",
+        "expand-quantized-linear": "ExpandQuantizedLinearPass",
         "flatten-groups": "FlattenGroupsPass",
         "order-groups": "OrderGroupsPass",
         "pad-rows": "PadRowsPass",

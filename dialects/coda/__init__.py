@@ -95,6 +95,7 @@ from coda_ir.dialects.coda.linear import (
     LinearOp,
     MatmulOp,
 )
+from coda_ir.dialects.coda.low_bit_linear import LowBitLinearOp, QuantizedAttr
 from coda_ir.dialects.coda.positions import (
     ExtentOp,
     PositionsOp,
@@ -109,7 +110,12 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
+from coda_ir.dialects.coda.scaled_linear import (
+    LEAST_DEPTH,
+    BlocksAttr,
+    QuantizedLinearOp,
+    ScaledLinearOp,
+)
 from coda_ir.dialects.coda.scan import (
     MAX_HEAD_COLUMNS,
     MAX_STATES,
@@ -135,6 +141,8 @@ Coda = Dialect(
         GroupedMatmulOp,
         GroupOrderOp,
         ScaledLinearOp,
+        LowBitLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -160,7 +168,7 @@ Coda = Dialect(
         *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
-    [BlocksAttr],
+    [BlocksAttr, QuantizedAttr],
 )
 
 __all__ = [
@@ -225,6 +233,7 @@ __all__ = [
     "LogicalAndOp",
     "LogicalNotOp",
     "LogicalOrOp",
+    "LowBitLinearOp",
     "MatmulOp",
     "MaximumGradOp",
     "MaximumOp",
@@ -236,6 +245,8 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedAttr",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",
