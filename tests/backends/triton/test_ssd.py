@@ -201,9 +201,7 @@ def model_of(operands: Operands, states: int) -> SSDOp:
 
 def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedKernel]:
     op, only = (
-        model_of(
-            [x.bfloat16() for x in operands_of(1, length, heads, columns, states, groups)], states
-        )
+        model_of(operands_of(1, length, heads, columns, states, groups, torch.bfloat16), states)
         for length in (4, 1)
     )
     return [
