@@ -172,6 +172,28 @@ def _head_state_update(
     return _gated(y.view(hidden_states.shape), hidden_states, skip, z).to(hidden_states.dtype)
 
 
+# Convolutions with the positions before, which are in a cache
+
+
+def _causal_conv1d_update(
+    hidden_states: Tensor,
+    conv_state: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+) -> Tensor:
+    """The same on the positions that are read or kept alone, which one copy puts side by side."""
+    from transformers.activations import ACT2FN
+
+    channels, length = hidden_states.shape[1:]
+    held = conv_state.shape[-1]
+    unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))
+    window = torch.cat([conv_state[..., unused:], hidden_states], -1).to(weight.dtype)
+    conv_state.copy_(window[..., -held:])
+    y = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
+    return (y if activation is None else ACT2FN[activation](y)).to(hidden_states.dtype)
+
+
 # Linear attention
 
 
@@ -209,6 +231,7 @@ SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_state_update": _selective_state_update,
     "mamba2_chunk_scan": _chunk_scan,
     "mamba2_selective_state_update": _head_state_update,
+    "causal_conv1d_update": _causal_conv1d_update,
     "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
 }
 """What is traced in place of functions of transformers that have these names."""
