@@ -191,7 +191,8 @@ def _causal_conv1d_update(
     window = torch.cat([conv_state[..., unused:], hidden_states], -1).to(weight.dtype)
     conv_state.copy_(window[..., -held:])
     y = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
-    return (y if activation is None else ACT2FN[activation](y)).to(hidden_states.dtype)
+    activated: Tensor = y if activation is None else ACT2FN[activation](y)
+    return activated.to(hidden_states.dtype)
 
 
 # Linear attention
