@@ -190,9 +190,11 @@ def _causal_conv1d_update(
     unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))
     window = torch.cat([conv_state[..., unused:], hidden_states], -1).to(weight.dtype)
     conv_state.copy_(window[..., -held:])
-    y = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
-    activated: Tensor = y if activation is None else ACT2FN[activation](y)
-    return activated.to(hidden_states.dtype)
+    y: Tensor = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
+    if activation is not None:
+        function: Callable[[Tensor], Tensor] = ACT2FN[activation]
+        y = function(y)
+    return y.to(hidden_states.dtype)
 
 
 # Linear attention
