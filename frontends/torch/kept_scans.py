@@ -183,8 +183,6 @@ def _causal_conv1d_update(
     activation: str | None = None,
 ) -> Tensor:
     """The same on the positions that are read or kept alone, which one copy puts side by side."""
-    from transformers.activations import ACT2FN
-
     channels, length = hidden_states.shape[1:]
     held = conv_state.shape[-1]
     unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))
@@ -192,8 +190,10 @@ def _causal_conv1d_update(
     conv_state.copy_(window[..., -held:])
     y: Tensor = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
     if activation is not None:
-        function: Callable[[Tensor], Tensor] = ACT2FN[activation]
-        y = function(y)
+        from transformers.activations import ACT2FN
+
+        functions: Any = ACT2FN
+        y = functions[activation](y)
     return y.to(hidden_states.dtype)
 
 
