@@ -13,8 +13,8 @@ tokens; in float32 where float64 does not fit. Millijoules come from the GPU's c
 `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run.
-torch.compile unrolls Mamba's loop over a prompt: leave it out with `--variants`. `--profile 12`
-prints the longest kernels of each variant. `--budget` is in seconds; a variant is
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
+`--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
 
@@ -51,6 +51,7 @@ from model_parts import Step, Tensors, in_float64
 from rich.console import Console
 from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt
 
+import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.devices import Device
 from coda_ir.devices import architecture_name
@@ -339,6 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     if options.profile and options.device == "cpu":
         raise SystemExit("--profile needs a GPU")
+    coda_ir.keep_scans()
     records, end = read(options.json), Deadline(options.budget)
     patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
     for row in ROWS:
