@@ -25,11 +25,11 @@ from harness import (
     peak_memory,
     print_timings,
     publish,
+    table_of,
     time_interleaved,
     timings_data,
 )
 from rich.console import Console
-from rich.table import Table
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import coda_ir
@@ -185,9 +185,8 @@ def check(variants: Mapping[str, Variant], sizes: Sizes, inputs: Tensors) -> dic
 
 
 def print_accuracy(found: Mapping[str, Accuracy], peaks: Mapping[str, float | None]) -> None:
-    table = Table(title=f"errors against float64, bits of {RUNS} runs, peak memory of a step")
-    for column in ("variant", "y", "dq", "dk", "dv", "runs", "peak GiB"):
-        table.add_column(column)
+    what = f"errors against float64, bits of {RUNS} runs, peak memory of a step"
+    table = table_of(what, "variant", "y", "dq", "dk", "dv", "runs", "peak GiB")
     for name, accuracy in found.items():
         runs = "equal" if accuracy.is_deterministic else "differ"
         peak = peaks[name]

@@ -38,13 +38,13 @@ from harness import (
     make_parser,
     publish,
     release_memory,
+    table_of,
     time_interleaved,
     wanted,
     wanted_sizes,
 )
 from launches import copy_rate
 from rich.console import Console
-from rich.table import Table
 
 FORWARD, TRAINING, DECODE = "forward", "training", "decode"
 PARTS = (FORWARD, TRAINING, DECODE)
@@ -99,10 +99,8 @@ def measure_part(
 def show(block: str, part: str, figures: Figures) -> None:
     """Print the table of a part."""
     record = figures.record
-    table = Table(title=f"{block}, {part}, {figures.tokens} tokens")
-    table.add_column("variant")
-    for column in ("ms", f"x {figures.baseline}", "error", "peak, GiB"):
-        table.add_column(column, justify="right")
+    columns = ("variant", "ms", f"x {figures.baseline}", "error", "peak, GiB")
+    table = table_of(f"{block}, {part}, {figures.tokens} tokens", *columns)
     baseline = record.milliseconds.get(figures.baseline)
     rows = dict(record.milliseconds)
     if figures.gemms_ms is not None:

@@ -222,12 +222,17 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, help="write the results to this file")
 
 
+def table_of(title: str, *columns: str, texts: int = 1) -> Table:
+    """An empty table whose first columns are `texts`, the others numbers."""
+    table = Table(title=title)
+    for index, name in enumerate(columns):
+        table.add_column(name, justify="left" if index < texts else "right")
+    return table
+
+
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
     """A table of the medians and their ratios to `baseline`."""
-    table = Table(title=title)
-    table.add_column("variant")
-    for column in ("ms (median)", "rounds (ms)", f"x {baseline}"):
-        table.add_column(column, justify="right")
+    table = table_of(title, "variant", "ms (median)", "rounds (ms)", f"x {baseline}")
     for name, timing in timings.items():
         table.add_row(
             name,
@@ -240,10 +245,8 @@ def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> N
 
 def print_errors(errors: Mapping[str, Mapping[str, float]], reference: str, title: str) -> None:
     """Errors against float64: a row for each tensor, a column for each variant."""
-    table = Table(title=f"{title}: error against float64, ratio to that of {reference}")
-    table.add_column("")
-    for name in errors:
-        table.add_column(name, justify="right")
+    what = f"{title}: error against float64, ratio to that of {reference}"
+    table = table_of(what, "", *errors)
     by_reference = errors.get(reference, {})
     for tensor in dict.fromkeys(name for found in errors.values() for name in found):
         table.add_row(tensor, *(_error(found, by_reference, tensor) for found in errors.values()))

@@ -32,12 +32,12 @@ from harness import (
     print_errors,
     publish,
     seed,
+    table_of,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
 from layer_errors import check, exact_gradients, gradient_errors
 from llama_layer import PROGRAM, LayerShape, Tensors, affordable_shapes, make_inputs
 from rich.console import Console
-from rich.table import Table
 
 import coda_ir
 from coda_ir import CompiledFunction
@@ -228,10 +228,8 @@ def _medians(rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 def print_kernels(title: str, found: Mapping[str, Found]) -> None:
-    table = Table(title=f"kernels of the {title}, microseconds")
     columns = ("schedule", "GEMM", "cuBLAS", "bare", "/ cuBLAS", "fused", "/ bare", "/ cuBLAS")
-    for index, name in enumerate(columns):
-        table.add_column(name, justify="left" if index < 2 else "right")
+    table = table_of(f"kernels of the {title}, microseconds", *columns, texts=2)
     for text, program in found.items():
         for name, t in program.gemms.items():
             table.add_row(
@@ -247,9 +245,8 @@ def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
     """What the time of a call is spent on, and the kernels that are no GEMMs."""
     for text, program in found.items():
         unit = next(iter(program.spent().values()))
-        table = Table(title=f"{title}, {text or 'default'}: what a call is spent on")
-        for index, name in enumerate(("", "us", "/ GEMMs of cuBLAS", "share of a copy's rate")):
-            table.add_column(name, justify="left" if index < 1 else "right")
+        what = f"{title}, {text or 'default'}: what a call is spent on"
+        table = table_of(what, "", "us", "/ GEMMs of cuBLAS", "share of a copy's rate")
         for what, us in program.spent().items():
             table.add_row(what, f"{us:.1f}", f"{us / unit:.3f}")
         table.add_row("together", f"{program.call_us:.1f}", f"{program.call_us / unit:.3f}")

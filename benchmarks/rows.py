@@ -41,13 +41,13 @@ from harness import (
     reset_compilers,
     seed,
     synchronize,
+    table_of,
     time_interleaved,
     timed,
     with_machine,
 )
 from model_parts import Step, Tensors, in_float64
 from rich.console import Console
-from rich.table import Table
 from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt
 
 import coda_ir
@@ -241,9 +241,7 @@ def print_kernels(title: str, step: Step, count: int) -> None:
         synchronize()
     found: list[Any] = [e for e in profile.key_averages() if e.self_device_time_total > 0]
     whole = sum(event.self_device_time_total for event in found)
-    table = Table(title=f"{title}: {whole / 1000:.3f} ms of kernels")
-    for column in ("kernel", "calls", "ms", "%"):
-        table.add_column(column)
+    table = table_of(f"{title}: {whole / 1000:.3f} ms of kernels", "kernel", "calls", "ms", "%")
     for event in sorted(found, key=lambda e: -e.self_device_time_total)[:count]:
         us = event.self_device_time_total
         row = (event.key[:80], str(event.count), f"{us / 1000:.3f}", f"{100 * us / whole:.1f}")
@@ -281,10 +279,8 @@ def gpu() -> Device | None:
 
 def print_records(records: Sequence[Record]) -> None:
     """One line for each variant of each row."""
-    table = Table()
     columns = ("row", "variant", "ms", "x eager", "all layers, ms", "% of peak", "mJ / token")
-    for column in (*columns, "error", "first call, s"):
-        table.add_column(column, justify="left" if column in ("row", "variant") else "right")
+    table = table_of("", *columns, "error", "first call, s", texts=2)
     device = gpu()
     for record in records:
         title = f"{record.row}, {record.layers} of {record.all_layers} layers"

@@ -10,42 +10,18 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects.coda import (
     AttentionGradOp,
     AttentionOp,
-    BarrierOp,
     BroadcastOp,
-    CastOp,
-    ConcatOp,
-    CrossEntropyGradOp,
-    CrossEntropyOp,
     ElementwiseOp,
     EmbeddingGradOp,
-    EmbeddingOp,
     GluOp,
-    GroupedLinearMap,
-    GroupedLinearOp,
-    GroupedWeightGradientOp,
-    LayerNormOp,
-    LibraryCallOp,
-    LinearOp,
-    MatmulOp,
-    NormStatsOp,
     PadOp,
     PositionsOp,
-    ReduceOp,
     ReshapeOp,
-    RMSNormOp,
-    RopeOp,
-    ScaledLinearOp,
     SelectiveScanGradOp,
-    SelectiveScanOp,
-    ShiftOp,
-    SliceOp,
-    SoftmaxOp,
     SSDGradOp,
-    SSDOp,
     SumToOp,
-    TransposeOp,
-    WeightGradientOp,
 )
+from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, total
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
@@ -78,7 +54,7 @@ Dim: TypeAlias = int | str
 
 Dims: TypeAlias = tuple[Dim, ...]
 
-UNKNOWN = "?"
+UNKNOWN = OPEN
 """What a rule answers for an extent that it cannot tell; it becomes a fresh symbol.
 
 `?name3` becomes a fresh symbol too, the same one wherever an operator's results have it.
@@ -144,57 +120,9 @@ def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1 : 1 + len(op.results)]
 
 
-def _scan(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [operands[0], (operands[0][0], *operands[2])][: len(op.results)]
-
-
-def _ssd(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, SSDOp)
-    final = (operands[0][0], *op.states_shape[1:])
-    return [operands[0], final][: len(op.results)]
-
-
-def _linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, LinearOp | MatmulOp)
-    columns = operands[1][0] if isinstance(op, LinearOp) else operands[1][1]
-    return [(*operands[0][:-1], columns)]
-
-
-def _grouped_linear(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    x, weight, *_ = operands
-    return [(x[0], weight[1] if isinstance(op, GroupedLinearOp) else weight[2])]
-
-
-def _columns_to_one(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [(*operands[0][:-1], 1)] * len(op.results)
-
-
-def _cross_entropy(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, CrossEntropyOp)
-    return [operands[1] if op.reduction.data == "none" else ()]
-
-
 def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, ReshapeOp)
     return [reshape_dims(operands[0], shape_of(op.result))]
-
-
-def _transpose(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, TransposeOp)
-    return [tuple(operands[0][axis] for axis in op.permutation)]
-
-
-def _slice(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, SliceOp)
-    dim, start, stop = op.range
-    return [(*operands[0][:dim], stop - start, *operands[0][dim + 1 :])]
-
-
-def _concat(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, ConcatOp)
-    dim = op.dim.value.data
-    joined = _sum([part[dim] for part in operands])
-    return [(*operands[0][:dim], joined, *operands[0][dim + 1 :])]
 
 
 def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -210,10 +138,6 @@ def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     elif op.added == (0, 0):
         extent = operands[0][dim]
     return [(*operands[0][:dim], extent, *operands[0][dim + 1 :])]
-
-
-def _cross_entropy_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    return [operands[0], (*operands[0][:-1], 1)][: len(op.results)]
 
 
 def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
@@ -252,11 +176,6 @@ def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return operands[1:] if op.callee.data == FUSED_ATTENTION_GRAD else []
 
 
-def _library_call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, LibraryCallOp)
-    return op.result_extents(operands)
-
-
 def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, VjpOp)
     return [operands[number] for number in op.differentiated]
@@ -270,7 +189,7 @@ def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
         axis = -2 if segment.layout == Layout.NK else -1
-        columns = _sum([of[weight][axis] for weight in segment.weights])
+        columns = total([of[weight][axis] for weight in segment.weights])
         results += _results(segment, rows, columns, _column_tiles(segment, op, index), row_tile)
     return results
 
@@ -394,13 +313,6 @@ def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
     return -(-extent // tile)
 
 
-def _sum(extents: Sequence[Dim]) -> Dim:
-    if len(extents) == 1:
-        return extents[0]
-    numbers = [extent for extent in extents if isinstance(extent, int)]
-    return sum(numbers) if len(numbers) == len(extents) else UNKNOWN
-
-
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
     (..., N)."""
@@ -416,42 +328,18 @@ def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 RULES: dict[type, Rule] = {
     ElementwiseOp: lambda _, of: [broadcast_dims(of)],
-    CastOp: _like_first,
-    RMSNormOp: _like_first,
-    LayerNormOp: _like_first,
-    SoftmaxOp: _like_first,
-    RopeOp: _like_first,
     AttentionOp: _attention,
-    SelectiveScanOp: _scan,
     SelectiveScanGradOp: _like_others,
-    SSDOp: _ssd,
     SSDGradOp: _like_others,
     LinearScanOp: _like_first,
-    LinearOp: _linear,
-    MatmulOp: _linear,
-    GroupedLinearMap: _grouped_linear,
-    ScaledLinearOp: lambda _, of: [(*of[0][:-1], of[1][0])],
     GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
-    ReduceOp: _columns_to_one,
-    NormStatsOp: _columns_to_one,
-    CrossEntropyOp: _cross_entropy,
-    EmbeddingOp: lambda _, of: [(*of[0], of[1][-1])],
     ReshapeOp: _reshape,
-    BarrierOp: _like_first,
-    TransposeOp: _transpose,
-    ShiftOp: _like_first,
-    SliceOp: _slice,
-    ConcatOp: _concat,
-    WeightGradientOp: lambda _, of: [(of[0][-1], of[1][-1])],
-    GroupedWeightGradientOp: lambda _, of: [(*of[2], of[0][-1], of[1][-1])],
     SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
     BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
     PositionsOp: _positions,
     PadOp: _pad,
     AttentionGradOp: _attention_grad,
-    CrossEntropyGradOp: _cross_entropy_grad,
     EmbeddingGradOp: _embedding_grad,
-    LibraryCallOp: _library_call,
     CallOp: _call,
     VjpOp: _vjp,
     FusedOp: _fused,
@@ -467,4 +355,6 @@ RULES: dict[type, Rule] = {
 def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """The dims of the results of `op` from those of its operands; [] where no rule is known."""
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
+    if rule is None and isinstance(op, InferTypeOp):
+        return op.result_extents(operands)
     return [] if rule is None else rule(op, operands)

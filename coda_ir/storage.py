@@ -20,6 +20,7 @@ from coda_ir.dialects.coda import (
     SliceOp,
     TransposeOp,
 )
+from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import (
     AttentionSumOp,
@@ -55,10 +56,12 @@ def is_view(owner: object) -> bool:
 
 
 def overwritten(value: SSAValue) -> SSAValue | None:
-    """The operand in whose memory `value` is stored: that of an `accumulate`, or of a call of
-    PyTorch in place.
+    """The operand in whose memory `value` is stored: that of an `accumulate`, of a call of PyTorch
+    in place, or the states of a state space model.
     """
     op = value.owner
+    if isinstance(op, StateSpaceModel):
+        return op.initial if op.in_place is not None and value is op.final else None
     if isinstance(op, CallOp) and op.in_place is not None:
         return op.inputs[0]
     if not isinstance(op, FusedOp | MapOp):

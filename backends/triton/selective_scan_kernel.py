@@ -4,6 +4,7 @@
     carry     the states at the end of each chunk, from those of the chunks before
     scan      the results of each chunk, from the states at the end of the chunk before
 
+Of one position there is one kernel, `step`.
 A program has all states of a block of channels in registers, and walks over the rows of a chunk.
 What is N times as large as the operands is never stored. Chunks begin at multiples of `CHUNK`, so
 that neither the size of the batch nor what follows a row changes its bits.
@@ -30,7 +31,7 @@ from coda_ir.backends.triton.scan_text import (
     over_chunks,
     step,
 )
-from coda_ir.dialects.coda.scan import ScanLike
+from coda_ir.dialects.coda.scan import ScanLike, SelectiveScanOp
 from coda_ir.dialects.coda.shapes import element_type_of
 
 Pitches = Mapping[SSAValue, int]
@@ -107,4 +108,30 @@ def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
         pointer_argument("y_ptr", type, nth_output(1)),
     ]
     kernel = text.emitted(name, arguments, lines, f"selective scan by chunks of {CHUNK} rows")
+    return replace(kernel, helpers=frozenset(helpers))
+
+
+def step_kernel(op: SelectiveScanOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """The result at the only position of each sample, and the states behind it."""
+    text, helpers = ScanText(op, pitches), set[str]()
+    type, end = element_type_of(op.x), ends(op, "final", 1)
+    lines = [
+        *text.place("sample"),
+        "row, end = sample, sample + 1",
+        text.a(),
+        text.zeros("h"),
+        *text.add_carried("h", "initial", "sample >= 0"),
+        *(text.load_row(each, 0) for each in ("x", "dt", "b", "c")),
+        step(0),
+        "y_0 = tl.sum(c_0 * h, 0, keep_dims=True)",
+        *text.store_row("y", 0, type, helpers),
+        *(f"tl.store({text.at_carried(each.name)}, h, mask=inside & holds)" for each in end),
+    ]
+    arguments = [
+        *map(text.operand, OPERANDS),
+        *text.carried("initial"),
+        pointer_argument("y_ptr", type, nth_output(0)),
+        *end,
+    ]
+    kernel = text.emitted(name, arguments, lines, "one step of a selective scan")
     return replace(kernel, helpers=frozenset(helpers))

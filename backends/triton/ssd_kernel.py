@@ -5,6 +5,7 @@
     carry_states   the states at the end of each chunk, from those of the chunks before
     ssd            the results: a product with a masked product of c and b within the chunk, and
                    one with the states at the end of the chunk before
+    step           of one position, all of it
 
 Operands of products have the type of x, and products and states are float32. Chunks begin at
 multiples of `CHUNK`, so that neither the size of the batch nor what follows a row changes its bits.
@@ -17,14 +18,19 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.kernel import EmittedKernel, indented
+from coda_ir.backends.triton.kernel_text import rounded
 from coda_ir.backends.triton.scan_text import ends, holds_all, output, over_chunks
 from coda_ir.backends.triton.ssd_text import BLOCKS, CHUNK, ROWS, SUMS, SSDText
 from coda_ir.dialects.coda import SSDLike, SSDOp
+from coda_ir.dialects.coda.shapes import element_type_of
 
 Pitches = Mapping[SSAValue, int]
 
 COLUMNS = 64
 """Columns of a head in a program of the states, at most: its tile has a row for each state."""
+
+STEP_COLUMNS = 16
+"""Columns of a head in a program of a step."""
 
 CARRIED = 1024
 """States that a program carries over chunks."""
@@ -188,3 +194,42 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
     ]
     summary = f"a state space model of heads by chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)
+
+
+def step_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """The result at the only position of each sample, and the states behind it.
+
+    The rows of the launch are the samples.
+    """
+    text = SSDText(op, pitches)
+    narrow, end = min(text.columns, STEP_COLUMNS), ends(op, "final", 1)
+    parts = text.columns // narrow
+    at = f"(sample * {op.heads} + head) * {op.head_columns * op.state_count}"
+    tile = f"column[None, :] * {op.state_count} + state[:, None]"
+    lines = [
+        f"sample = (tl.program_id(0) // {op.heads * parts}).to(tl.int64)",
+        f"head = tl.program_id(0) % {op.heads * parts} // {parts}",
+        f"column = tl.program_id(0) % {parts} * {narrow} + tl.arange(0, {narrow})",
+        f"state = tl.arange(0, {text.states})",
+        text.rate(),
+        *map(text.only_row, ("x", "dt", "b", "c")),
+        f"h = tl.zeros(({text.states}, {narrow}), tl.float32)",
+        *text.add_carried("h", "initial", "sample >= 0"),
+        "h = tl.exp(dt * rate) * h + (dt * b)[:, None] * x[None, :]",
+        "y = tl.sum(c[:, None] * h, 0)",
+        f"place = y_ptr + (sample * {op.heads} + head) * {op.head_columns} + column",
+        f"y = {rounded('y', element_type_of(op.result), text.helpers)}",
+        f"tl.store(place, y, mask=column < {op.head_columns})",
+        *(
+            f"tl.store({each.name} + {at} + ({tile}), h, mask={text.mask_of_states()})"
+            for each in end
+        ),
+    ]
+    arguments = [
+        *map(text.operand, ("x", "dt", "a", "b", "c")),
+        *text.carried("initial"),
+        text.result("y", op.result, 0),
+        *end,
+    ]
+    summary = "one step of a state space model of heads"
+    return text.emitted(name, arguments, lines, summary, op.heads * parts)

@@ -167,6 +167,19 @@ class SSDText(StateSpaceText[SSDLike]):
         mask = f"(row{suffix} < count)[:, None] & ({index} < {extent})[None, :]"
         return f"{name}{suffix} = tl.load({pointer}, mask={mask}, other=0.0)"
 
+    def only_row(self, name: str) -> str:
+        """The statement that loads the only row of a sample of an operand, in float32."""
+        op, type = self.op, element_type_of(getattr(self.op, name))
+        start = f"{name}_ptr + sample * {self._pitch(name)}"
+        if name == "dt":
+            return f"dt = {load(f'{start} + head', type, None)}"
+        if name == "x":
+            column, mask = f"head * {op.head_columns} + column", f"column < {op.head_columns}"
+        else:
+            column = f"head // {self.members} * {op.state_count} + state"
+            mask = f"state < {op.state_count}"
+        return f"{name} = {load(f'{start} + {column}', type, mask)}"
+
     def _pitch(self, name: str) -> int:
         value = getattr(self.op, name)
         return self.pitches.get(value, shape_of(value)[-1])

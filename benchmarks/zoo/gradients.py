@@ -19,8 +19,8 @@ from statistics import mean
 from typing import Any
 
 import torch
+from harness import table_of
 from rich.console import Console
-from rich.table import Table
 
 from coda_ir.api import find_entry
 from coda_ir.backends.reference import run_function
@@ -269,9 +269,9 @@ def _upstream(
 
 def print_gradients(console: Console, measurements: Sequence[GradientMeasurement]) -> None:
     """One line for each architecture."""
-    table = Table(title="gradients of all weights: error against float64, and ratios to eager's")
-    for column in ("architecture", "weights", "f32: eager", *LEVELS, "bf16: eager", *LEVELS, "ok"):
-        table.add_column(column, justify="left" if column == "architecture" else "right")
+    what = "gradients of all weights: error against float64, and ratios to eager's"
+    columns = ("architecture", "weights", "f32: eager", *LEVELS, "bf16: eager", *LEVELS, "ok")
+    table = table_of(what, *columns)
     for result in measurements:
         cells: list[str] = []
         for name in DTYPES:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from harness import table_of
 from rich.console import Console
 from rich.table import Table
 
@@ -92,9 +93,8 @@ def _families(results: Sequence[Measurement]) -> Table:
     families: dict[str, list[Measurement]] = defaultdict(list)
     for result in results:
         families[result.family].append(result)
-    table = Table(title="operators inside of GEMMs")
-    for column in ("family", "architectures", "operators", "inside", "bytes"):
-        table.add_column(column, justify="left" if column == "family" else "right")
+    columns = ("family", "architectures", "operators", "inside", "bytes")
+    table = table_of("operators inside of GEMMs", *columns)
     for family, members in sorted(families.items()):
         reports = [member.fusion for member in members if member.fusion is not None]
         considered, fused = (sum(getattr(r, f) for r in reports) for f in ("considered", "fused"))
@@ -109,9 +109,8 @@ def _families(results: Sequence[Measurement]) -> Table:
 
 
 def _named(results: Sequence[Measurement]) -> Table:
-    table = Table(title="operators raised, and those that run through PyTorch")
-    for column in ("operator", "architectures", "count"):
-        table.add_column(column, justify="left" if column == "operator" else "right")
+    what = "operators raised, and those that run through PyTorch"
+    table = table_of(what, "operator", "architectures", "count")
     for kind in ("operators", "calls"):
         counts = [getattr(r.fusion, kind) for r in results if r.fusion is not None]
         total = sum(counts, Counter[str]())
@@ -133,10 +132,8 @@ def reasons(measurements: Sequence[Measurement]) -> list[tuple[str, int, int]]:
 
 
 def _reasons(results: Sequence[Measurement], rows: int) -> Table:
-    table = Table(title="reasons for the others")
-    table.add_column("operator: pass: reason")
-    table.add_column("architectures", justify="right")
-    table.add_column("operators", justify="right")
+    columns = ("operator: pass: reason", "architectures", "operators")
+    table = table_of("reasons for the others", *columns)
     for reason, architectures, operators in reasons(results)[:rows]:
         table.add_row(reason, str(architectures), str(operators))
     return table

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
 
 from coda_ir.diagnostics import CodaError, counted
 from coda_ir.symbolic_size import SymbolicSize
+
+_forward_ad: Any = import_module("torch.autograd.forward_ad")
 
 
 class ArgumentError(CodaError):
@@ -190,6 +193,11 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
         )
     if not (_is_plain(value) and _has_elements(value)):
         raise _transformed(spec, value)
+    if _forward_ad.unpack_dual(value).tangent is not None:
+        raise TransformedArgumentError(
+            f"argument {spec.name} has a tangent, which a compiled program does not compute",
+            "use the PyTorch model for forward-mode derivatives",
+        )
     if value.dtype != spec.dtype:
         raise ArgumentDtypeError(
             f"argument {spec.name} has element type {short_name(value.dtype)}, expected "
@@ -201,6 +209,15 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
 
 PLAIN_DISPATCH = getattr(torch.Tensor, "__torch_dispatch__")  # noqa: B009  (it has no type)
 """The dispatch of tensor classes that leave operators as they are."""
+
+
+_NUMBER = torch.zeros((), device="cpu")
+
+
+def may_have_tangents() -> bool:
+    """Return whether a call is inside of `torch.autograd.forward_ad.dual_level`."""
+    # Outside of all levels a tensor is its own primal; inside of one, the primal is a view of it.
+    return _forward_ad.unpack_dual(_NUMBER).primal is not _NUMBER
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -12,7 +12,12 @@ from typing import Any
 
 import torch
 
-from coda_ir.calls.arguments import PLAIN_DISPATCH, Signature, TensorSpec
+from coda_ir.calls.arguments import (
+    PLAIN_DISPATCH,
+    Signature,
+    TensorSpec,
+    may_have_tangents,
+)
 
 Check = Callable[..., bool]
 """A check that the arguments of a call, by position, fit."""
@@ -65,14 +70,15 @@ def make_check(signature: Signature, device: torch.device, *, trainable: bool = 
     """A function of as many arguments as `signature` has, which may be anything.
 
     It gives True where they are dense tensors on `device` with the stated shapes and element types,
-    none is empty, and, unless it is `trainable`, none requires a gradient that would have to
-    be recorded.
+    none is empty or has a tangent, and, unless it is `trainable`, none requires a gradient that
+    would have to be recorded.
     """
     names: dict[str, Any] = {
         "DEVICE": device,
         "Tensor": torch.Tensor,
         "plain": PLAIN_DISPATCH,
         "is_grad_enabled": torch.is_grad_enabled,
+        "may_have_tangents": may_have_tangents,
         **{_dtype_name(spec): spec.dtype for spec in signature.arguments},
     }
     text = check_source(signature, device, trainable=trainable)
@@ -85,9 +91,10 @@ def check_source(signature: Signature, device: torch.device, *, trainable: bool 
     parameters = ", ".join(f"x{index}" for index in range(len(signature.arguments)))
     required = [f"x{index}.requires_grad" for index in range(len(signature.arguments))]
     if trainable or not required:
-        last = "return True"
+        last = "return not may_have_tangents()"
     else:
-        last = f"return not (is_grad_enabled() and ({' or '.join(required)}))"
+        recorded = f"is_grad_enabled() and ({' or '.join(required)})"
+        last = f"return not (may_have_tangents() or {recorded})"
     lines = [*_statements(signature, device), last]
     body = [f"        {line}" for line in lines]
     # Tensors without elements in memory have no address.

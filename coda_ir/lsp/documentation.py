@@ -7,7 +7,7 @@ from inspect import getdoc
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
 from coda_ir.frontends.coda_text.casts import ROUNDINGS
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
+from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
@@ -33,45 +33,20 @@ INFIX = {
 }
 
 _CLASSES: dict[str, type] = {
+    **{op.name.removeprefix("coda."): op for op in coda.Coda.operations},
     **BINARY,
-    **UNARY,
     **dict.fromkeys((*COMPARISONS, *SIGNS), coda.CompareOp),
-    "where": coda.WhereOp,
-    "elu": coda.EluOp,
-    "pow": coda.PowOp,
-    "logical_not": coda.LogicalNotOp,
     NEGATION: coda.NegOp,
     "@": coda.MatmulOp,
-    "linear": coda.LinearOp,
-    "matmul": coda.MatmulOp,
-    "grouped_linear": coda.GroupedLinearOp,
-    "grouped_matmul": coda.GroupedMatmulOp,
-    "scaled_linear": coda.ScaledLinearOp,
-    "rms_norm": coda.RMSNormOp,
-    "layer_norm": coda.LayerNormOp,
-    "softmax": coda.SoftmaxOp,
     **dict.fromkeys(("sum", "mean", "max", "logsumexp"), coda.ReduceOp),
-    **dict.fromkeys(("glu", "swiglu", "geglu", "geglu_tanh", "reglu"), coda.GluOp),
-    **dict.fromkeys(("gelu", "gelu_tanh"), coda.GeluOp),
-    "softcap": coda.SoftcapOp,
-    "cast": coda.CastOp,
-    "rope": coda.RopeOp,
-    "attention": coda.AttentionOp,
-    "selective_scan": coda.SelectiveScanOp,
-    "ssd": coda.SSDOp,
-    "cross_entropy": coda.CrossEntropyOp,
-    "embedding": coda.EmbeddingOp,
-    "finalize": gemm.FinalizeOp,
-    "reshape": coda.ReshapeOp,
-    "transpose": coda.TransposeOp,
-    "slice": coda.SliceOp,
-    "concat": coda.ConcatOp,
+    **dict.fromkeys(("swiglu", "geglu", "geglu_tanh", "reglu"), coda.GluOp),
+    "gelu_tanh": coda.GeluOp,
     "arange": coda.PositionsOp,
     "argsort": coda.SortOp,
-    **{op.name.removeprefix("coda."): op for op in coda.LIBRARY_CALL_OPS},
-    "shift": coda.ShiftOp,
+    "finalize": gemm.FinalizeOp,
     **dict.fromkeys(GROUP_REDUCTIONS, gemm.GroupReduceOp),
 }
+"""The operators of the IR that stand for those of the language."""
 
 _TEXTS = {
     "clamp": "x, but at least `min` and at most `max`; NaN propagates.",

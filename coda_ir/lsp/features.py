@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -13,13 +13,16 @@ from pygls.exceptions import JsonRpcInvalidParams
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.lsp import navigation, outline
+from coda_ir.lsp.analysis import Document
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.completion import complete, signature_help
 from coda_ir.lsp.cursor import Cursor, cursor_at
 from coda_ir.lsp.hover import hover
-from coda_ir.lsp.positions import SourceText
 from coda_ir.lsp.server import CodaLanguageServer, path_of
 from coda_ir.lsp.symbols import Occurrence, Symbol
+
+Handler: TypeAlias = Callable[[CodaLanguageServer, Any], Any]
+"""Answers a request or takes a notification, at once or as a coroutine."""
 
 KERNELS_SECONDS = 0.7
 """How long a hover waits for the kernels before it shows the types alone."""
@@ -78,20 +81,18 @@ async def hovered(server: CodaLanguageServer, params: types.HoverParams) -> type
     return types.Hover(content, document.source.range(shown.span))
 
 
-async def symbols(
-    server: CodaLanguageServer, params: types.DocumentSymbolParams
-) -> Sequence[types.DocumentSymbol] | None:
-    found = await server.analyses.checked(params.text_document.uri)
-    return found and outline.document_symbols(found[1].check, found[0].source)
+def symbols(
+    _: CodaLanguageServer, params: types.DocumentSymbolParams, document: Document, check: Check
+) -> Sequence[types.DocumentSymbol]:
+    return outline.document_symbols(check, document.source)
 
 
-async def hints(
-    server: CodaLanguageServer, params: types.InlayHintParams
+def hints(
+    server: CodaLanguageServer, params: types.InlayHintParams, document: Document, check: Check
 ) -> Sequence[types.InlayHint] | None:
-    found = await server.analyses.checked(params.text_document.uri)
-    if found is None or not server.settings.inlay_hints:
+    if not server.settings.inlay_hints:
         return None
-    return outline.inlay_hints(found[1].check, found[0].source, params.range)
+    return outline.inlay_hints(check, document.source, params.range)
 
 
 async def lenses(
@@ -103,35 +104,25 @@ async def lenses(
     return outline.code_lenses(found[1].check, found[1].compilation, found[0].source)
 
 
-async def completed(
-    server: CodaLanguageServer, params: types.CompletionParams
-) -> types.CompletionList | None:
-    found = await _at_cursor(server, params)
-    if found is None:
-        return None
-    return types.CompletionList(False, complete(*found, snippets=server.has_snippets))
+def completed(
+    server: CodaLanguageServer, params: types.CompletionParams, document: Document, check: Check
+) -> types.CompletionList:
+    cursor = _cursor(document, params)
+    return types.CompletionList(False, complete(check, cursor, snippets=server.has_snippets))
 
 
-async def signatures(
-    server: CodaLanguageServer, params: types.SignatureHelpParams
+def signatures(
+    _: CodaLanguageServer, params: types.SignatureHelpParams, document: Document, check: Check
 ) -> types.SignatureHelp | None:
-    found = await _at_cursor(server, params)
-    if found is None:
-        return None
-    check, cursor = found
-    return cursor.call and signature_help(check.scope, cursor.call)
+    call = _cursor(document, params).call
+    return call and signature_help(check.scope, call)
 
 
-async def _at_cursor(
-    server: CodaLanguageServer, params: types.CompletionParams | types.SignatureHelpParams
-) -> tuple[Check, Cursor] | None:
-    """The check of the file of a request, and what the cursor is in."""
-    found = await server.analyses.checked(params.text_document.uri)
-    if found is None:
-        return None
-    document, outcome = found
-    cursor = cursor_at(document.source.text, document.source.offset(params.position))
-    return outcome.check, cursor
+def _cursor(
+    document: Document, params: types.CompletionParams | types.SignatureHelpParams
+) -> Cursor:
+    """Return what the cursor of a request is in."""
+    return cursor_at(document.source.text, document.source.offset(params.position))
 
 
 def formatted(
@@ -150,62 +141,54 @@ def formatted(
     return [types.TextEdit(document.source.whole, text)]
 
 
-async def defined(
-    server: CodaLanguageServer, params: types.DefinitionParams
+def defined(
+    server: CodaLanguageServer, params: types.DefinitionParams, document: Document, check: Check
 ) -> types.Location | None:
-    found = await server.analyses.checked(params.text_document.uri)
-    if found is None:
-        return None
-    check = found[1].check
-    place = navigation.definition(check, *found[0].source.place(params.position))
+    place = navigation.definition(check, *document.source.place(params.position))
     return place and server.location(place, check)
 
 
-async def referenced(
-    server: CodaLanguageServer, params: types.ReferenceParams
+def referenced(
+    server: CodaLanguageServer, params: types.ReferenceParams, document: Document, check: Check
 ) -> Sequence[types.Location] | None:
-    found = await _symbol(server, params)
-    if found is None:
+    occurrence = _occurrence(params, document, check)
+    if occurrence is None:
         return None
-    locations = _references(server, *found)
+    symbol = occurrence.symbol
+    locations = _references(server, check, symbol)
     if params.context.include_declaration:
         return locations
-    check, symbol = found
     own = server.location(navigation.Location(symbol.file, symbol.span), check)
     return [location for location in locations if location != own]
 
 
-async def highlighted(
-    server: CodaLanguageServer,
-    params: types.DocumentHighlightParams,
-) -> Sequence[types.DocumentHighlight] | None:
-    found = await _occurrence(server, params)
-    if found is None:
-        return None
-    source, check, occurrence = found
+def highlighted(
+    _: CodaLanguageServer, params: types.DocumentHighlightParams, document: Document, check: Check
+) -> Sequence[types.DocumentHighlight]:
+    occurrence = _occurrence(params, document, check)
     spans = [] if occurrence is None else check.symbols.spans_of(occurrence.symbol)
-    return [types.DocumentHighlight(source.range(span)) for span in spans]
+    return [types.DocumentHighlight(document.source.range(span)) for span in spans]
 
 
-async def renameable(
-    server: CodaLanguageServer, params: types.PrepareRenameParams
+def renameable(
+    _: CodaLanguageServer, params: types.PrepareRenameParams, document: Document, check: Check
 ) -> types.Range | None:
-    found = await _occurrence(server, params)
-    return found and found[2] and found[0].range(found[2].span)
+    occurrence = _occurrence(params, document, check)
+    return occurrence and document.source.range(occurrence.span)
 
 
-async def renamed(
-    server: CodaLanguageServer, params: types.RenameParams
+def renamed(
+    server: CodaLanguageServer, params: types.RenameParams, document: Document, check: Check
 ) -> types.WorkspaceEdit | None:
-    found = await _symbol(server, params)
-    if found is None:
+    occurrence = _occurrence(params, document, check)
+    if occurrence is None:
         return None
     try:
-        navigation.check_new_name(*found, params.new_name)
+        navigation.check_new_name(check, occurrence.symbol, params.new_name)
     except CodaError as error:
         raise JsonRpcInvalidParams(str(error)) from error
     edits: dict[str, list[types.TextEdit]] = {}
-    for location in _references(server, *found):
+    for location in _references(server, check, occurrence.symbol):
         edits.setdefault(location.uri, []).append(types.TextEdit(location.range, params.new_name))
     return types.WorkspaceEdit(dict(edits))
 
@@ -218,21 +201,9 @@ _At = (
 )
 
 
-async def _symbol(server: CodaLanguageServer, params: _At) -> tuple[Check, Symbol] | None:
+def _occurrence(params: _At, document: Document, check: Check) -> Occurrence | None:
     """The name at the place of a request."""
-    found = await _occurrence(server, params)
-    return (found[1], found[2].symbol) if found and found[2] else None
-
-
-async def _occurrence(
-    server: CodaLanguageServer, params: _At
-) -> tuple[SourceText, Check, Occurrence | None] | None:
-    """The text and the check of the file of a request, and the name at its place."""
-    found = await server.analyses.checked(params.text_document.uri)
-    if found is None:
-        return None
-    source, check = found[0].source, found[1].check
-    return source, check, check.symbols.occurrence_at(*source.place(params.position))
+    return check.symbols.occurrence_at(*document.source.place(params.position))
 
 
 def _references(server: CodaLanguageServer, check: Check, symbol: Symbol) -> list[types.Location]:
@@ -245,7 +216,17 @@ def _references(server: CodaLanguageServer, check: Check, symbol: Symbol) -> lis
     return [server.location(place, check) for place in places]
 
 
-FEATURES: Mapping[str, tuple[Callable[..., Any], Any]] = {
+def checked(handler: Callable[[CodaLanguageServer, Any, Document, Check], Any]) -> Handler:
+    """A handler that gets the latest text of the file of a request, and what is known about it."""
+
+    async def handle(server: CodaLanguageServer, params: Any) -> Any:
+        found = await server.analyses.checked(params.text_document.uri)
+        return found and handler(server, params, found[0], found[1].check)
+
+    return handle
+
+
+FEATURES: Mapping[str, tuple[Handler, Any]] = {
     types.INITIALIZE: (initialize, None),
     types.TEXT_DOCUMENT_DID_OPEN: (opened, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (changed, None),
@@ -254,22 +235,22 @@ FEATURES: Mapping[str, tuple[Callable[..., Any], Any]] = {
     types.WORKSPACE_DID_CHANGE_CONFIGURATION: (configured, None),
     types.SHUTDOWN: (shut_down, None),
     types.TEXT_DOCUMENT_HOVER: (hovered, None),
-    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: (symbols, None),
-    types.TEXT_DOCUMENT_INLAY_HINT: (hints, None),
+    types.TEXT_DOCUMENT_DOCUMENT_SYMBOL: (checked(symbols), None),
+    types.TEXT_DOCUMENT_INLAY_HINT: (checked(hints), None),
     types.TEXT_DOCUMENT_CODE_LENS: (lenses, None),
     types.TEXT_DOCUMENT_COMPLETION: (
-        completed,
+        checked(completed),
         types.CompletionOptions(trigger_characters=["(", "[", "<", ":", '"', "=", "/"]),
     ),
     types.TEXT_DOCUMENT_SIGNATURE_HELP: (
-        signatures,
+        checked(signatures),
         types.SignatureHelpOptions(trigger_characters=["(", ","]),
     ),
     types.TEXT_DOCUMENT_FORMATTING: (formatted, None),
-    types.TEXT_DOCUMENT_DEFINITION: (defined, None),
-    types.TEXT_DOCUMENT_REFERENCES: (referenced, None),
-    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: (highlighted, None),
-    types.TEXT_DOCUMENT_PREPARE_RENAME: (renameable, None),
-    types.TEXT_DOCUMENT_RENAME: (renamed, types.RenameOptions(prepare_provider=True)),
+    types.TEXT_DOCUMENT_DEFINITION: (checked(defined), None),
+    types.TEXT_DOCUMENT_REFERENCES: (checked(referenced), None),
+    types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: (checked(highlighted), None),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: (checked(renameable), None),
+    types.TEXT_DOCUMENT_RENAME: (checked(renamed), types.RenameOptions(prepare_provider=True)),
 }
 """The handlers of the protocol's methods, with the options that the server announces."""

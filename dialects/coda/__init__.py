@@ -108,9 +108,16 @@ from coda_ir.dialects.coda.reductions import (
     SoftmaxOp,
 )
 from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
-from coda_ir.dialects.coda.scan import MAX_STATES, SelectiveScanGradOp, SelectiveScanOp
+from coda_ir.dialects.coda.scan import (
+    MAX_HEAD_COLUMNS,
+    MAX_STATES,
+    SelectiveScanGradOp,
+    SelectiveScanOp,
+    SSDGradOp,
+    SSDLike,
+    SSDOp,
+)
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, ShiftOp, SliceOp, TransposeOp
-from coda_ir.dialects.coda.ssd import MAX_HEAD_COLUMNS, SSDGradOp, SSDLike, SSDOp
 
 Coda = Dialect(
     "coda",

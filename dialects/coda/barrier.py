@@ -7,14 +7,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda.base import CodaOp
-from coda_ir.dialects.coda.shapes import (
-    expect_like,
-)
+from coda_ir.dialects.coda.infer_type import InferTypeOp
 
 
 @irdl_op_definition
-class BarrierOp(CodaOp):
+class BarrierOp(InferTypeOp):
     """x, which is there only when the operands `after` have been computed.
 
     What reads the result neither moves in front of them nor shares a kernel with what they need:
@@ -26,14 +23,11 @@ class BarrierOp(CodaOp):
     """
 
     name = "coda.barrier"
+
     x = operand_def(TensorType)
     after = var_operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, after: Sequence[SSAValue]):
-        x = SSAValue.get(x)
-        super().__init__(operands=[x, after], result_types=[x.type])
-
-    def verify_(self) -> None:
-        expect_like("result", self.result, self.x)
+        super().__init__(x, after)

@@ -4,6 +4,8 @@ Every operator works on the last dimension (the columns); the dimensions before 
 and flatten to the M of a GEMM.
 """
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     IntegerAttr,
@@ -24,18 +26,14 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     dims_agree,
-    element_type_of,
-    expect_element_type,
     expect_integers,
-    expect_like,
     expect_one_of,
     expect_rank_at_least,
     expect_shape,
-    expect_tensor,
     shape_of,
     verify_group,
 )
@@ -46,7 +44,7 @@ LOSS_REDUCTIONS = ("none", "mean", "sum")
 
 
 @irdl_op_definition
-class GluOp(CodaOp):
+class GluOp(InferTypeOp):
     """act(x[..., :F]) ⊙ x[..., F:] for a packed gate and up projection of 2F columns
     (arXiv 2002.05202). With `adjacent`, the gate and the up projection are every other column:
     act(x[..., 2j]) ⊙ x[..., 2j + 1].
@@ -55,6 +53,12 @@ class GluOp(CodaOp):
     """
 
     name = "coda.glu"
+
+    @staticmethod
+    def infer(x: Extents, **_: object) -> list[Extents]:
+        # Of symbols: see `coda_ir.shape_rules`.
+        return [(*x[:-1], x[-1] if x[-1] == DYNAMIC_INDEX else x[-1] // 2)]
+
     x = operand_def(TensorType)
     activation = prop_def(StringAttr)
     adjacent = opt_prop_def(UnitAttr)
@@ -62,36 +66,23 @@ class GluOp(CodaOp):
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, activation: str, *, adjacent: bool = False):
-        x = SSAValue.get(x)
-        columns = shape_of(x)[-1]
-        half = columns if columns == DYNAMIC_INDEX else columns // 2
-        super().__init__(
-            operands=[x],
-            properties={
-                "activation": StringAttr(activation),
-                "adjacent": UnitAttr() if adjacent else None,
-            },
-            result_types=[TensorType(element_type_of(x), (*shape_of(x)[:-1], half))],
-        )
+        super().__init__(x, activation=activation, adjacent=adjacent)
 
     @property
     def is_adjacent(self) -> bool:
         """Return whether pairs are neighbouring columns, instead of columns of the two halves."""
         return self.adjacent is not None
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         expect_one_of("activation", self.activation.data, ACTIVATIONS)
         columns = shape_of(self.x)[-1]
         if columns != DYNAMIC_INDEX and columns % 2:
             raise VerifyException(f"operand x has {columns} columns, expected an even number")
-        half = columns if columns == DYNAMIC_INDEX else columns // 2
-        expect_shape("result", self.result, (*shape_of(self.x)[:-1], half))
-        expect_element_type("result", self.result, element_type_of(self.x))
 
 
 @irdl_op_definition
-class RopeOp(CodaOp):
+class RopeOp(InferTypeOp):
     """Rotary position embedding (arXiv 2104.09864) of heads laid side by side in the columns.
 
     `cos` and `sin` are (positions x head_dim/2), or have the leading dimensions of x. A pair
@@ -109,6 +100,7 @@ class RopeOp(CodaOp):
     """
 
     name = "coda.rope"
+
     x = operand_def(TensorType)
     cos = operand_def(TensorType)
     sin = operand_def(TensorType)
@@ -132,17 +124,13 @@ class RopeOp(CodaOp):
         per_column: bool = False,
         transposed: bool = False,
     ):
-        x = SSAValue.get(x)
         super().__init__(
-            operands=[x, cos, sin],
-            properties={
-                "head_dim": IntegerAttr(head_dim, 64),
-                "layout": StringAttr(layout),
-                "table_heads": None if table_heads == 1 else IntegerAttr(table_heads, 64),
-                "per_column": UnitAttr() if per_column else None,
-                "transposed": UnitAttr() if transposed else None,
-            },
-            result_types=[x.type],
+            *(x, cos, sin),
+            head_dim=head_dim,
+            layout=layout,
+            table_heads=None if table_heads == 1 else table_heads,
+            per_column=per_column,
+            transposed=transposed,
         )
 
     def with_operand(self, x: SSAValue | Operation, *, transposed: bool) -> "RopeOp":
@@ -168,7 +156,7 @@ class RopeOp(CodaOp):
         """The number of heads that the tables have columns of."""
         return 1 if self.table_heads is None else self.table_heads.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
         head_dim = self.head_dim.value.data
         if head_dim % 2:
@@ -185,7 +173,6 @@ class RopeOp(CodaOp):
             rows = leading[len(leading) - rank + 1 :]
             expect_shape(f"operand {what}", table, (*rows, shape_of(self.cos)[-1]))
         self._verify_columns()
-        expect_like("result", self.result, self.x)
 
     def _verify_columns(self) -> None:
         """The columns of the tables are those of `table_heads` heads, of which x has a multiple."""
@@ -203,7 +190,7 @@ class RopeOp(CodaOp):
 
 
 @irdl_op_definition
-class CrossEntropyOp(CodaOp):
+class CrossEntropyOp(InferTypeOp):
     """logsumexp(logits) − logits[target] per row, in float32 (`torch.nn.functional.cross_entropy`).
 
     Rows whose target is `ignore_index` contribute 0 and do not count in the mean. The result
@@ -211,6 +198,12 @@ class CrossEntropyOp(CodaOp):
     """
 
     name = "coda.cross_entropy"
+    ELEMENTS: ClassVar = (f32,)
+
+    @staticmethod
+    def infer(_: Extents, target: Extents, reduction: str, **__: object) -> list[Extents]:
+        return [target if reduction == "none" else ()]
+
     logits = operand_def(TensorType)
     target = operand_def(TensorType)
     ignore_index = prop_def(IntegerAttr)
@@ -226,31 +219,26 @@ class CrossEntropyOp(CodaOp):
         ignore_index: int = -100,
         reduction: str = "mean",
     ):
-        target = SSAValue.get(target)
-        shape = shape_of(target) if reduction == "none" else ()
-        super().__init__(
-            operands=[logits, target],
-            properties={
-                "ignore_index": IntegerAttr(ignore_index, 64),
-                "reduction": StringAttr(reduction),
-            },
-            result_types=[TensorType(f32, shape)],
-        )
+        super().__init__(logits, target, ignore_index=ignore_index, reduction=reduction)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_loss(self.logits, self.target, self.reduction.data)
-        scalar = self.reduction.data != "none"
-        expect_tensor("result", self.result, () if scalar else shape_of(self.target), f32)
 
 
 @irdl_op_definition
-class EmbeddingOp(CodaOp):
+class EmbeddingOp(InferTypeOp):
     """Rows of `table` (V x D) selected by integer `ids`: the result is (ids x D).
 
     The row `padding_idx` is selected like any other, but gets no gradient here.
     """
 
     name = "coda.embedding"
+    ELEMENTS: ClassVar = (1,)
+
+    @staticmethod
+    def infer(ids: Extents, table: Extents, **_: object) -> list[Extents]:
+        return [(*ids, table[-1])]
+
     ids = operand_def(TensorType)
     table = operand_def(TensorType)
     padding_idx = opt_prop_def(IntegerAttr)
@@ -264,13 +252,7 @@ class EmbeddingOp(CodaOp):
         *,
         padding_idx: int | None = None,
     ):
-        ids, table = SSAValue.get(ids), SSAValue.get(table)
-        shape = (*shape_of(ids), shape_of(table)[-1])
-        super().__init__(
-            operands=[ids, table],
-            properties={"padding_idx": row_attribute(padding_idx)},
-            result_types=[TensorType(element_type_of(table), shape)],
-        )
+        super().__init__(ids, table, padding_idx=padding_idx)
 
     @property
     def looked_up(self) -> SSAValue:
@@ -281,11 +263,9 @@ class EmbeddingOp(CodaOp):
         """The number of the row without a gradient."""
         return None if self.padding_idx is None else self.padding_idx.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_integers("operand ids", self.ids)
         expect_rank("operand table", self.table, 2)
-        expect_shape("result", self.result, (*shape_of(self.ids), shape_of(self.table)[1]))
-        expect_element_type("result", self.result, element_type_of(self.table))
         verify_padding(self.padding, shape_of(self.table)[0])
 
 
@@ -294,11 +274,6 @@ def verify_loss(logits: SSAValue, target: SSAValue, reduction: str) -> None:
     expect_shape("operand target", target, shape_of(logits)[:-1])
     expect_integers("operand target", target)
     expect_one_of("reduction", reduction, LOSS_REDUCTIONS)
-
-
-def row_attribute(row: int | None) -> IntegerAttr | None:
-    """The number of a row as a property."""
-    return None if row is None else IntegerAttr(row, 64)
 
 
 def verify_padding(row: int | None, rows: int) -> None:

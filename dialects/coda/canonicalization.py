@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
+from coda_ir.dialects.coda.library import IndexOp
 from coda_ir.dialects.coda.positions import ExtentOp, positions_in
 from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -32,12 +33,41 @@ def _is_static(value: SSAValue) -> bool:
 
 
 class FoldCast(RewritePattern):
-    """cast(x) to the type of x -> x."""
+    """cast(x) to the type of x -> x, and cast(cast(x) to float32) to the 16 bits of x -> x."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
+        wide = op.operand.owner
         if op.operand.type == op.result.type:
             rewriter.replace(op, (), (op.operand,))
+            return
+        if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
+            return
+        if _is_widened_to(wide, f32):
+            rewriter.replace(op, (), (wide.operand,))
+
+
+class WidenBehindIndex(RewritePattern):
+    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
+    are copied, and a GEMM that narrows them again can gather rows of x.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: IndexOp, rewriter: PatternRewriter) -> None:
+        view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
+        wide = (op.x if view is None else view.x).owner
+        if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
+            return
+        rows, made = wide.operand, list[Operation]()
+        if view is not None:
+            shown = ReshapeOp(rows, shape_of(view.result))
+            shown.location = view.location
+            shown.attributes |= view.attributes
+            rows = shown.result
+            made.append(shown)
+        index = _at(op, IndexOp(rows, op.ids, **op.given))
+        cast = _at(op, CastOp(index.results[0], f32))
+        rewriter.replace(op, (*made, index, cast), (cast.results[0],))
 
 
 class NarrowBeforeReshape(RewritePattern):
@@ -144,16 +174,26 @@ def _is_number(value: SSAValue) -> bool:
 
 
 class FoldTranspose(RewritePattern):
-    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x."""
+    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x. A slice in
+    between is one of x where two transposes have no effect together.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
-        if op.permutation == tuple(range(len(op.permutation))):
+        identity = list(range(len(op.permutation)))
+        part = op.x.owner if isinstance(op.x.owner, SliceOp) else None
+        inner = op.x.owner if part is None else part.x.owner
+        if list(op.permutation) == identity:
             rewriter.replace(op, (), (op.x,))
-        elif isinstance(op.x.owner, TransposeOp):
-            inner = op.x.owner
-            combined = [inner.permutation[axis] for axis in op.permutation]
+            return
+        if not isinstance(inner, TransposeOp):
+            return
+        combined = [inner.permutation[axis] for axis in op.permutation]
+        if part is None:
             rewriter.replace(op, _at(op, TransposeOp(inner.x, combined)))
+        elif combined == identity:
+            dim, start, stop = part.range
+            rewriter.replace(op, _at(part, SliceOp(inner.x, inner.permutation[dim], start, stop)))
 
 
 class FoldSlice(RewritePattern):
@@ -357,6 +397,7 @@ CANONICALIZATIONS.extend(
     (
         FoldCast(),
         NarrowBeforeReshape(),
+        WidenBehindIndex(),
         SoftmaxBeforeReshape(),
         FoldReshape(),
         ReshapePositions(),

@@ -1,5 +1,7 @@
 """Conversions of element types, and constants."""
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
@@ -7,9 +9,9 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
-    expect_shape,
     float_type,
     format_shape,
     shape_of,
@@ -18,26 +20,21 @@ from coda_ir.dialects.coda.shapes import (
 
 
 @irdl_op_definition
-class CastOp(CodaOp):
+class CastOp(InferTypeOp):
     """Conversion of the element type, rounding to nearest even.
 
     `coda.cast %x : (tensor<?x8xf32>) -> tensor<?x8xbf16>`
     """
 
     name = "coda.cast"
+    ELEMENTS: ClassVar = (None,)
+
     operand = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, operand: SSAValue | Operation, element_type: Attribute):
-        value = SSAValue.get(operand)
-        super().__init__(
-            operands=[value],
-            result_types=[TensorType(element_type, shape_of(value))],
-        )
-
-    def verify_(self) -> None:
-        expect_shape("result", self.result, shape_of(self.operand))
+        super().__init__(operand, element_type=element_type)
 
 
 @irdl_op_definition

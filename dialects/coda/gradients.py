@@ -1,6 +1,7 @@
 """Operators of derivatives: what the pass `derive-gradient` needs beside those of models."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -29,12 +30,12 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS,
-    row_attribute,
     verify_loss,
     verify_padding,
 )
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
 from coda_ir.dialects.coda.extension import verify_like
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
@@ -43,7 +44,6 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
     expect_integers,
-    expect_like,
     expect_one_of,
     expect_rank_at_least,
     expect_shape,
@@ -56,7 +56,7 @@ from coda_ir.dialects.coda.shapes import (
 
 
 @irdl_op_definition
-class WeightGradientOp(CodaOp):
+class WeightGradientOp(InferTypeOp):
     """dyᵀ · x, summed over all rows: the gradient of the weight of `coda.linear`, N x K.
 
     Accumulates in float32. The result may have another element type than the operands: float32
@@ -67,6 +67,12 @@ class WeightGradientOp(CodaOp):
     """
 
     name = "coda.weight_gradient"
+    ELEMENTS: ClassVar = (None,)
+
+    @staticmethod
+    def infer(dy: Extents, x: Extents) -> list[Extents]:
+        return [(dy[-1], x[-1])]
+
     dy = operand_def(TensorType)
     x = operand_def(TensorType)
     result = result_def(TensorType)
@@ -79,22 +85,18 @@ class WeightGradientOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        dy, x = SSAValue.get(dy), SSAValue.get(x)
-        element_type = result_element_type or element_type_of(x)
-        shape = (shape_of(dy)[-1], shape_of(x)[-1])
-        super().__init__(operands=[dy, x], result_types=[TensorType(element_type, shape)])
+        super().__init__(dy, x, element_type=result_element_type)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand dy", self.dy, 1)
         expect_rank_at_least("operand x", self.x, 1)
         expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
         expect_element_type("operand x", self.x, element_type_of(self.dy))
-        expect_shape("result", self.result, (shape_of(self.dy)[-1], shape_of(self.x)[-1]))
         _expect_floats(self.dy, self.result)
 
 
 @irdl_op_definition
-class GroupedWeightGradientOp(CodaOp):
+class GroupedWeightGradientOp(InferTypeOp):
     """dyᵀ · x, summed over the rows of each group: the gradient of the weights of
     `coda.grouped_linear`, E x N x K.
 
@@ -106,6 +108,12 @@ class GroupedWeightGradientOp(CodaOp):
     """
 
     name = "coda.grouped_weight_gradient"
+    ELEMENTS: ClassVar = (None,)
+
+    @staticmethod
+    def infer(dy: Extents, x: Extents, offsets: Extents) -> list[Extents]:
+        return [(*offsets, dy[-1], x[-1])]
+
     dy = operand_def(TensorType)
     x = operand_def(TensorType)
     offsets = operand_def(TensorType)
@@ -117,21 +125,17 @@ class GroupedWeightGradientOp(CodaOp):
         dy: SSAValue | Operation,
         x: SSAValue | Operation,
         offsets: SSAValue | Operation,
-        result_type: AnyTensor | None = None,
+        *,
+        result_element_type: Attribute | None = None,
     ):
-        dy, x, offsets = SSAValue.get(dy), SSAValue.get(x), SSAValue.get(offsets)
-        shape = (*shape_of(offsets), shape_of(dy)[-1], shape_of(x)[-1])
-        type = result_type or TensorType(element_type_of(x), shape)
-        super().__init__(operands=[dy, x, offsets], result_types=[type])
+        super().__init__(dy, x, offsets, element_type=result_element_type)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank("operand dy", self.dy, 2)
         expect_rank("operand offsets", self.offsets, 1)
         expect_shape("operand x", self.x, (*shape_of(self.dy)[:-1], shape_of(self.x)[-1]))
         expect_element_type("operand x", self.x, element_type_of(self.dy))
         expect_element_type("operand offsets", self.offsets, i32)
-        columns = (shape_of(self.dy)[-1], shape_of(self.x)[-1])
-        expect_shape("result", self.result, (*shape_of(self.offsets), *columns))
         _expect_floats(self.dy, self.result)
         if not all(computes_in_float32(element_type_of(v)) for v in (self.dy, self.result)):
             raise VerifyException("gradients of grouped weights accumulate in f32, expected no f64")
@@ -255,7 +259,7 @@ class MaximumGradOp(ElementwiseOp):
 
 
 @irdl_op_definition
-class CrossEntropyGradOp(CodaOp):
+class CrossEntropyGradOp(InferTypeOp):
     """(softmax(logits) − onehot(target)) · dloss per row: the gradient of `coda.cross_entropy`.
 
     `dloss` has the type of the loss; it is divided by the number of targets that count for
@@ -268,6 +272,12 @@ class CrossEntropyGradOp(CodaOp):
     """
 
     name = "coda.cross_entropy_grad"
+    ELEMENTS: ClassVar = (0, f32)
+
+    @staticmethod
+    def infer(logits: Extents, *_: Extents, **__: object) -> list[Extents]:
+        return [logits, (*logits[:-1], 1)]
+
     logits = operand_def(TensorType)
     target = operand_def(TensorType)
     dloss = operand_def(TensorType)
@@ -291,16 +301,12 @@ class CrossEntropyGradOp(CodaOp):
         start: int | None = None,
         has_moment: bool = False,
     ):
-        logits = SSAValue.get(logits)
-        column = TensorType(f32, (*shape_of(logits)[:-1], 1))
         super().__init__(
-            operands=[logits, target, dloss, row_lse],
-            properties={
-                "ignore_index": IntegerAttr(ignore_index, 64),
-                "reduction": StringAttr(reduction),
-                "start": None if start is None else IntegerAttr(start, 64),
-            },
-            result_types=[logits.type, [column] if has_moment else []],
+            *(logits, target, dloss, row_lse),
+            results=1 + has_moment,
+            ignore_index=ignore_index,
+            reduction=reduction,
+            start=start,
         )
 
     @property
@@ -308,7 +314,7 @@ class CrossEntropyGradOp(CodaOp):
         """The number of the first of the logits in its row."""
         return 0 if self.start is None else self.start.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_loss(self.logits, self.target, self.reduction.data)
         per_row = self.reduction.data == "none"
         expect_shape("operand dloss", self.dloss, shape_of(self.target) if per_row else ())
@@ -320,9 +326,6 @@ class CrossEntropyGradOp(CodaOp):
             raise VerifyException(f"{len(self.row_lse)} operands lse, expected at most 2")
         for lse in self.row_lse:
             expect_tensor("operand lse", lse, (*shape_of(self.target), 1), f32)
-        if self.moment is not None:
-            expect_tensor("result moment", self.moment, (*shape_of(self.target), 1), f32)
-        expect_like("result", self.result, self.logits)
         _expect_floats(self.logits, self.dloss)
 
 
@@ -358,7 +361,9 @@ class EmbeddingGradOp(CodaOp):
         shape = (rows, shape_of(dy)[-1])
         super().__init__(
             operands=[ids, dy, optional_operand(like)],
-            properties={"padding_idx": row_attribute(padding_idx)},
+            properties={
+                "padding_idx": None if padding_idx is None else IntegerAttr(padding_idx, 64)
+            },
             result_types=[TensorType(element_type_of(dy), shape)],
         )
 

@@ -22,18 +22,20 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
     result_def,
+    traits_def,
     var_operand_def,
 )
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.base import FoldsAway
+from coda_ir.dialects.coda.infer_type import OPEN, Extents, replaced
 from coda_ir.dialects.coda.library_call import (
-    Extents,
     LibraryCallOp,
     expect_count,
     expect_floats,
     expect_other_dims,
     expect_rank,
-    replaced,
 )
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
@@ -60,13 +62,17 @@ class IndexOp(LibraryCallOp):
     name = "coda.index"
     ATEN: ClassVar = "index.Tensor"
     PARAMETERS: ClassVar = ("x", "ids")
-    RULE: ClassVar = staticmethod(lambda x, ids, dim: [replaced(x, dim, *ids)])
     FUSES_IF: ClassVar = "a row of the result needs the row of the same number alone"
+
+    @staticmethod
+    def infer(x: Extents, ids: Extents, dim: int) -> list[Extents]:
+        return [replaced(x, dim, *ids)]
 
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
+    traits = traits_def(Pure(), FoldsAway())
 
     def argument(self, name: str) -> str:
         if name != "ids":
@@ -117,7 +123,10 @@ class GatherOp(ElementsByNumberOp):
     name = "coda.gather"
     ATEN: ClassVar = "gather.default"
     PARAMETERS: ClassVar = ("x", "dim", "ids")
-    RULE: ClassVar = staticmethod(lambda x, ids, dim: [ids])
+
+    @staticmethod
+    def infer(x: Extents, ids: Extents, dim: int) -> list[Extents]:
+        return [ids]
 
     @property
     def looked_up(self) -> SSAValue:
@@ -139,7 +148,6 @@ class ScatterOp(ElementsByNumberOp):
     name = "coda.scatter"
     ATEN: ClassVar = "scatter.src"
     PARAMETERS: ClassVar = ("x", "dim", "ids", "values")
-    RULE: ClassVar = staticmethod(lambda x, ids, values, dim: [x])
 
     # All three, as xDSL puts the operands of a class before those of its base.
     x = operand_def(TensorType)
@@ -162,9 +170,12 @@ class OneHotOp(LibraryCallOp):
     name = "coda.one_hot"
     ATEN: ClassVar = "one_hot.default"
     PARAMETERS: ClassVar = ("ids", "classes")
-    RULE: ClassVar = staticmethod(lambda ids, classes: [(*ids, classes)])
     ELEMENTS: ClassVar = (i64,)
     FUSES_IF: ClassVar = "the epilogue knows the number of its column"
+
+    @staticmethod
+    def infer(ids: Extents, classes: int) -> list[Extents]:
+        return [(*ids, classes)]
 
     ids = operand_def(TensorType)
     classes = prop_def(IntegerAttr)
@@ -193,9 +204,12 @@ class TopkOp(LibraryCallOp):
     name = "coda.topk"
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
-    RULE: ClassVar = staticmethod(lambda x, k, dim: [replaced(x, dim, k)] * 2)
-    ELEMENTS: ClassVar = (None, i64)
+    ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+
+    @staticmethod
+    def infer(x: Extents, k: int, dim: int) -> list[Extents]:
+        return [replaced(x, dim, k)] * 2
 
     x = operand_def(TensorType)
     k = prop_def(IntegerAttr)
@@ -205,7 +219,7 @@ class TopkOp(LibraryCallOp):
 
     def check(self) -> None:
         expect_count(
-            "k", self.given["k"], shape_of(self.x)[self.given["dim"]], "elements along dim"
+            "k", self.given["k"], shape_of(self.x)[self.dim.value.data], "elements along dim"
         )
 
 
@@ -221,9 +235,12 @@ class SortOp(LibraryCallOp):
     ATEN: ClassVar = "sort.stable"
     PARAMETERS: ClassVar = ("x", "stable", "dim", "descending")
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
-    RULE: ClassVar = staticmethod(lambda x, dim, descending: [x, x])
-    ELEMENTS: ClassVar = (None, i64)
+    ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+
+    @staticmethod
+    def infer(x: Extents, dim: int, descending: bool) -> list[Extents]:
+        return [x, x]
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
@@ -246,7 +263,6 @@ class CumsumOp(LibraryCallOp):
     name = "coda.cumsum"
     ATEN: ClassVar = "cumsum.default"
     PARAMETERS: ClassVar = ("x", "dim")
-    RULE: ClassVar = staticmethod(lambda x, dim: [x])
     FUSES_IF: ClassVar = "an element needs no others"
 
     x = operand_def(TensorType)
@@ -275,7 +291,6 @@ class GroupNormOp(LibraryCallOp):
     name = "coda.group_norm"
     ATEN: ClassVar = "group_norm.default"
     PARAMETERS: ClassVar = ("x", "groups", "weight", "bias", "eps")
-    RULE: ClassVar = staticmethod(lambda x, *params, groups, eps: [x])
     FUSES_IF: ClassVar = "all positions of a sample are on chip"
 
     x = operand_def(TensorType)
@@ -287,7 +302,7 @@ class GroupNormOp(LibraryCallOp):
     def __init__(
         self, x: SSAValue | Operation, *params: SSAValue | Operation, groups: int, eps: float
     ):
-        self._build([[x], params], groups=groups, eps=eps)
+        super().__init__(x, params, groups=groups, eps=eps)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -329,10 +344,6 @@ def _convolved(
     return [(x[0], weight[0], *(_windows(*step) for step in steps))]
 
 
-OPEN = "?"
-"""An extent that a shape rule cannot express."""
-
-
 def _windows(extent: Any, size: Any, stride: int, padding: int, gap: int) -> Any:
     missing = gap * (size - 1) - 2 * padding
     if stride == 1 and missing == 0:
@@ -358,7 +369,7 @@ class ConvolutionOp(LibraryCallOp):
         *("transposed", "output_padding", "groups"),
     )
     FIXED: ClassVar[Mapping[str, object]] = {"transposed": False}
-    RULE: ClassVar = staticmethod(_convolved)
+    infer = _convolved
     FUSES_IF: ClassVar = "each element of the input is in one window"
 
     x = operand_def(TensorType)
@@ -380,8 +391,9 @@ class ConvolutionOp(LibraryCallOp):
         dilation: Sequence[int],
         groups: int,
     ):
-        steps = {"stride": stride, "padding": padding, "dilation": dilation}
-        self._build([[x], [weight], bias], **steps, groups=groups)
+        super().__init__(
+            *(x, weight, bias), stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
 
     def check(self) -> None:
         rank, groups = len(shape_of(self.x)), self.given["groups"]

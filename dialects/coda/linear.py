@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
@@ -31,7 +31,6 @@ from coda_ir.dialects.coda.shapes import (
     expect_tensor,
     format_shape,
     is_float,
-    optional_operand,
     product_type,
     shape_of,
     stores_floats,
@@ -41,14 +40,13 @@ from coda_ir.dialects.coda.shapes import (
 def verify_linear(
     x: SSAValue, weight: SSAValue, bias: SSAValue | None, result: SSAValue, *, k: int
 ) -> None:
-    """Check x (... x K), weight with K in dimension `k`, bias (N) and result (... x N)."""
+    """Check x (... x K), weight with K in dimension `k`, bias (N) and the element types."""
     expect_rank_at_least("operand x", x, 1)
     expect_rank("operand weight", weight, 2)
-    outer = shape_of(weight)[1 - k]
     _verify_product(x, weight, result, k)
     if bias is not None:
-        expect_tensor("operand bias", bias, (outer,), product_type(element_type_of(x)))
-    expect_shape("result", result, (*shape_of(x)[:-1], outer))
+        columns = shape_of(weight)[1 - k]
+        expect_tensor("operand bias", bias, (columns,), product_type(element_type_of(x)))
 
 
 def _verify_product(x: SSAValue, weight: SSAValue, result: SSAValue, k: int) -> None:
@@ -72,8 +70,20 @@ PATCHES = "coda.patches"
 """The attribute of a linear map of the patches of an image, which was a convolution."""
 
 
+class Product(InferTypeOp, ABC):
+    """An operator whose result has the element type of a product of the first two operands, unless
+    another one is stated.
+    """
+
+    ELEMENTS: ClassVar = (None,)
+
+    @classmethod
+    def default_element_type(cls, x: SSAValue) -> Attribute:
+        return product_type(element_type_of(x))
+
+
 @irdl_op_definition
-class LinearOp(CodaOp):
+class LinearOp(Product):
     """x · Wᵀ (+ b) with the weight as PyTorch stores it: W is N x K.
 
     Accumulates in float32; the result may have a wider element type than the operands. x and the
@@ -84,6 +94,11 @@ class LinearOp(CodaOp):
     """
 
     name = "coda.linear"
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+        return [(*x[:-1], weight[0])]
+
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
@@ -98,26 +113,25 @@ class LinearOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or product_type(element_type_of(x))
-        shape = (*shape_of(x)[:-1], shape_of(weight)[0])
-        super().__init__(
-            operands=[x, weight, optional_operand(bias)],
-            result_types=[TensorType(element_type, shape)],
-        )
+        super().__init__(x, weight, bias, element_type=result_element_type)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_linear(self.x, self.weight, self.bias, self.result, k=1)
 
 
 @irdl_op_definition
-class MatmulOp(CodaOp):
+class MatmulOp(Product):
     """x · W with W a K x N matrix (the layout of GPT-2's Conv1D). Accumulates in float32.
 
     `%y = coda.matmul %x, %w : (tensor<?x8xbf16>, tensor<8x16xbf16>) -> tensor<?x16xbf16>`
     """
 
     name = "coda.matmul"
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents) -> list[Extents]:
+        return [(*x[:-1], weight[1])]
+
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     result = result_def(TensorType)
@@ -130,16 +144,13 @@ class MatmulOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or product_type(element_type_of(x))
-        shape = (*shape_of(x)[:-1], shape_of(weight)[-1])
-        super().__init__(operands=[x, weight], result_types=[TensorType(element_type, shape)])
+        super().__init__(x, weight, element_type=result_element_type)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=0)
 
 
-class GroupedLinearMap(CodaOp, ABC):
+class GroupedLinearMap(Product, ABC):
     """A linear map whose weight depends on the row: there is one for each group of rows.
 
     The rows of x (M x K) are sorted by group. `offsets` has the end of each group, as
@@ -166,15 +177,9 @@ class GroupedLinearMap(CodaOp, ABC):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or product_type(element_type_of(x))
-        shape = (shape_of(x)[0], shape_of(weight)[2 - self.K_AXIS])
-        super().__init__(
-            operands=[x, weight, offsets, optional_operand(bias)],
-            result_types=[TensorType(element_type, shape)],
-        )
+        super().__init__(x, weight, offsets, bias, element_type=result_element_type)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank("operand x", self.x, 2)
         expect_rank("operand weight", self.weight, 3)
         groups, outer = shape_of(self.weight)[0], shape_of(self.weight)[2 - self.K_AXIS]
@@ -183,7 +188,6 @@ class GroupedLinearMap(CodaOp, ABC):
         if self.bias is not None:
             expect_shape("operand bias", self.bias, (groups, outer))
             expect_element_type("operand bias", self.bias, product_type(element_type_of(self.x)))
-        expect_shape("result", self.result, (shape_of(self.x)[0], outer))
         if not all(computes_in_float32(element_type_of(v)) for v in (self.x, self.result)):
             raise VerifyException("grouped linear maps accumulate in f32, expected no f64")
 
@@ -200,6 +204,10 @@ class GroupedLinearOp(GroupedLinearMap):
     name = "coda.grouped_linear"
     K_AXIS: ClassVar = 1
 
+    @staticmethod
+    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+        return [(x[0], weight[1])]
+
 
 @irdl_op_definition
 class GroupedMatmulOp(GroupedLinearMap):
@@ -211,3 +219,7 @@ class GroupedMatmulOp(GroupedLinearMap):
 
     name = "coda.grouped_matmul"
     K_AXIS: ClassVar = 0
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+        return [(x[0], weight[2])]

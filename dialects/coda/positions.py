@@ -1,6 +1,7 @@
 """Numbers that follow from extents: positions in a sequence, indices of frequencies, counts."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -17,13 +18,12 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shape import ReshapeOp
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_dim,
-    expect_element_type,
-    expect_shape,
     optional_operand,
     shape_of,
 )
@@ -101,7 +101,7 @@ def _verify_extent(shape: Sequence[int], like: Sequence[int], dim: int) -> None:
 
 
 @irdl_op_definition
-class ExtentOp(CodaOp):
+class ExtentOp(InferTypeOp):
     """The extent of dimension `dim` of the operand, which lends nothing else, as a number
     (`torch.Tensor.size`).
 
@@ -111,27 +111,24 @@ class ExtentOp(CodaOp):
     """
 
     name = "coda.extent"
+    ELEMENTS: ClassVar = (i64,)
+
+    @staticmethod
+    def infer(like: Extents, dim: int) -> list[Extents]:
+        return [()]
+
     like = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, like: SSAValue | Operation, dim: int):
-        super().__init__(
-            operands=[SSAValue.get(like)],
-            properties={"dim": IntegerAttr(dim, 64)},
-            result_types=[TensorType(i64, ())],
-        )
+        super().__init__(like, dim=dim)
 
     @property
     def axis(self) -> int:
         """The dimension that has the extent."""
         return self.dim.value.data
-
-    def verify_(self) -> None:
-        expect_dim(self.axis, len(shape_of(self.like)))
-        expect_shape("result", self.result, ())
-        expect_element_type("result", self.result, i64)
 
 
 def extent_in(value: SSAValue) -> ExtentOp | None:

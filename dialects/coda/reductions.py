@@ -27,25 +27,21 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import FoldsAway
+from coda_ir.dialects.coda.infer_type import InferTypeOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
-    element_type_of,
     expect_element_type,
-    expect_like,
     expect_norm_parameter,
     expect_one_of,
     expect_rank_at_least,
     expect_row_parameter,
-    expect_shape,
-    expect_tensor,
-    optional_operand,
     shape_of,
     verify_group,
 )
 
 
 @irdl_op_definition
-class RMSNormOp(CodaOp):
+class RMSNormOp(InferTypeOp):
     """x · rsqrt(mean(x²) + eps) ⊙ weight over the last dimension (arXiv 1910.07467).
 
     With `group`, each run of `group` columns is normalized by itself and the weight has
@@ -56,6 +52,7 @@ class RMSNormOp(CodaOp):
     """
 
     name = "coda.rms_norm"
+
     x = operand_def(TensorType)
     weight = opt_operand_def(TensorType)
     eps = prop_def(FloatAttr)
@@ -71,22 +68,14 @@ class RMSNormOp(CodaOp):
         eps: float,
         group: int | None = None,
     ):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, optional_operand(weight)],
-            properties={
-                "eps": FloatAttr(eps, 64),
-                "group": None if group is None else IntegerAttr(group, 64),
-            },
-            result_types=[x.type],
-        )
+        super().__init__(x, weight, eps=float(eps), group=group)
 
     @property
     def group_size(self) -> int:
         """Number of columns that are normalized together; `DYNAMIC_INDEX` where it is dynamic."""
         return shape_of(self.x)[-1] if self.group is None else self.group.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         columns = shape_of(self.x)[-1]
         if self.group is not None:
@@ -95,11 +84,10 @@ class RMSNormOp(CodaOp):
             expect_row_parameter("operand weight", self.weight, self.x, self.group_size)
         elif self.weight is not None:
             expect_norm_parameter("operand weight", self.weight, self.x)
-        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
-class LayerNormOp(CodaOp):
+class LayerNormOp(InferTypeOp):
     """(x − mean) · rsqrt(var + eps) ⊙ weight + bias over the last dimension
     (arXiv 1607.06450). `params` holds the weight, then the bias; both may be missing. With
     `bias_only` the bias is all that it holds. Each may have one row for each sample, as adaptive
@@ -107,6 +95,7 @@ class LayerNormOp(CodaOp):
     """
 
     name = "coda.layer_norm"
+
     x = operand_def(TensorType)
     params = var_operand_def(TensorType)
     eps = prop_def(FloatAttr)
@@ -122,15 +111,7 @@ class LayerNormOp(CodaOp):
         eps: float,
         bias_only: bool = False,
     ):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x, params],
-            properties={
-                "eps": FloatAttr(eps, 64),
-                "bias_only": UnitAttr() if bias_only else None,
-            },
-            result_types=[x.type],
-        )
+        super().__init__(x, params, eps=float(eps), bias_only=bias_only)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -141,7 +122,7 @@ class LayerNormOp(CodaOp):
         biases = self.params[0 if self.bias_only is not None else 1 :]
         return biases[0] if biases else None
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         names = ("weight", "bias") if self.bias_only is None else ("bias",)
         expected = "a weight and a bias at most" if self.bias_only is None else "a bias alone"
@@ -149,11 +130,10 @@ class LayerNormOp(CodaOp):
             raise VerifyException(f"{len(self.params)} parameters, expected {expected}")
         for what, value in zip(names, self.params, strict=False):
             expect_norm_parameter(f"operand {what}", value, self.x)
-        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
-class NormStatsOp(CodaOp):
+class NormStatsOp(InferTypeOp):
     """Row statistics of a norm, in float32, as a column (... x 1).
 
     `kind = "rms"` gives rstd = rsqrt(mean(x²) + eps); `kind = "layer"` gives rstd =
@@ -163,6 +143,9 @@ class NormStatsOp(CodaOp):
     """
 
     name = "coda.norm_stats"
+    infer = columns_to_one
+    ELEMENTS: ClassVar = (f32, f32)
+
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
     eps = prop_def(FloatAttr)
@@ -170,15 +153,9 @@ class NormStatsOp(CodaOp):
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
-        x = SSAValue.get(x)
-        column = TensorType(f32, (*shape_of(x)[:-1], 1))
-        super().__init__(
-            operands=[x],
-            properties={"kind": StringAttr(kind), "eps": FloatAttr(eps, 64)},
-            result_types=[[column] * (2 if kind == "layer" else 1)],
-        )
+        super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=float(eps))
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         counts = {"rms": 1, "layer": 2}
         if self.kind.data not in counts:
             raise VerifyException(f'property kind is "{self.kind.data}", expected "rms" or "layer"')
@@ -187,30 +164,27 @@ class NormStatsOp(CodaOp):
                 f"{len(self.stats)} results, expected {counts[self.kind.data]} for kind "
                 f'"{self.kind.data}"'
             )
-        for stat in self.stats:
-            expect_tensor("result", stat, (*shape_of(self.x)[:-1], 1), f32)
 
 
 @irdl_op_definition
-class SoftmaxOp(CodaOp):
+class SoftmaxOp(InferTypeOp):
     """exp(x − max) / sum(exp(x − max)) over the last dimension, computed in float32."""
 
     name = "coda.softmax"
+
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation):
-        x = SSAValue.get(x)
-        super().__init__(operands=[x], result_types=[x.type])
+        super().__init__(x)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
-        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
-class ReduceOp(CodaOp):
+class ReduceOp(InferTypeOp):
     """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
     (log of the sum of exponentials). Accumulates in float32.
 
@@ -219,6 +193,9 @@ class ReduceOp(CodaOp):
     """
 
     name = "coda.reduce"
+    infer = columns_to_one
+    ELEMENTS: ClassVar = (None, None)
+
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
     result = result_def(TensorType)
@@ -235,15 +212,9 @@ class ReduceOp(CodaOp):
         *,
         has_rest: bool = False,
     ):
-        x = SSAValue.get(x)
-        type = TensorType(element_type or element_type_of(x), (*shape_of(x)[:-1], 1))
-        super().__init__(
-            operands=[x],
-            properties={"kind": StringAttr(kind)},
-            result_types=[type, [type] if has_rest else []],
-        )
+        super().__init__(x, element_type=element_type, results=1 + has_rest, kind=kind)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         expect_one_of("kind", self.kind.data, self.KINDS)
         if self.rest is not None:
@@ -251,5 +222,3 @@ class ReduceOp(CodaOp):
                 raise VerifyException(f"result rest of the kind {self.kind.data}, expected of lse")
             for what, result in (("result", self.result), ("result rest", self.rest)):
                 expect_element_type(what, result, f32)
-            expect_shape("result rest", self.rest, (*shape_of(self.x)[:-1], 1))
-        expect_shape("result", self.result, (*shape_of(self.x)[:-1], 1))

@@ -18,15 +18,14 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp
-from coda_ir.dialects.coda.linear import verify_linear
+from coda_ir.dialects.coda.infer_type import Extents
+from coda_ir.dialects.coda.linear import Product, verify_linear
 from coda_ir.dialects.coda.shapes import (
     ceiling,
     element_type_of,
     expect_element_type,
     expect_shape,
     is_float8,
-    product_type,
     shape_of,
 )
 
@@ -93,7 +92,7 @@ class BlocksAttr(ParametrizedAttribute):
 
 
 @irdl_op_definition
-class ScaledLinearOp(CodaOp):
+class ScaledLinearOp(Product):
     """x · Wᵀ of float8 operands with scales of blocks, as DeepSeek-V3 has it (arXiv 2412.19437).
 
     Element (m, n) is the sum over the blocks b of K of sx[m, b] · sw[n / columns, b] · (x_b · w_b),
@@ -108,6 +107,10 @@ class ScaledLinearOp(CodaOp):
     name = "coda.scaled_linear"
     SCALES: ClassVar = (2, 3)
     """The operands that are scales."""
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
+        return [(*x[:-1], weight[0])]
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -127,14 +130,12 @@ class ScaledLinearOp(CodaOp):
         *,
         result_element_type: Attribute | None = None,
     ):
-        x, weight = SSAValue.get(x), SSAValue.get(weight)
-        element_type = result_element_type or product_type(element_type_of(x))
         super().__init__(
-            operands=[x, weight, x_scales, weight_scales],
-            properties={"blocks": blocks or BlocksAttr.get()},
-            result_types=[TensorType(element_type, (*shape_of(x)[:-1], shape_of(weight)[0]))],
+            *(x, weight, x_scales, weight_scales),
+            element_type=result_element_type,
+            blocks=blocks or BlocksAttr.get(),
         )
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
         self.blocks.verify_scales(self.x, self.weight, self.x_scales, self.weight_scales)

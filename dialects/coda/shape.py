@@ -22,13 +22,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, replaced, total
 from coda_ir.dialects.coda.shapes import (
     element_type_of,
-    expect_dim,
     expect_element_type,
-    expect_like,
     expect_rank_at_least,
-    expect_shape,
     expect_tensor,
     format_shape,
     shape_of,
@@ -63,47 +61,49 @@ class ReshapeOp(CodaOp):
 
 
 @irdl_op_definition
-class TransposeOp(CodaOp):
+class TransposeOp(InferTypeOp):
     """Permutation of the dimensions: result dimension i is dimension perm[i] of x."""
 
     name = "coda.transpose"
+
+    @staticmethod
+    def infer(x: Extents, perm: Sequence[int]) -> list[Extents]:
+        return [tuple(x[axis] for axis in perm)]
+
     x = operand_def(TensorType)
     perm = prop_def(ArrayAttr[IntegerAttr])
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation, perm: Sequence[int]):
-        x = SSAValue.get(x)
-        shape = [shape_of(x)[p] for p in perm]
-        super().__init__(
-            operands=[x],
-            properties={"perm": ArrayAttr([IntegerAttr(p, 64) for p in perm])},
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
+        super().__init__(x, perm=perm)
 
     @property
     def permutation(self) -> tuple[int, ...]:
         return tuple(p.value.data for p in self.perm)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         rank = len(shape_of(self.x))
         if sorted(self.permutation) != list(range(rank)):
             raise VerifyException(
                 f"property perm is {list(self.permutation)}, expected a permutation of "
                 f"{list(range(rank))}"
             )
-        expected = [shape_of(self.x)[p] for p in self.permutation]
-        expect_tensor("result", self.result, expected, element_type_of(self.x))
 
 
 @irdl_op_definition
-class SliceOp(CodaOp):
+class SliceOp(InferTypeOp):
     """Elements start <= i < stop of dimension `dim`.
 
     `coda.slice %x {dim = 1 : i64, start = 0 : i64, stop = 8 : i64} : (tensor<?x16xf32>) -> ...`
     """
 
     name = "coda.slice"
+
+    @staticmethod
+    def infer(x: Extents, dim: int, start: int, stop: int) -> list[Extents]:
+        return [replaced(x, dim, stop - start)]
+
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     start = prop_def(IntegerAttr)
@@ -112,40 +112,25 @@ class SliceOp(CodaOp):
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, x: SSAValue | Operation, dim: int, start: int, stop: int):
-        x = SSAValue.get(x)
-        shape = list(shape_of(x))
-        shape[dim] = stop - start
-        super().__init__(
-            operands=[x],
-            properties={
-                "dim": IntegerAttr(dim, 64),
-                "start": IntegerAttr(start, 64),
-                "stop": IntegerAttr(stop, 64),
-            },
-            result_types=[TensorType(element_type_of(x), shape)],
-        )
+        super().__init__(x, dim=dim, start=start, stop=stop)
 
     @property
     def range(self) -> tuple[int, int, int]:
         """Dimension, start and stop."""
         return self.dim.value.data, self.start.value.data, self.stop.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         dim, start, stop = self.range
-        shape = list(shape_of(self.x))
-        expect_dim(dim, len(shape))
-        extent = shape[dim]
+        extent = shape_of(self.x)[dim]
         if not 0 <= start <= stop or (extent != DYNAMIC_INDEX and stop > extent):
             raise VerifyException(
                 f"range {start} to {stop} is outside of the {format_shape((extent,))} "
                 f"elements of dimension {dim}"
             )
-        shape[dim] = stop - start
-        expect_tensor("result", self.result, shape, element_type_of(self.x))
 
 
 @irdl_op_definition
-class ShiftOp(CodaOp):
+class ShiftOp(InferTypeOp):
     """x later by `by` positions, which are the dimension before the last one: row t of the result
     is row t − by of x, and 0 where x has no such row.
 
@@ -156,62 +141,49 @@ class ShiftOp(CodaOp):
     """
 
     name = "coda.shift"
+
     x = operand_def(TensorType)
     by = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, by: int):
-        x = SSAValue.get(x)
-        super().__init__(
-            operands=[x], properties={"by": IntegerAttr(by, 64)}, result_types=[x.type]
-        )
+        super().__init__(x, by=by)
 
     @property
     def distance(self) -> int:
         """The number of positions; negative where rows come earlier."""
         return self.by.value.data
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 2)
-        expect_like("result", self.result, self.x)
 
 
 @irdl_op_definition
-class ConcatOp(CodaOp):
+class ConcatOp(InferTypeOp):
     """The operands one after the other along dimension `dim`."""
 
     name = "coda.concat"
+
+    @staticmethod
+    def infer(*parts: Extents, dim: int) -> list[Extents]:
+        return [replaced(parts[0], dim, total([part[dim] for part in parts]))]
+
     parts = var_operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
     def __init__(self, parts: Sequence[SSAValue], dim: int):
-        super().__init__(
-            operands=[parts],
-            properties={"dim": IntegerAttr(dim, 64)},
-            result_types=[TensorType(element_type_of(parts[0]), _joined(parts, dim))],
-        )
+        super().__init__(parts, dim=dim)
 
-    def verify_(self) -> None:
+    def check(self) -> None:
         dim = self.dim.value.data
         if not self.parts:
             raise VerifyException("no operands, expected at least one")
         rank = len(shape_of(self.parts[0]))
-        expect_dim(dim, rank)
         for index, part in enumerate(self.parts):
             expected = list(shape_of(self.parts[0]))
             if len(shape_of(part)) == rank:
                 expected[dim] = shape_of(part)[dim]
             expect_tensor(f"operand {index}", part, expected, element_type_of(self.parts[0]))
-        expect_shape("result", self.result, _joined(self.parts, dim))
-        expect_element_type("result", self.result, element_type_of(self.parts[0]))
-
-
-def _joined(parts: Sequence[SSAValue], dim: int) -> tuple[int, ...]:
-    """The shape of `parts` concatenated along `dim`."""
-    shape = list(shape_of(parts[0]))
-    extents = [shape_of(part)[dim] for part in parts]
-    shape[dim] = DYNAMIC_INDEX if DYNAMIC_INDEX in extents else sum(extents)
-    return tuple(shape)

@@ -7,7 +7,7 @@ from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import Dim, TensorValue, divided, format_dims
 
-SIGNATURE = (
+ATTENTION = (
     "attention(q, k, v, *, head_dim: integer, value_dim: integer?, causal: boolean = false, "
     "window: integer?, scale: number?, softcap: number?, sinks: tensor?, mask: tensor?)"
 )
@@ -19,10 +19,7 @@ def attention(call: Invocation) -> TensorValue:
     value_dim = call.integer("value_dim", head_dim)
     for name, value in (("q", q), ("k", k), ("v", v)):
         if len(value.dims) not in (2, 3):
-            raise Mistake(
-                f"attention: {name} is {value.type}, expected rank 2 or 3: (batch,) time, columns",
-                argument=name,
-            )
+            raise call.wrong(name, "expected rank 2 or 3: (batch,) time, columns")
         call.expect_element(name, value, q.type.element, "q")
     call.expect_heads("head_dim", head_dim, "q", q)
     call.expect_heads("head_dim", head_dim, "k", k)
@@ -93,9 +90,7 @@ def _window(call: Invocation) -> int | None:
         return None
     window = call.integer("window", 1)
     if window < 1:
-        raise Mistake(
-            f"attention: window is {window}, expected 1 or more positions", argument="window"
-        )
+        raise call.wrong("window", "expected 1 or more positions", given=window)
     return window
 
 
@@ -105,10 +100,7 @@ def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | Non
         return None
     if len(sinks.dims) != 1 or heads not in (None, sinks.dims[0]):
         expected = "one element for each head" if heads is None else format_dims([heads])
-        raise Mistake(
-            f"attention: sinks is {sinks.type}, expected the shape {expected}, the heads of q",
-            argument="sinks",
-        )
+        raise call.wrong("sinks", f"expected the shape {expected}, the heads of q")
     _expect_wide_element(call, "sinks", sinks, q)
     return sinks
 
@@ -125,11 +117,11 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
     )
     if not fits:
         named = ["heads" if extent is None else str(extent) for extent in scores]
-        raise Mistake(
-            f"attention: mask is {mask.type}, expected a shape that broadcasts to "
-            f"[{', '.join(named)}]: batch, heads, queries, keys",
+        raise call.wrong(
+            "mask",
+            f"expected a shape that broadcasts to [{', '.join(named)}]: batch, heads, queries, "
+            "keys",
             "a dimension that does not matter is 1",
-            argument="mask",
         )
     if mask.type.element != "bool":
         _expect_wide_element(call, "mask", mask, q)

@@ -34,10 +34,10 @@ def conv1d(call: Invocation) -> Value:
     call.expect_element("w", w, x.type.element, "x")
     groups, taps = _groups(call, x, w), w.dims[-1]
     if not isinstance(taps, int):
-        raise Mistake(
-            f"conv1d: w is {w.type}, expected a constant number of positions in a window",
+        raise call.wrong(
+            "w",
+            "expected a constant number of positions in a window",
             "give the last dimension of w as a number or a const",
-            argument="w",
         )
     b = call.optional_tensor("b")
     if b is not None:
@@ -71,16 +71,14 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         remedy = f"write groups={channels} for each column by itself" if inputs == 1 else None
         expected = (outputs, channels // groups, taps)
         call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
-        raise Mistake(
-            f"conv1d: w is {w.type}, expected a multiple of {groups} channels", argument="w"
-        )
+        raise call.wrong("w", f"expected a multiple of {groups} channels")
     return groups
 
 
 def _positive(call: Invocation, name: str) -> int:
     value = call.integer(name, 1)
     if value < 1:
-        raise Mistake(f"conv1d: {name} is {value}, expected 1 or more", argument=name)
+        raise call.wrong(name, "expected 1 or more", given=value)
     return value
 
 
@@ -88,14 +86,15 @@ def _padding(call: Invocation, reach: int) -> tuple[int, int]:
     """The zeros before and behind the positions."""
     padding = call.integer("padding", 0)
     if padding < 0:
-        raise Mistake(f"conv1d: padding is {padding}, expected 0 or more", argument="padding")
+        raise call.wrong("padding", "expected 0 or more", given=padding)
     if not call.flag("causal"):
         return padding, padding
     if call.given("padding"):
-        raise Mistake(
-            f"conv1d: padding is {padding}, but a causal convolution has {reach} zeros before",
+        raise call.wrong(
+            "padding",
+            f"but a causal convolution has {reach} zeros before",
             "leave padding out",
-            argument="padding",
+            given=padding,
         )
     return reach, 0
 
@@ -170,10 +169,11 @@ def _windows(
             )
         return (positions - missing - 1) // stride + 1
     if stride != 1:
-        raise Mistake(
-            f"{call.name}: stride is {stride}, and the positions of x are {format_dim(positions)}",
+        raise call.wrong(
+            "stride",
+            f"and the positions of x are {format_dim(positions)}",
             "give x a constant number of positions",
-            argument="stride",
+            given=stride,
         )
     return simplified(SymbolicSize.constant(-missing) + positions)
 
@@ -217,10 +217,10 @@ def _steps(call: Invocation, name: str, count: int) -> list[int]:
     least = 0 if name == "padding" else 1
     steps = list(call.integers(name)) if call.given(name) else [least] * count
     if len(steps) != count or min(steps) < least:
-        raise Mistake(
-            f"convolution: {name} is {steps}, expected {count} numbers of {least} or more, one for "
-            "each dimension of positions",
-            argument=name,
+        raise call.wrong(
+            name,
+            f"expected {count} numbers of {least} or more, one for each dimension of positions",
+            given=steps,
         )
     return steps
 

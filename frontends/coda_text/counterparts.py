@@ -175,52 +175,19 @@ NOTES: dict[str, str] = dict.fromkeys(
 )
 """Notes that remedies append to counterparts without `dim` and `keepdim`."""
 
-OTHERS = frozenset(
-    (
-        *(
-            "broadcast_shapes",
-            "broadcast_tensors",
-            "broadcast_to",
-            "batch_norm",
-            "bilinear",
-            "binary_cross_entropy",
-            "conv_transpose1d",
-        ),
-        *("conv_transpose2d", "conv_transpose3d", "dsplit", "einsum", "embedding_bag", "fmax"),
-        *("fmin", "frexp", "hsplit", "inner", "instance_norm", "ldexp"),
-        *("len", "linear_cross_entropy", "lu", "nanmean", "nansum", "native_layer_norm", "nonzero"),
-        "angle",
-        "range",
-        *(
-            "amp",
-            "geqrf",
-            "ger",
-            "isin",
-            "new",
-            "os",
-            "signal",
-            "signbit",
-            "sinc",
-            "argwhere",
-            "cross",
-            "nuclear_norm",
-            "prelu",
-            "print",
-            "angle",
-            "range",
-            "real",
-            "renorm",
-            "reshape_as",
-            "rrelu",
-        ),
-        *("shape", "soft_margin_loss", "softmin", "threshold", "transpose_copy"),
-        *("unique", "vsplit", "xlogy", "grouped_mm", "index_add", "index_put", "msort"),
-        *("native_group_norm", "scatter_add", "scatter_add_", "select_scatter", "short"),
-        "slice_scatter",
-        "upsample_bilinear",
-        *("cond", "cudnn_convolution", "miopen_convolution", "mkldnn_convolution", "randperm"),
-    )
+_OTHERS = (
+    "amp angle argwhere batch_norm bilinear binary_cross_entropy broadcast_shapes "
+    "broadcast_tensors broadcast_to cond conv_transpose1d conv_transpose2d conv_transpose3d "
+    "cross cudnn_convolution dsplit einsum embedding_bag fmax fmin frexp geqrf ger grouped_mm "
+    "hsplit index_add index_put inner instance_norm isin ldexp len linear_cross_entropy lu "
+    "miopen_convolution mkldnn_convolution msort nanmean nansum native_group_norm "
+    "native_layer_norm new nonzero nuclear_norm os prelu print randperm range real renorm "
+    "reshape_as rrelu scatter_add scatter_add_ select_scatter shape short signal signbit sinc "
+    "slice_scatter soft_margin_loss softmin threshold transpose_copy unique upsample_bilinear "
+    "vsplit xlogy"
 )
+
+OTHERS = frozenset(_OTHERS.split())
 """Names with another meaning than the operators of .coda that are spelled like them."""
 
 CALLS: dict[str, str] = {

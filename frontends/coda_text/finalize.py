@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region
 
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
-from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import (
     PartialValue,
@@ -22,10 +21,11 @@ def finalize(call: Invocation) -> TensorValue:
     partial = call.value("partial")
     if not isinstance(partial, PartialValue):
         what = "missing" if partial is None else describe(partial)
-        raise Mistake(
-            f"finalize: partial is {what}, expected a partial_row or partial_col of an epilogue",
+        raise call.wrong(
+            "partial",
+            "expected a partial_row or partial_col of an epilogue",
             "a tensor needs no finalize; sum(x), mean(x), max(x) and logsumexp(x) reduce it",
-            argument="partial",
+            given=what,
         )
     dims = (*partial.kept, 1) if partial.axis == "row" else partial.kept
     body = Block(arg_types=[f32])

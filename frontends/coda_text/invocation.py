@@ -124,6 +124,16 @@ class Invocation:
     ) -> TensorValue:
         return self.emit(operator(a.ssa, b.ssa), ())
 
+    def wrong(
+        self, argument: str, expected: str, remedy: str | None = None, *, given: object = None
+    ) -> Mistake:
+        """The mistake that an argument is what was `given`, instead of what is `expected`."""
+        if given is None:
+            value = self.value(argument)
+            assert value is not None, f"parameter {argument} is given"
+            given = value.type if isinstance(value, TensorValue) else describe(value)
+        return Mistake(f"{self.name}: {argument} is {given}, {expected}", remedy, argument=argument)
+
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)
         return values[0] if values else None
@@ -143,15 +153,11 @@ class Invocation:
         self, name: str, value: Value, rank: int | None = None, least_rank: int = 0
     ) -> TensorValue:
         if isinstance(value, PartialValue):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, which is complete per tile only",
-                "combine it first: finalize(...)",
-                argument=name,
-            )
+            complete = "which is complete per tile only"
+            remedy = "combine it first: finalize(...)"
+            raise self.wrong(name, complete, remedy, given=describe(value))
         if not isinstance(value, TensorValue):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected a tensor", argument=name
-            )
+            raise self.wrong(name, "expected a tensor", given=describe(value))
         actual = len(value.dims)
         if (rank is not None and actual != rank) or actual < least_rank:
             expected = f"{rank}" if rank is not None else f"at least {least_rank}"
@@ -164,10 +170,8 @@ class Invocation:
     def float_tensor(self, name: str, rank: int | None = None, least_rank: int = 0) -> TensorValue:
         tensor = self.tensor(name, rank, least_rank)
         if not tensor.type.is_float:
-            raise Mistake(
-                f"{self.name}: {name} is {tensor.type}, expected floating-point elements",
-                f"convert it: cast({name}, f32)",
-                argument=name,
+            raise self.wrong(
+                name, "expected floating-point elements", f"convert it: cast({name}, f32)"
             )
         return tensor
 
@@ -184,20 +188,16 @@ class Invocation:
     def index_tensor(self, name: str) -> TensorValue:
         tensor = self.tensor(name)
         if tensor.type.element not in INDEX_TYPES:
-            raise Mistake(
-                f"{self.name}: {name} is {tensor.type}, expected i32 or i64 elements",
-                "declare it as i64",
-                argument=name,
-            )
+            raise self.wrong(name, "expected i32 or i64 elements", "declare it as i64")
         return tensor
 
     def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:
         """Raise unless `tensor` has the element type of the argument `other`."""
         if tensor.type.element != expected:
-            raise Mistake(
-                f"{self.name}: {name} is {tensor.type}, but {other} has {expected} elements",
+            raise self.wrong(
+                name,
+                f"but {other} has {expected} elements",
                 f"convert one of them, as in cast({name}, {expected})",
-                argument=name,
             )
 
     def expect_dims(
@@ -209,21 +209,17 @@ class Invocation:
         remedy: str | None = None,
     ) -> None:
         if tensor.dims != expected:
-            raise Mistake(
-                f"{self.name}: {name} is {tensor.type}, expected the shape "
-                f"{format_dims(expected)}, {why}",
-                remedy,
-                argument=name,
-            )
+            raise self.wrong(name, f"expected the shape {format_dims(expected)}, {why}", remedy)
 
     def expect_heads(self, name: str, size: int, tensor: str, x: TensorValue) -> None:
         """Raise unless groups of `size` columns fill `x`; symbolic columns are believed to fit."""
         columns = x.dims[-1]
         if size < 1 or (isinstance(columns, int) and columns % size):
-            raise Mistake(
-                f"{self.name}: {name} is {size}, but {tensor} is {x.type}: "
-                f"{size} does not divide its {format_dim(columns)} columns",
-                argument=name,
+            raise self.wrong(
+                name,
+                f"but {tensor} is {x.type}: {size} does not divide its {format_dim(columns)} "
+                "columns",
+                given=size,
             )
 
     def number(self, name: str, default: Number) -> Number:
@@ -231,9 +227,7 @@ class Invocation:
         if value is None:
             return default
         if not isinstance(value, int | float) or not is_number(value):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected a number", argument=name
-            )
+            raise self.wrong(name, "expected a number")
         return value
 
     def positive(self, name: str) -> float | None:
@@ -242,14 +236,14 @@ class Invocation:
             return None
         value = self.number(name, 1)
         if not value > 0:
-            raise Mistake(f"{self.name}: {name} is {value}, expected more than 0", argument=name)
+            raise self.wrong(name, "expected more than 0", given=value)
         return float(value)
 
     def epsilon(self, default: float) -> float:
         """The `eps` of a norm."""
         value = self.number("eps", default)
         if not 0 <= value < float("inf"):
-            raise Mistake(f"{self.name}: eps is {value}, expected 0 or more", argument="eps")
+            raise self.wrong("eps", "expected 0 or more", given=value)
         return float(value)
 
     def integer(self, name: str, default: int) -> int:
@@ -257,10 +251,10 @@ class Invocation:
         if value is None:
             return default
         if not isinstance(value, int) or isinstance(value, bool):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected an integer",
+            raise self.wrong(
+                name,
+                "expected an integer",
                 "integers are literals, consts and their arithmetic; // divides",
-                argument=name,
             )
         return value
 
@@ -270,9 +264,7 @@ class Invocation:
         if value is None:
             return False
         if not isinstance(value, bool):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected true or false", argument=name
-            )
+            raise self.wrong(name, "expected true or false")
         return value
 
     def choice(self, name: str, default: str, choices: Sequence[str]) -> str:
@@ -281,10 +273,7 @@ class Invocation:
             return default
         options = ", ".join(f'"{choice}"' for choice in choices)
         if not isinstance(value, str):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected one of {options}",
-                argument=name,
-            )
+            raise self.wrong(name, f"expected one of {options}")
         if value not in choices:
             raise Mistake(
                 f'{self.name}: {name} is "{value}", expected one of {options}',
@@ -299,10 +288,10 @@ class Invocation:
         if value is None:
             return None
         if not isinstance(value, ElementType):
-            raise Mistake(
-                f"{self.name}: {name} is {describe(value)}, expected an element type",
+            raise self.wrong(
+                name,
+                "expected an element type",
                 f"element types are {', '.join(ELEMENT_TYPES)}, without quotes",
-                argument=name,
             )
         return value.name
 
@@ -310,19 +299,15 @@ class Invocation:
         """A floating-point element type; None where it is not given."""
         found = self.element_type(name)
         if found is not None and found not in FLOAT_TYPES:
-            raise Mistake(
-                f"{self.name}: {name} is {found}, expected bf16, f16, f32 or f64", argument=name
-            )
+            raise self.wrong(name, "expected bf16, f16, f32 or f64", given=found)
         return None if found is None else ELEMENT_TYPES[found]
 
     def sizes(self, name: str) -> tuple[Dim, ...]:
         value = self.value(name)
         if not isinstance(value, ListValue):
             what = "nothing" if value is None else describe(value)
-            raise Mistake(
-                f"{self.name}: {name} is {what}, expected a list in brackets",
-                f"write {self.name}(x, [...])",
-                argument=name,
+            raise self.wrong(
+                name, "expected a list in brackets", f"write {self.name}(x, [...])", given=what
             )
         return value.items
 
@@ -330,7 +315,7 @@ class Invocation:
         value = self.value(name)
         if isinstance(value, bool) or not isinstance(value, int | SymbolicSize):
             what = "nothing" if value is None else describe(value)
-            raise Mistake(f"{self.name}: {name} is {what}, expected a size", argument=name)
+            raise self.wrong(name, "expected a size", given=what)
         return value
 
     def integers(self, name: str) -> tuple[int, ...]:
@@ -347,7 +332,5 @@ class Invocation:
         """A dimension counted from the front; negative ones count from the back."""
         axis = self.integer(name, default)
         if not -rank <= axis < rank:
-            raise Mistake(
-                f"{self.name}: {name} is {axis}, expected {-rank} to {rank - 1}", argument=name
-            )
+            raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis)
         return axis % rank

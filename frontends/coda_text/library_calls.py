@@ -43,7 +43,7 @@ def scatter(call: Invocation) -> Value:
 def one_hot(call: Invocation) -> Value:
     ids, classes = _places(call), call.integer("classes", 0)
     if classes < 1:
-        raise Mistake(f"one_hot: classes is {classes}, expected 1 or more", argument="classes")
+        raise call.wrong("classes", "expected 1 or more", given=classes)
     return _emit(call, coda.OneHotOp(ids.ssa, classes=classes), ids)
 
 
@@ -52,11 +52,11 @@ def topk(call: Invocation) -> Value:
     dim = call.axis("dim", len(x.dims), -1)
     extent = x.dims[dim]
     if k < 1 or (isinstance(extent, int) and k > extent):
-        raise Mistake(
-            f"topk: k is {k}, expected 1 to {format_dim(extent)}, the elements of dimension {dim} "
-            f"of x {x.type}",
+        raise call.wrong(
+            "k",
+            f"expected 1 to {format_dim(extent)}, the elements of dimension {dim} of x {x.type}",
             "sort(x) gives all of them in order",
-            argument="k",
+            given=k,
         )
     return _emit(call, coda.TopkOp(x.ssa, k=k, dim=dim), x)
 
@@ -77,11 +77,7 @@ def argsort(call: Invocation) -> Value:
 def cumsum(call: Invocation) -> Value:
     x = call.tensor("x", least_rank=1)
     if not x.type.is_float and x.type.element != "i64":
-        raise Mistake(
-            f"cumsum: x is {x.type}, expected floats or i64",
-            "convert it: cast(x, i64)",
-            argument="x",
-        )
+        raise call.wrong("x", "expected floats or i64", "convert it: cast(x, i64)")
     return _emit(call, coda.CumsumOp(x.ssa, dim=call.axis("dim", len(x.dims), -1)), x)
 
 
@@ -91,10 +87,11 @@ def group_norm(call: Invocation) -> Value:
     dim = call.axis("dim", len(x.dims), 1)
     channels = x.dims[dim]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
-        raise Mistake(
-            f"group_norm: groups is {groups}, expected a divisor of the {format_dim(channels)} "
-            f"channels, dimension {dim} of x {x.type}",
-            argument="groups",
+        raise call.wrong(
+            "groups",
+            f"expected a divisor of the {format_dim(channels)} channels, dimension {dim} of x "
+            f"{x.type}",
+            given=groups,
         )
     if call.given("w") != call.given("b"):
         raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b")
@@ -130,11 +127,7 @@ def _emit(call: Invocation, op: coda.LibraryCallOp, *operands: TensorValue) -> V
 def _places(call: Invocation) -> TensorValue:
     ids = call.index_tensor("ids")
     if ids.type.element != "i64":
-        raise Mistake(
-            f"{call.name}: ids is {ids.type}, expected i64 elements",
-            "convert it: cast(ids, i64)",
-            argument="ids",
-        )
+        raise call.wrong("ids", "expected i64 elements", "convert it: cast(ids, i64)")
     return ids
 
 
@@ -142,11 +135,7 @@ def _numbers(call: Invocation) -> TensorValue:
     """Return what has an order: not truth values."""
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
-        raise Mistake(
-            f"{call.name}: x is {describe(x)}, expected numbers",
-            "convert it: cast(x, i32)",
-            argument="x",
-        )
+        raise call.wrong("x", "expected numbers", "convert it: cast(x, i32)", given=describe(x))
     return x
 
 
@@ -155,11 +144,10 @@ def _expect_other_dims(call: Invocation, ids: TensorValue, x: TensorValue, dim: 
     own = ids.dims[dim] if len(ids.dims) == rank else 1
     expected = (*x.dims[:dim], own, *x.dims[dim + 1 :])
     if ids.dims != expected:
-        raise Mistake(
-            f"{call.name}: ids is {ids.type}, expected the extents of x {x.type} in all "
-            f"dimensions but {dim}",
+        raise call.wrong(
+            "ids",
+            f"expected the extents of x {x.type} in all dimensions but {dim}",
             "index(x, ids) takes whole rows",
-            argument="ids",
         )
 
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.coda_text.elementwise import UNARY
+from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -26,10 +26,6 @@ _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.SubOp: ("-", SUM),
     coda.MulOp: ("*", PRODUCT),
     coda.DivOp: ("/", PRODUCT),
-}
-_UNARY: dict[type[Operation], str] = {operator: name for name, operator in UNARY.items()}
-_OF_TWO: dict[type[Operation], str] = {
-    operator: name for name, operator in coda.FUNCTIONS_OF_TWO.items()
 }
 _GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
@@ -105,13 +101,15 @@ class OperatorWriter:
         kind = type(op)
         if kind in _INFIX:
             return self._infix(op, *_INFIX[kind])
-        if kind in _UNARY:
-            return _call(_UNARY[kind], self._tensor(op.operands[0]))
-        if kind in _OF_TWO:
-            return _call(_OF_TWO[kind], *self._two(op.operands))
-        if kind not in _WRITERS:
+        if kind in _WRITERS:
+            return _WRITERS[kind](self, op)
+        name = op.name.rpartition(".")[2]
+        if name not in OPERATORS:
             raise Inexpressible("the language has no such operator")
-        return _WRITERS[kind](self, op)
+        if isinstance(op, coda.FunctionOfTwo):
+            return _call(name, *self._two(op.operands))
+        widened = _widened(op) if isinstance(op, _WIDENING) else {}
+        return _call(name, *map(self._tensor, op.operands), **_properties(op), **widened)
 
     # Operands
 
@@ -161,17 +159,10 @@ class OperatorWriter:
     def where(self, op: coda.WhereOp) -> Text:
         return _call("where", self._tensor(op.condition), *self._two((op.lhs, op.rhs)))
 
-    def logical_not(self, op: coda.LogicalNotOp) -> Text:
-        return _call("logical_not", self._tensor(op.operand))
-
     def cast(self, op: coda.CastOp) -> Text:
         if op.operand.type == op.result.type:
             return self._texts[op.operand]
         return _call("cast", self._tensor(op.operand), element_name(op.result))
-
-    def linear(self, op: coda.LinearOp) -> Text:
-        operands = [self._tensor(operand) for operand in op.operands]
-        return _call("linear", *operands, **_widened(op))
 
     def matmul(self, op: coda.MatmulOp) -> Text:
         if _widened(op):
@@ -179,24 +170,17 @@ class OperatorWriter:
         weight = self._tensor(op.weight, PRODUCT + 1)
         return Text(f"{self._tensor(op.x, PRODUCT)} @ {weight}", PRODUCT)
 
-    def grouped(self, op: coda.GroupedLinearMap) -> Text:
-        name = op.name.rpartition(".")[2]
-        return _call(name, *map(self._tensor, op.operands), **_widened(op))
-
     def scaled(self, op: coda.ScaledLinearOp) -> Text:
         blocks = {"depth": op.blocks.depth.data, "columns": op.blocks.columns.data}
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
-    def norm(self, op: coda.RMSNormOp | coda.LayerNormOp) -> Text:
-        name, properties = op.name.rpartition(".")[2], _properties(op)
+    def layer_norm(self, op: coda.LayerNormOp) -> Text:
+        operands, properties = [*map(self._tensor, op.operands)], _properties(op)
         if properties.pop("bias_only", None) is None:
-            return _call(name, *map(self._tensor, op.operands), **properties)
-        x, bias = map(self._tensor, op.operands)
-        return _call(name, x, b=bias, **properties)
-
-    def softmax(self, op: coda.SoftmaxOp) -> Text:
-        return _call("softmax", self._tensor(op.x))
+            return _call("layer_norm", *operands, **properties)
+        x, bias = operands
+        return _call("layer_norm", x, b=bias, **properties)
 
     def reduce(self, op: coda.ReduceOp) -> Text:
         return _call(_REDUCTIONS[op.kind.data], self._tensor(op.x), **_widened(op))
@@ -206,10 +190,6 @@ class OperatorWriter:
         if name is not None and not op.is_adjacent:
             return _call(name, self._tensor(op.x))
         return _call("glu", self._tensor(op.x), **_properties(op))
-
-    def with_properties(self, op: Operation) -> Text:
-        name = op.name.rpartition(".")[2]
-        return _call(name, *map(self._tensor, op.operands), **_properties(op))
 
     def attention(self, op: coda.AttentionOp) -> Text:
         if op.lse is not None:
@@ -309,28 +289,17 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.NegOp: OperatorWriter.negation,
     coda.GeluOp: OperatorWriter.gelu,
     coda.SoftcapOp: OperatorWriter.softcap,
-    coda.EluOp: OperatorWriter.with_properties,
-    coda.PowOp: OperatorWriter.with_properties,
     coda.CompareOp: OperatorWriter.compare,
     coda.WhereOp: OperatorWriter.where,
-    coda.LogicalNotOp: OperatorWriter.logical_not,
     coda.CastOp: OperatorWriter.cast,
-    coda.LinearOp: OperatorWriter.linear,
     coda.MatmulOp: OperatorWriter.matmul,
-    coda.GroupedLinearOp: OperatorWriter.grouped,
-    coda.GroupedMatmulOp: OperatorWriter.grouped,
     coda.ScaledLinearOp: OperatorWriter.scaled,
-    coda.RMSNormOp: OperatorWriter.norm,
-    coda.LayerNormOp: OperatorWriter.norm,
-    coda.SoftmaxOp: OperatorWriter.softmax,
+    coda.LayerNormOp: OperatorWriter.layer_norm,
     coda.ReduceOp: OperatorWriter.reduce,
     coda.GluOp: OperatorWriter.glu,
-    coda.RopeOp: OperatorWriter.with_properties,
     coda.AttentionOp: OperatorWriter.attention,
     coda.SelectiveScanOp: OperatorWriter.state_space,
     coda.SSDOp: OperatorWriter.state_space,
-    coda.CrossEntropyOp: OperatorWriter.with_properties,
-    coda.EmbeddingOp: OperatorWriter.with_properties,
     coda.ReshapeOp: OperatorWriter.reshape,
     coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,
@@ -339,10 +308,12 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
     coda.ExtentOp: OperatorWriter.extent,
-    coda.ShiftOp: OperatorWriter.with_properties,
-    **dict.fromkeys(coda.LIBRARY_CALL_OPS, OperatorWriter.with_properties),
     CallOp: OperatorWriter.torch_call,
 }
+"""What is not written as the call of its name, with its operands, and its properties by name."""
+
+_WIDENING = (coda.LinearOp, coda.GroupedLinearMap)
+"""Operators whose result may be stated to be wider."""
 
 _DEFAULTS: dict[str, str] = {
     "causal": "false",

@@ -10,8 +10,7 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
-from coda_ir.frontends.coda_text.attention import SIGNATURE as ATTENTION
-from coda_ir.frontends.coda_text.attention import attention
+from coda_ir.frontends.coda_text.attention import ATTENTION, attention
 from coda_ir.frontends.coda_text.casts import cast
 from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
@@ -30,15 +29,10 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
-from coda_ir.frontends.coda_text.scaled_linear import SIGNATURE as SCALED_LINEAR
-from coda_ir.frontends.coda_text.scaled_linear import scaled_linear
-from coda_ir.frontends.coda_text.scan import SIGNATURE as SELECTIVE_SCAN
-from coda_ir.frontends.coda_text.scan import selective_scan
+from coda_ir.frontends.coda_text.scaled_linear import SCALED_LINEAR, scaled_linear
+from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan, ssd
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
-from coda_ir.frontends.coda_text.ssd import SIGNATURE as SSD
-from coda_ir.frontends.coda_text.ssd import ssd
-from coda_ir.frontends.coda_text.torch_calls import SIGNATURE as TORCH_CALL
-from coda_ir.frontends.coda_text.torch_calls import torch_call
+from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,
@@ -76,11 +70,7 @@ def _expect_bias(call: Invocation, b: TensorValue, x: TensorValue) -> None:
     if not is_float8(ELEMENT_TYPES[x.type.element]):
         call.expect_element("b", b, x.type.element, "x")
     elif b.type.element != "f32":
-        raise Mistake(
-            f"{call.name}: b is {b.type}, but products of float8 are f32",
-            "convert it: cast(b, f32)",
-            argument="b",
-        )
+        raise call.wrong("b", "but products of float8 are f32", "convert it: cast(b, f32)")
 
 
 def linear(call: Invocation) -> TensorValue:
@@ -123,11 +113,7 @@ def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue
     ends = call.tensor("offsets")
     call.expect_dims("offsets", ends, (groups,), "the end of each group")
     if ends.type.element != "i32":
-        raise Mistake(
-            f"{call.name}: offsets is {ends.type}, expected i32 elements",
-            "convert it: cast(offsets, i32)",
-            argument="offsets",
-        )
+        raise call.wrong("offsets", "expected i32 elements", "convert it: cast(offsets, i32)")
     b = call.optional_tensor("b")
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
@@ -174,10 +160,8 @@ def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
     call.expect_heads("group", group, "x", x)
     count = divided(x.dims[-1], group)
     if count is None:
-        raise Mistake(
-            f"{call.name}: x is {x.type}, expected a multiple of {group} columns",
-            "give x a constant number of columns",
-            argument="x",
+        raise call.wrong(
+            "x", f"expected a multiple of {group} columns", "give x a constant number of columns"
         )
     return x if count == 1 else call.emit_reshape(x, (*x.dims[:-1], count, group))
 
@@ -204,11 +188,10 @@ def glu(activation: str | None) -> Rule:
         x = call.float_tensor("x", least_rank=1)
         half = divided(x.dims[-1], 2)
         if half is None:
-            raise Mistake(
-                f"{call.name}: x is {x.type}, expected an even number of columns: "
-                "the gate, then the up projection",
+            raise call.wrong(
+                "x",
+                "expected an even number of columns: the gate, then the up projection",
                 None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
-                argument="x",
             )
         name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
         op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
@@ -252,7 +235,7 @@ def rope(call: Invocation) -> TensorValue:
     x, head_dim = call.float_tensor("x", least_rank=2), call.integer("head_dim", 0)
     call.expect_heads("head_dim", head_dim, "x", x)
     if head_dim % 2:
-        raise Mistake(f"rope: head_dim is {head_dim}, expected an even number", argument="head_dim")
+        raise call.wrong("head_dim", "expected an even number", given=head_dim)
     heads = call.integer("table_heads", 1)
     call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
     per_column = call.flag("per_column")
@@ -322,10 +305,11 @@ def embedding(call: Invocation) -> TensorValue:
     padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
     rows = table.dims[0]
     if padding is not None and not (padding >= 0 and (not isinstance(rows, int) or padding < rows)):
-        raise Mistake(
-            f"embedding: padding_idx is {padding}, but table is {describe(table)}",
+        raise call.wrong(
+            "padding_idx",
+            f"but table is {describe(table)}",
             "name the row whose gradient is 0",
-            argument="padding_idx",
+            given=padding,
         )
     op = coda.EmbeddingOp(ids.ssa, table.ssa, padding_idx=padding)
     return call.emit(op, (*ids.dims, table.dims[1]))

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8
-from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue
 
 OF_ACCUMULATOR = (
     "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128)"
 )
-SIGNATURE = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
+SCALED_LINEAR = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +43,14 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
     for name, least in (("depth", coda.LEAST_DEPTH), ("columns", 1)):
         size = sizes[name]
         if size < least or size & (size - 1):
-            raise Mistake(
-                f"{call.name}: {name} is {size}, expected a power of two of at least {least}",
-                argument=name,
-            )
+            raise call.wrong(name, f"expected a power of two of at least {least}", given=size)
     blocks = coda.BlocksAttr.get(**sizes)
     for name, tensor in (("x", x), ("w", w)):
         if not is_float8(ELEMENT_TYPES[tensor.type.element]):
-            raise Mistake(
-                f"{call.name}: {name} is {tensor.type}, expected float8 elements",
+            raise call.wrong(
+                name,
+                "expected float8 elements",
                 f"multiply without scales of blocks, or convert it: cast({name}, f8e4m3)",
-                argument=name,
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
@@ -74,9 +70,5 @@ def _scales(call: Invocation, name: str, dims: Sequence[Dim | None], why: str) -
     known = zip(dims, scales.dims, strict=True)
     call.expect_dims(name, scales, tuple(a if b is None else b for b, a in known), why)
     if scales.type.element != "f32":
-        raise Mistake(
-            f"{call.name}: {name} is {scales.type}, expected f32 elements",
-            f"convert it: cast({name}, f32)",
-            argument=name,
-        )
+        raise call.wrong(name, "expected f32 elements", f"convert it: cast({name}, f32)")
     return scales

@@ -38,9 +38,8 @@ def reshape(call: Invocation) -> TensorValue:
     free = [index for index, dim in enumerate(shape) if dim == -1]
     total = _elements(x.dims, "x")
     if any(isinstance(dim, int) and dim < (-1 if len(free) == 1 else 0) for dim in shape):
-        raise Mistake(
-            f"reshape: shape is {format_dims(shape)}, expected sizes, of which one may be -1",
-            argument="shape",
+        raise call.wrong(
+            "shape", "expected sizes, of which one may be -1", given=format_dims(shape)
         )
     if free:
         rest = divided(total, _elements([dim for dim in shape if dim != -1], "shape"))
@@ -76,7 +75,7 @@ def transpose(call: Invocation) -> TensorValue:
     elif rank >= 2:
         axes = [*range(rank - 2), rank - 1, rank - 2]
     else:
-        raise Mistake(f"transpose: x is {x.type}, expected rank 2 or more", argument="x")
+        raise call.wrong("x", "expected rank 2 or more")
     if sorted(axes) != list(range(rank)):
         raise Mistake(
             f"transpose: axes are {format_dims(call.sizes('axes'))}, expected a permutation of "
@@ -135,13 +134,14 @@ def chunk(call: Invocation) -> Value:
     dim = call.axis("dim", len(x.dims), -1)
     size = x.dims[dim]
     if not isinstance(size, int) or count < 1 or size % count:
-        raise Mistake(
-            f"chunk: n is {count}, expected a divisor of the {format_dim(size)} elements of "
-            f"dimension {dim} of x {x.type}",
+        raise call.wrong(
+            "n",
+            f"expected a divisor of the {format_dim(size)} elements of dimension {dim} of x "
+            f"{x.type}",
             "the parts of split(x, sizes) may differ"
             if isinstance(size, int)
             else "give x a constant number of elements there",
-            argument="n",
+            given=count,
         )
     part = size // count
     return TupleValue(tuple(_slice(call, x, dim, at, at + part) for at in range(0, size, part)))
@@ -174,13 +174,11 @@ def pad(call: Invocation) -> TensorValue:
     value = call.number("value", 0)
     if before < 0 or after < 0:
         wrong = "before" if before < 0 else "after"
-        raise Mistake(
-            f"pad: {wrong} is {min(before, after)}, expected 0 or more",
-            "x[:, 1:] drops elements",
-            argument=wrong,
+        raise call.wrong(
+            wrong, "expected 0 or more", "x[:, 1:] drops elements", given=min(before, after)
         )
     if not x.type.is_float and not isinstance(value, int):
-        raise Mistake(f"pad: value is {value}, but x is {x.type}", argument="value")
+        raise call.wrong("value", f"but x is {x.type}", given=value)
     if before == after == 0:
         return x
     return padded(call, x, dim, (before, after), float(value) if x.type.is_float else value)
@@ -203,20 +201,19 @@ def arange(call: Invocation) -> TensorValue:
     """start, start + step and so on: n whole numbers."""
     size, element = call.size("n"), call.element_type("dtype") or "i64"
     if element not in INDEX_TYPES:
-        raise Mistake(
-            f"arange: dtype is {element}, expected i32 or i64",
-            "convert them: cast(arange(n), f32)",
-            argument="dtype",
+        raise call.wrong(
+            "dtype", "expected i32 or i64", "convert them: cast(arange(n), f32)", given=element
         )
     step = call.integer("step", 1)
     if step == 0:
         raise Mistake("arange: step is 0, expected another number", argument="step")
     extent = size if isinstance(size, int) else call.holder(size)
     if extent is None or (isinstance(extent, int) and extent < 0):
-        raise Mistake(
-            f"arange: n is {format_dim(size)}, expected 0 or more, or an extent of a tensor",
+        raise call.wrong(
+            "n",
+            "expected 0 or more, or an extent of a tensor",
             "n is a number, or a symbol of the parameters",
-            argument="n",
+            given=format_dim(size),
         )
     start = call.integer("start", 0)
     numbers = coda.PositionsOp(extent, start=start, step=step, element_type=ELEMENT_TYPES[element])
@@ -228,10 +225,11 @@ def _expect_list(call: Invocation, size: Dim) -> None:
     part = call.value("sizes")
     count = divided(size, part) if isinstance(part, int) and part else None
     if part is not None and isinstance(count, int) and 0 < count <= MAX_PARTS:
-        raise Mistake(
-            f"split: sizes is {describe(part)}, expected the sizes of all parts",
+        raise call.wrong(
+            "sizes",
+            "expected the sizes of all parts",
             f"write [{', '.join([str(part)] * count)}]",
-            argument="sizes",
+            given=describe(part),
         )
 
 

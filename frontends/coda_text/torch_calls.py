@@ -23,7 +23,7 @@ from coda_ir.frontends.coda_text.values import (
 )
 from coda_ir.torch_signatures import callee_remedy, check_call
 
-SIGNATURE = (
+TORCH_CALL = (
     "torch(call: string, *operands?, dtype: type, shape: sizes, positions: sizes?, "
     "view: boolean = false, random: boolean = false)"
 )
@@ -36,7 +36,7 @@ def torch_call(call: Invocation) -> TensorValue:
     element, shape = call.element_type("dtype"), call.sizes("shape")
     assert element is not None, "dtype is required"
     if any(isinstance(dim, int) and dim < 0 for dim in shape):
-        raise Mistake(f"torch: shape is {format_dims(shape)}, expected sizes", argument="shape")
+        raise call.wrong("shape", "expected sizes", given=format_dims(shape))
     op = CallOp(
         callee,
         [operand.ssa for operand in operands],

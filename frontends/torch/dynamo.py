@@ -10,7 +10,9 @@ GEMM, or one that cannot be expressed, runs through the fallback. A message says
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -19,6 +21,7 @@ import torch
 from torch.fx import GraphModule
 from xdsl.dialects.builtin import UnknownLoc
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import decompositions
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_compiler import (
@@ -33,6 +36,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     model_inputs,
     needs_gradients,
 )
+from coda_ir.frontends.torch.kept_scans import keep_scans
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
@@ -54,6 +58,17 @@ NOT_FOLDED = Remark(
     condition="the weights are frozen",
     suggestion="call the model inside of torch.no_grad() where it is not trained",
 )
+
+
+def _keep_scans_of_transformers() -> None:
+    """Prepare the models of a version of transformers that has been imported."""
+    if "transformers" in sys.modules:
+        with suppress(CodaError):
+            keep_scans()
+
+
+# PyTorch imports this module where a function is compiled, before it traces any.
+_keep_scans_of_transformers()
 
 
 def coda(

@@ -13,6 +13,7 @@ import torch
 from torch.fx import GraphModule
 
 from coda_ir.api import CompiledFunction, compile
+from coda_ir.calls.arguments import may_have_tangents
 from coda_ir.context import make_context
 from coda_ir.defects import Described, WithFallback
 from coda_ir.devices import interpreter_is_asked_for
@@ -112,14 +113,20 @@ class GraphCompiler:
     def _guarded(
         self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
     ) -> Runner:
-        """`compiled`, or `eager` once a call failed by a defect of this compiler."""
+        """`compiled`, or `eager` where inputs may have tangents, and once a call failed by a defect
+        of this compiler.
+        """
+
+        def run(inputs: list[Any]) -> Sequence[Any]:
+            return eager(inputs) if may_have_tangents() else compiled(inputs)
+
         if self.options.errors == "raise":
-            return compiled
+            return run
 
         def describe() -> Described:
             return Described(described_graph(graph), "eager PyTorch", 'options={"errors": "raise"}')
 
-        return WithFallback(compiled, eager, describe, changes_inputs=changes_inputs)
+        return WithFallback(run, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
         """The graph, or what can be compiled of it; None where nothing can."""

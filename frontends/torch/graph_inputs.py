@@ -131,7 +131,8 @@ class DynamoGraph:
             name = found.name or node.name
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
-        stand_in.meta["val"] = _tensor_of(node.graph).new_zeros(1).expand(value)
+        zero = _tensor_of(node.graph).new_zeros(1, dtype=torch.float32)
+        stand_in.meta["val"] = zero.expand(value)
         self.sizes[stand_in] = node
         return GraphInput(stand_in, stand_in.name)
 

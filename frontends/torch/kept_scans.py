@@ -1,26 +1,39 @@
-"""Loops over time of transformers that stay one operator under torch.compile."""
+"""Scans of transformers that stay one operator under torch.compile, whatever their length."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
 
 MODULE, FUNCTION = "transformers.utils.import_utils", "is_torchdynamo_exporting"
+
+MODELS = (
+    *("mamba", "falcon_mamba", "jamba", "zamba"),
+    *("mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
+)
+"""Models of transformers with functions of `SUBSTITUTES`."""
 
 
 @cache
 def keep_scans() -> None:
-    """Make torch.compile trace the scans of transformers' Mamba instead of unrolling their loops.
+    """Make torch.compile trace the state space models of transformers as one operator each.
 
-    Models ask whether they are exported, and PyTorch 2.11 says so in torch.compile too: 8192
-    tokens then become a graph of 8192 steps. From here on torch.compile traces the answer no, for
-    every backend; what is not traced asks PyTorch as before, and so does `torch.export` with
-    `strict=False`. Raises CodaError for a version of transformers without that question.
+    Their functions spell a loop over time, or products over chunks of it that take many times the
+    memory. From here on torch.compile traces `coda_ir::state_space` in their place, for every
+    backend, and what is not traced runs as before. Models that ask whether they are exported, as
+    PyTorch 2.11 says in torch.compile too, are answered no; `torch.export` with `strict=False`
+    still asks PyTorch. The backend `coda` calls it where transformers has been imported; it is
+    public for functions that are compiled before. Raises CodaError for a version of transformers
+    without that question.
     """
     try:
         asked: Any = getattr(import_module(MODULE), FUNCTION)
@@ -29,7 +42,144 @@ def keep_scans() -> None:
             f"transformers has no {MODULE}.{FUNCTION}", "install transformers 5 or later"
         ) from error
     torch.compiler.substitute_in_graph(asked)(_is_exporting)
+    for model in MODELS:
+        _substitute(f"transformers.models.{model}.modeling_{model}")
+
+
+def _substitute(name: str) -> None:
+    """Substitute those functions of a module whose parameters are the ones that are known."""
+    try:
+        module = import_module(name)
+    except ImportError:
+        return
+    for function, substitute in SUBSTITUTES.items():
+        found: Any = getattr(module, function, None)
+        try:
+            torch.compiler.substitute_in_graph(found)(substitute)
+        except (TypeError, ValueError):
+            # No function of these parameters, or one of another module that has been substituted.
+            continue
 
 
 def _is_exporting() -> bool:
     return False
+
+
+def _times(dt: Tensor, bias: Tensor | None, softplus: bool) -> Tensor:
+    if bias is not None:
+        dt = dt + bias.to(dt.dtype)
+    return F.softplus(dt) if softplus else dt
+
+
+# Mamba: the states of each channel decay by themselves
+
+
+def _selective_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    return_last_state: bool = False,
+    use_mambapy: bool = False,
+    use_associative_scan: bool = False,
+    **kwargs: Any,
+) -> Any:
+    x, dt, b, c = (tensor.transpose(1, 2) for tensor in (hidden_states, dt, B, C))
+    dt = _times(dt, delta_bias, delta_softplus)
+    y, last = state_space(SCAN, (x, dt, A, b, c), A.shape[-1])
+    y = _gated(y, x, D, None if z is None else z.transpose(1, 2)).transpose(1, 2)
+    return (y, last) if return_last_state else y
+
+
+def _selective_state_update(
+    state: Tensor,
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    z: Tensor | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    x, dt, b, c = (tensor.unsqueeze(1) for tensor in (hidden_states, dt, B, C))
+    dt = _times(dt, dt_bias, dt_softplus)
+    y, last = state_space(SCAN, (x, dt, A, b, c, state), A.shape[-1])
+    state.copy_(last)
+    return _gated(y, x, D, None if z is None else z.unsqueeze(1)).squeeze(1).to(x.dtype)
+
+
+# Mamba 2: all states of a head decay alike
+
+
+def _chunk_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    chunk_size: int,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_states: Tensor | None = None,
+    dt_softplus: bool = False,
+    dt_limit: tuple[float, float] = (0.0, float("inf")),
+    return_final_states: bool = False,
+    **kwargs: Any,
+) -> Any:
+    dt = torch.clamp(_times(dt, dt_bias, dt_softplus), min=dt_limit[0], max=dt_limit[1])
+    operands = [hidden_states.flatten(2), dt, A, B.flatten(2), C.flatten(2)]
+    if initial_states is not None:
+        operands.append(initial_states)
+    y, last = state_space(HEADS, operands, B.shape[-1])
+    y = y.view(hidden_states.shape)
+    if D is not None:
+        y = y + D[..., None] * hidden_states.float()
+    return (y, last) if return_final_states else y
+
+
+def _head_state_update(
+    state: Tensor,
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    z: Tensor | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    """Columns and states of a head share what is expanded for them, as all models expand it."""
+    if A.stride()[1:] != (0, 0) or dt.stride(-1):
+        raise CodaError("columns of a head have times or rates of their own", "expand those of it")
+    dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
+    x, dt, b, c = (tensor.flatten(1).unsqueeze(1) for tensor in (hidden_states, dt, B, C))
+    y, last = state_space(HEADS, (x, dt, A[:, 0, 0], b, c, state), B.shape[-1])
+    state.copy_(last)
+    skip = D if D is None or D.stride(-1) else D[..., :1]
+    return _gated(y.view(hidden_states.shape), hidden_states, skip, z).to(hidden_states.dtype)
+
+
+def _gated(y: Tensor, x: Tensor, D: Tensor | None, z: Tensor | None) -> Tensor:
+    """y with a skip connection, and a gate, where there are any."""
+    if D is not None:
+        y = y + x * D
+    return y if z is None else y * F.silu(z)
+
+
+SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
+    "mamba_selective_scan": _selective_scan,
+    "mamba_selective_state_update": _selective_state_update,
+    "mamba2_chunk_scan": _chunk_scan,
+    "mamba2_selective_state_update": _head_state_update,
+}
+"""What is traced in place of functions of transformers that have these names."""

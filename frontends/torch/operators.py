@@ -38,7 +38,9 @@ from coda_ir.frontends.torch.importer import GraphImporter, Handler, Value
 from coda_ir.frontends.torch.losses import cross_entropy
 from coda_ir.frontends.torch.scaled_products import SCALED_PRODUCTS
 from coda_ir.frontends.torch.scans import ASSOCIATIVE_SCAN, associative_scan
+from coda_ir.frontends.torch.state_spaces import imported_state_space
 from coda_ir.frontends.torch.types import UNNAMED, dims_of, element_type, tensor_type
+from coda_ir.storage import EXPAND
 from coda_ir.symbolic_shapes import dims_attribute
 
 END = 2**63 - 1
@@ -247,8 +249,8 @@ def transpose(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def slice_(graph: GraphImporter, node: Node) -> Value | None:
-    x = graph.tensor(arguments(node)[0])
-    dim: int = argument(node, 1, "dim", 0) % max(1, len(shape_of(x)))
+    dim: int = argument(node, 1, "dim", 0) % max(1, node.meta["val"].dim())
+    x = graph.tensor(_before_expansion(arguments(node)[0], dim, of=node.meta["val"]))
     start, stop = argument(node, 2, "start") or 0, argument(node, 3, "end")
     stop = END if stop is None else stop
     if argument(node, 4, "step", 1) != 1 or not isinstance(start, int):
@@ -266,10 +268,26 @@ def _clamped(position: int, extent: int) -> int:
     return min(max(position + extent if position < 0 else position, 0), extent)
 
 
+def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
+    """The operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
+    `given` itself.
+    """
+    if not isinstance(given, Node) or str(given.target) != EXPAND:
+        return given
+    source: Any = given.args[0]
+    before, after = list(source.meta["val"].shape), list(given.meta["val"].shape)
+    after[dim] = 1
+    return source if before == after and of.numel() == source.meta["val"].numel() else given
+
+
 def select(graph: GraphImporter, node: Node) -> Value | None:
     """One index of a dimension of known extent."""
-    x, index = graph.tensor(arguments(node)[0]), arguments(node)[2]
-    dim: int = arguments(node)[1] % len(shape_of(x))
+    given, index = arguments(node)[0], arguments(node)[2]
+    dim: int = arguments(node)[1] % given.meta["val"].dim()
+    source = _before_expansion(given, dim, of=node.meta["val"])
+    x = graph.tensor(source)
+    if source is not given:
+        return _reshaped(graph, x, node)
     extent = shape_of(x)[dim]
     if extent == DYNAMIC_INDEX or not isinstance(index, int):
         return None
@@ -437,5 +455,6 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     **dict.fromkeys(KERNELS, attention),
     "<built-in function getitem>": getitem,
     ASSOCIATIVE_SCAN: associative_scan,
+    "coda_ir.state_space.default": imported_state_space,
 }
 """By the name of the overload."""

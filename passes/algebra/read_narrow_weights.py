@@ -1,4 +1,5 @@
-"""Pass `read-narrow-weights`: a GEMM reads a weight of 8 bits, and its result takes the scale."""
+"""Pass `read-narrow-weights`: a GEMM reads operands as narrow as they are, and its result takes the
+scale of a weight of 8 bits."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -20,7 +21,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
-from coda_ir.passes.support.matching import number_of, operand_pairs
+from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
 from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
 from coda_ir.passes.support.ports import port_kind
 
@@ -55,16 +56,29 @@ class ReadNarrowWeightsPass(FunctionPass):
     stored. Legal iff the type of x holds the elements of W, each column of the result has one
     scale, a constant scale is finite, and the numerics mode lets rounding points move. Without a
     scale, converting is exact in any mode.
+
+    Rows and weights of 16 bits that are both converted for a product in float32, as routers of
+    experts do, are read as they are. Each product of two such elements is exact in float32:
+
+        %a = coda.cast %x : bf16 -> f32
+        %b = coda.cast %w : bf16 -> f32                %y = coda.linear %x, %w : bf16, bf16 -> f32
+        %y = coda.linear %a, %b                 ->
     """
 
     name: ClassVar[str] = "read-narrow-weights"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            found = _find_part(op) if isinstance(op, LinearMap) else None
+            if not isinstance(op, LinearMap):
+                continue
+            if _are_widened(op):
+                operands = f"{name_of(op.x)} and {name_of(op.weight)}"
+                rewriter.passed(op, f"multiplies {operands} as 16 bits")
+                _read_both(op, rewriter)
+                continue
+            found = _find_part(op)
             if found is None:
                 continue
-            assert isinstance(op, LinearMap)
             refusal = _check(op, found)
             if refusal is not None:
                 rewriter.missed(op, refusal)
@@ -72,6 +86,29 @@ class ReadNarrowWeightsPass(FunctionPass):
             type = element_type_of(found.weight)
             rewriter.passed(op, f"reads {name_of(found.weight)} as {type}")
             _rewrite(op, found, rewriter)
+
+
+def _are_widened(op: LinearMap) -> bool:
+    """Return whether x and the weight have numbers of the same 16 bits, converted to float32."""
+    if isinstance(op, coda.GroupedLinearMap) and op.bias is not None:
+        return False
+    wide = (element_type_of(op.x), element_type_of(op.weight), element_type_of(op.result))
+    narrow = {element_type_of(unwidened(value)) for value in (op.x, op.weight)}
+    return set(wide) == {f32} and narrow in ({bf16}, {f16})
+
+
+def _read_both(op: LinearMap, rewriter: FunctionRewriter) -> None:
+    """The product of the operands before they are widened, to whose sum in float32 a bias is
+    added."""
+    insert, operands = OpInserter(rewriter, op, op.location), list(op.operands)
+    operands[:2] = map(unwidened, operands[:2])
+    bias = bias_of(op)
+    given = [value for value in operands if value is not bias]
+    value = insert.insert(type(op)(*given, result_element_type=f32), op.result.name_hint)
+    if bias is not None:
+        value = insert.add(value, bias)
+    op.result.replace_all_uses_with(value)
+    rewriter.order.erase(op)
 
 
 def _find_part(op: LinearMap) -> _Narrow | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -13,9 +13,12 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     shape_of,
 )
+from coda_ir.dialects.gemm import PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.legality import is_tilewise, name_of
+from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
+from coda_ir.passes.support.matching import operand_pairs, unwidened
 from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import ALIGNMENT
 
 MOST_ROWS = 16
@@ -34,6 +37,15 @@ class UnrollSumsPass(FunctionPass):
     the results of the experts of a token, and the residual. The order is that of the rows. Legal
     iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
     kernel has the rows on chip.
+
+    Rows that were widened before they were moved are moved as they were. Where the numerics mode
+    lets rounding points move, so are those of a GEMM that were scaled in float32: they are rounded
+    behind the scale, which the epilogue applies, instead of before it.
+
+        %w = coda.cast %z : bf16 -> f32                %n = coda.cast %y : f32 -> bf16
+        %y = coda.mul %w, %s                           %x = coda.index %n, %ids
+        %x = coda.index %y, %ids                ->     %a = coda.cast(coda.slice %x) : bf16 -> f32
+        %t = coda.sum_to %x                            ...
     """
 
     name: ClassVar[str] = "unroll-sums"
@@ -51,10 +63,10 @@ class UnrollSumsPass(FunctionPass):
 def _is_over_rows(op: coda.SumToOp) -> bool:
     """Return whether a sum is over a small dimension before the columns alone."""
     shape = shape_of(op.x)
-    is_single = len(shape) > 2 and op.summed_dims == (len(shape) - 2,)
-    is_kept = len(shape_of(op.result)) == len(shape)
-    is_few = is_single and is_kept and 1 < shape[-2] <= MOST_ROWS
-    return is_few and not is_tilewise(op.x)
+    rank = len(shape)
+    if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
+        return False
+    return 1 < shape[rank - 2] <= MOST_ROWS and not is_tilewise(op.x)
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:
@@ -75,10 +87,11 @@ def _why_not(op: coda.SumToOp) -> Refusal | None:
 def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     count = shape_of(op.x)[-2]
     rewriter.passed(op, f"adds up {count} rows one by one")
+    x = _as_narrow(op, rewriter)
     total = _last_view(op.result)
     assert isinstance(total.owner, coda.ReshapeOp | coda.CastOp | coda.SumToOp)
     insert = OpInserter(rewriter, total.owner, op.location)
-    first, *others = (_row(op.x, number, total, insert) for number in range(count))
+    first, *others = (_row(x, number, total, insert) for number in range(count))
     for other in others:
         first = insert.add(first, other)
     first = insert.cast(first, element_type_of(total))
@@ -86,12 +99,51 @@ def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     total.replace_all_uses_with(first)
 
 
+def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
+    """The rows that `op` adds up, moved in the type that they had before they were widened."""
+    value, moves = op.x, list[coda.ReshapeOp | coda.IndexOp]()
+    while isinstance(value.owner, coda.ReshapeOp | coda.IndexOp) and value.has_one_use():
+        moves.append(value.owner)
+        value = value.owner.x
+    narrow = _narrow(value, OpInserter(rewriter, moves[-1] if moves else op, op.location))
+    if narrow is None:
+        return op.x
+    for move in reversed(moves):
+        again = type(move).create(
+            operands=[narrow, *move.operands[1:]],
+            result_types=[TensorType(element_type_of(narrow), shape_of(move.result))],
+            properties=dict(move.properties),
+            attributes=dict(move.attributes),
+        )
+        narrow = OpInserter(rewriter, move, move.location).insert(again, move.result.name_hint)
+    return narrow
+
+
+def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
+    """`value` before it was widened. Scaled rows of a GEMM, which were rounded before they were
+    scaled, are rounded after it.
+    """
+    if unwidened(value) is not value:
+        return unwidened(value)
+    op = value.owner
+    if not isinstance(op, coda.MulOp) or check_rounding_may_move(op, "rows are stored wide"):
+        return None
+    for wide, scale in operand_pairs(op):
+        rows = unwidened(wide)
+        is_column = port_kind(shape_of(scale), shape_of(value)) == PortKind.COL
+        is_product = isinstance(rows.owner, coda.GroupedLinearMap | coda.LinearOp | coda.MatmulOp)
+        if rows is not wide and is_column and is_product and rows.has_one_use():
+            return insert.cast(value, element_type_of(rows))
+    return None
+
+
 def _last_view(value: SSAValue) -> SSAValue:
     """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
     use = value.get_unique_use()
     view = None if use is None else use.operation
-    is_rounding = isinstance(view, coda.CastOp) and element_type_of(value) == f32
-    if not is_rounding and not isinstance(view, coda.ReshapeOp):
+    if not isinstance(view, coda.CastOp | coda.ReshapeOp):
+        return value
+    if isinstance(view, coda.CastOp) and element_type_of(value) != f32:
         return value
     is_like = shape_of(view.result)[-1:] == shape_of(value)[-1:]
     return _last_view(view.result) if is_like else value

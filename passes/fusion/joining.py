@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import ReshapeOp, ShiftOp, SliceOp
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda import CastOp, ReshapeOp, ShiftOp, SliceOp
+from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind, ResultKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import (
@@ -57,6 +57,16 @@ def _has_rows_apart(value: SSAValue) -> bool:
     return isinstance(owner, ShiftOp)
 
 
+def _narrows_what_is_loaded(op: Operation, site: Site) -> bool:
+    """Return whether `op` narrows what a pointwise kernel would store for it alone: the epilogue at
+    `site` loads fewer bytes if that kernel stores the result.
+    """
+    if not isinstance(op, CastOp) or not is_pointwise(op.operand.owner):
+        return False
+    is_narrowing = element_bytes(op.result.type) < element_bytes(op.operand.type)
+    return is_narrowing and op.operand.has_one_use() and not site.holds(op.operand)
+
+
 def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:
     """Move the code of `op` into the epilogue at `site`; what uses its result comes after that."""
     order.sink_users(op, site.op)
@@ -74,8 +84,14 @@ def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
     tile = site.op.segments()[site.segment].outputs[site.result]
     readers = recomputation(op, shape_of(op.results[0]))
     use = next(use for use in tile.uses if use.operation in readers)
-    for producer in unplaced_producers(op, site, order):
-        if can_join(producer, site, order):
+    producers, domain = unplaced_producers(op, site, order), shape_of(op.results[0])
+    loaded = [v for each in (op, *producers) for v in leaf_operands(each, domain)]
+    loaded = [v for v in loaded if v.owner not in producers and not site.holds(v)]
+    for producer in producers:
+        # What another operand is computed from would be in the kernel that loads that operand.
+        is_needed = order.slices_after(loaded, producer) is None
+        is_apart = is_needed or _narrows_what_is_loaded(producer, site)
+        if can_join(producer, site, order) and not is_apart:
             join(producer, site, order)
             moved = Site.of(use.operation.operands[use.index])
             assert moved is not None, "the tile is still used"

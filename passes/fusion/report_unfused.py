@@ -20,7 +20,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.group_legality import check_group_code
 from coda_ir.passes.support.groups import MAX_GROUP, find_group_code, find_row_code
 from coda_ir.passes.support.legality import (
-    CALL_REMEDIES,
     NO_PRODUCER,
     check_ports,
     check_rotation,
@@ -157,7 +156,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             callee = op.callee.data
-            return Refusal(reason.condition, f"{callee} {reason.found}", CALL_REMEDIES.get(callee))
+            return Refusal(reason.condition, f"{callee} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
         case coda.ShiftOp() if is_shifted_where_read(op):

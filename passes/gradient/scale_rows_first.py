@@ -35,7 +35,9 @@ class ScaleRowsFirstPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            for product, scale in _scaled(op) if isinstance(op, coda.MulOp) else ():
+            if not isinstance(op, coda.MulOp):
+                continue
+            for product, scale in _scaled(op):
                 refusal = _check(op, product)
                 if refusal is None:
                     rewriter.passed(op, f"scales {name_of(product.x)} instead")
@@ -77,9 +79,9 @@ def _rewrite(
     insert, element = OpInserter(rewriter, op, op.location), element_type_of(op.result)
     scaled = insert.mul(insert.cast(product.x, element), scale)
     rows = insert.cast(scaled, element_type_of(product.x))
-    again = type(product)(rows, product.weight, product.offsets, result_element_type=element)
     insert.location = product.location
-    replace_value(op, insert.insert(again))
+    again = insert.insert(type(product)(rows, product.weight, product.offsets))
+    replace_value(op, insert.cast(again, element))
     casts = [value.owner for value in op.operands if isinstance(value.owner, coda.CastOp)]
     for each in (op, *(cast for cast in casts if cast.operand is product.result), product):
         rewriter.order.erase(each)

@@ -8,6 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import (
     FusedOp,
@@ -42,7 +43,8 @@ class AccumulateInPlacePass(FunctionPass):
     result has its type and its layout.
 
     A call of PyTorch that has an in-place variant, such as storing new keys in a cache, becomes
-    that variant iff its first operand is donated, and nothing reads that memory afterwards.
+    that variant iff its first operand is donated, and nothing reads that memory afterwards. So does
+    one step of a state space model with its states.
     """
 
     name: ClassVar[str] = "accumulate-in-place"
@@ -51,6 +53,8 @@ class AccumulateInPlacePass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, CallOp):
                 _call_in_place(op, rewriter)
+            if isinstance(op, StateSpaceModel) and op.is_step and op.final is not None:
+                _states_in_place(op, rewriter)
             if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
                 continue
             if any(map(is_given_up, ports_of(op))):
@@ -85,6 +89,18 @@ def _call_in_place(op: CallOp, rewriter: FunctionRewriter) -> None:
         rewriter.missed(op, Refusal(_NOT_READ, found))
     else:
         rewriter.passed(op, f"{op.callee.data}: stores its result in the memory of {name}")
+        op.in_place = UnitAttr()
+
+
+def _states_in_place(op: StateSpaceModel, rewriter: FunctionRewriter) -> None:
+    initial = op.initial
+    if not isinstance(initial, BlockArgument) or not is_donated(initial):
+        return
+    if initial.has_more_than_one_use():
+        found = f"{name_of(initial)} is donated in vain: it is used elsewhere too"
+        rewriter.missed(op, Refusal("what is overwritten has no other use", found))
+    else:
+        rewriter.passed(op, f"stores its states in the memory of {name_of(initial)}")
         op.in_place = UnitAttr()
 
 

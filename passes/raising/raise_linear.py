@@ -58,8 +58,8 @@ class RaiseLinearPass(FunctionPass):
     of the function: those of attention are computed. Rows may stay as they are in a GEMM, a norm
     and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
     it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
-    PyTorch's product of groups of rows, `_grouped_mm`, becomes `coda.grouped_linear`, or
-    `coda.grouped_matmul` where its matrices are not transposed.
+    PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes
+    `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
     """
 
     name: ClassVar[str] = "raise-linear"
@@ -68,7 +68,7 @@ class RaiseLinearPass(FunctionPass):
         for op in rewriter.ops:
             if isinstance(op, coda.MatmulOp):
                 _use_weight(op, rewriter)
-            elif isinstance(op, CallOp) and op.callee.data == GROUPED:
+            elif isinstance(op, CallOp) and op.callee.data in GROUPED:
                 _raise_grouped(op, rewriter)
             elif isinstance(op, CallOp) and op.callee.data == "aten.matmul.default":
                 _use_rows(op, rewriter)
@@ -81,7 +81,8 @@ class RaiseLinearPass(FunctionPass):
                 _keep_rows(op, rewriter)
 
 
-GROUPED = "aten._grouped_mm.default"
+GROUPED = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
+"""PyTorch's product of groups of rows, and what transformers calls for types that it lacks."""
 
 
 def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:
@@ -130,15 +131,16 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     if op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
         return
     weight, x = op.inputs
-    shape, same = shape_of(weight), same_type(weight, x) and same_type(x, op.outputs[0])
-    if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_transposed(x.owner):
+    shape, turned = shape_of(weight), x.owner
+    same = same_type(weight, x) and same_type(x, op.outputs[0])
+    if len(shape) != 2 or DYNAMIC_INDEX in shape or not same or not is_float(element_type_of(x)):
         return
-    if not is_float(element_type_of(x)):
+    if not isinstance(turned, Operation) or not is_transposed(turned):
         return
     rewriter.passed(op, "raised to coda.linear")
     insert = OpInserter(rewriter, op, op.location)
     (result,) = op.outputs
-    rows = insert.insert(coda.LinearOp(x.owner.operands[0], weight), result.name_hint)
+    rows = insert.insert(coda.LinearOp(turned.operands[0], weight), result.name_hint)
     result.replace_all_uses_with(insert.insert(coda.TransposeOp(rows, ROWS), result.name_hint))
     rewriter.order.erase(op)
 

@@ -10,7 +10,12 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
+    element_bytes,
+    element_type_of,
+    shape_of,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
     defined_by,
@@ -51,7 +56,7 @@ class RaiseRMSNormPass(FunctionPass):
     square x·x, √N · x / √(sum) its form without a mean, and the weight may come before or after the
     division and the conversion back; an offset weight
     (1 + w) stays in float32. The mean must be over the whole last dimension, eps must be inside of
-    the root, and the result must have the type of x.
+    the root, and the result must have the type of x, or be converted to that of the weight.
     """
 
     name: ClassVar[str] = "raise-rms-norm"
@@ -162,21 +167,31 @@ def _mean_of(value: SSAValue) -> SSAValue | None:
 
 def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
     last, x, scale = _longest_form(norm)
-    weight = None if scale is None else unwidened(scale)
+    weight: SSAValue | Operation | None = None if scale is None else unwidened(scale)
     if weight is not None and not _is_weight_type(weight, x):
         weight = scale
+        if scale is not None and not _is_weight_type(scale, x):
+            weight = coda.CastOp(scale, element_type_of(x))
+            weight.location = last.location
+            rewriter.order.insert_before(weight, last)
     raised = coda.RMSNormOp(x, weight, eps=norm.eps)
     raised.location, raised.result.name_hint = last.location, last.results[0].name_hint
     rewriter.passed(last, "raised to coda.rms_norm")
-    last.results[0].replace_all_uses_with(raised.result)
-    rewriter.order.replace(last, raised)
+    new: Operation = raised
+    if not same_type(last.results[0], x):
+        rewriter.order.insert_before(raised, last)
+        new = coda.CastOp(raised.result, element_type_of(last.results[0]))
+        new.location, new.result.name_hint = last.location, last.results[0].name_hint
+    last.results[0].replace_all_uses_with(new.results[0])
+    rewriter.order.replace(last, new)
 
 
 def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
     """The last operator that belongs to the norm, the x of its type, and what it is scaled by.
 
     Behind the normalization come conversions and at most one multiplication with a vector, as long
-    as nothing else reads what is in between.
+    as nothing else reads what is in between. The operator may give a narrower type than that of x,
+    to which the norm is converted.
     """
     last: Operation = norm.op
     scale = norm.weight
@@ -192,7 +207,15 @@ def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
         for x in (norm.wide, norm.x):
             if same_type(last.results[0], x) and _fits(scale, x):
                 best = (last, x, scale)
+        if scale is not None and best[2] is None and _is_narrower(last.results[0], norm):
+            # No x has the type of the product: the norm is converted to it behind the weight.
+            best = (last, norm.wide, scale)
     return best
+
+
+def _is_narrower(product: SSAValue, norm: _Norm) -> bool:
+    """Return whether a norm with its weight is narrower than all forms of its x."""
+    return element_bytes(product.type) < element_bytes(norm.x.type)
 
 
 def _fits(scale: SSAValue | None, x: SSAValue) -> bool:

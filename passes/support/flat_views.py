@@ -29,7 +29,7 @@ def is_argument(value: SSAValue) -> bool:
     """Return whether a value is an argument of its function, or a view or a cast of one."""
     value = before_views(value)
     while isinstance(cast := value.owner, coda.CastOp):
-        value = before_views(cast.x)
+        value = before_views(cast.operand)
     return isinstance(value, BlockArgument)
 
 

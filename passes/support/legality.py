@@ -42,13 +42,6 @@ NO_PRODUCER = Refusal(
 )
 
 
-CALL_REMEDIES = {
-    "transformers.grouped_mm_fallback.default": "use bf16 or f16: transformers multiplies the rows "
-    "of experts in float32 with a function of its own",
-}
-"""What turns calls of PyTorch into operators of the dialect coda, by callee."""
-
-
 def name_of(value: SSAValue) -> str:
     """Return how a message calls a value: by its name in the source, or by what it is."""
     if value.name_hint:

@@ -20,6 +20,8 @@ def move_columns(segments: Sequence[Segment], ids: SSAValue, kind: PortKind) -> 
 
 def _moved(port: Port, ids: SSAValue, kind: PortKind) -> Port:
     index = port.value.owner
+    while isinstance(index, coda.ReshapeOp):
+        index = index.x.owner
     if port.kind != PortKind.COL or not isinstance(index, coda.IndexOp):
         return port
     is_column = shape_of(index.x)[1:] in ((), (1,))

@@ -14,7 +14,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.accumulators import takes_row_vectors, takes_scaled_rows
 from coda_ir.passes.support.function_pass import Refusal
-from coda_ir.passes.support.legality import CALL_REMEDIES, check_rounding_may_move
+from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, only_use, taken_norm
 from coda_ir.passes.support.order import BlockOrder
 
@@ -106,8 +106,7 @@ def _not_deferred(use: Use) -> Refusal:
         what = "a grouped GEMM, as of experts, takes its rows"
         remedy = "none in the program: rows of experts are gathered from the stored norm"
     elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:
-        callee = calls[0].callee.data
-        what, remedy = f"a call of PyTorch, {callee}, takes its rows", CALL_REMEDIES.get(callee)
+        what, remedy = f"a call of PyTorch, {calls[0].callee.data}, takes its rows", None
     elif isinstance(consumer, coda.ReshapeOp) and all(
         isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _behind_views(consumer)
     ):

@@ -17,6 +17,8 @@ fn scores(x: f32[M, 16], w: f32[8, 16]) {
 }
 """
 
+forward_ad: Any = import_module("torch.autograd.forward_ad")
+
 Scores = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -44,6 +46,14 @@ def test_transforms_are_refused(scores: Scores, x: torch.Tensor):
         func.vjp(scores, x)
     with pytest.raises(TransformedArgumentError, match=r"argument x .* torch\.func"):
         func.jvp(scores, (x,), (x,))
+
+
+def test_tangents_are_refused(scores: Scores, x: torch.Tensor):
+    expected = scores(x)
+    with forward_ad.dual_level():
+        torch.testing.assert_close(scores(x), expected)
+        with pytest.raises(TransformedArgumentError, match=r"x has a tangent.*\n.*PyTorch model"):
+            scores(forward_ad.make_dual(x, x))
 
 
 def test_tensors_without_elements_are_refused(scores: Scores, x: torch.Tensor):

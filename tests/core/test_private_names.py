@@ -23,8 +23,8 @@ REASONS = {
     "backends/triton/runtime/packed_weights.py: _version": (
         "the version counter that PyTorch documents; without it weights are packed in each call"
     ),
-    "frontends/torch/experts.py: _apply_gate": (
-        "the method by which experts of transformers state a gate of another form"
+    "frontends/torch/experts.py: torch._dynamo*": (
+        "how PyTorch documents that a dimension varies; without it each number of tokens compiles"
     ),
     "coda_ir/pytree.py: torch.utils._pytree": (
         "the trees in which torch.export states calls; PyTorch documents them under this name"

@@ -105,4 +105,9 @@ LEGALITY_FAULTS = (
         "coda_ir.passes.block.split_packed_linear:_column_slice",
         Nth("drop", "And", 1),
     ),
+    Fault(
+        "scatter: a column in another order is loaded by the numbers of the rows",
+        "coda_ir.passes.support.moved_columns:_names_rows",
+        Text("index.ids is ids and ", ""),
+    ),
 )

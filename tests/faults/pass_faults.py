@@ -48,6 +48,21 @@ PASS_FAULTS = (
         Nth("keep", "mul", 1),
     ),
     Fault(
+        "scaled rows: the router weight twice",
+        f"{P}gradient.scale_rows_first:_rewrite",
+        Text("insert.cast(again, element)", "insert.mul(insert.cast(again, element), scale)"),
+    ),
+    Fault(
+        "unrolled sum: the scale of narrow rows dropped",
+        f"{P}block.unroll_sums:_narrow",
+        Text("insert.cast(value, element_type_of(rows))", "rows"),
+    ),
+    Fault(
+        "narrow weights: the bias of a widened product dropped",
+        f"{P}algebra.read_narrow_weights:_read_both",
+        Text("insert.add(value, bias)", "value"),
+    ),
+    Fault(
         "unrolled sum: the first row twice",
         f"{P}block.unroll_sums:_row",
         Text("number, number + 1", "0, 1"),

@@ -19,7 +19,7 @@ from coda_ir.backends.triton import (
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.kernel import EmittedKernel, ceiling, indented
-from coda_ir.backends.triton.operators.launching import Writer, kernel_of, operands_of
+from coda_ir.backends.triton.operators.launching import Writer, kernel_of, launch, operands_of
 from coda_ir.backends.triton.operators.row_pitches import row_pitch
 from coda_ir.dialects.coda import SelectiveScanGradOp, SelectiveScanOp, SSDGradOp, SSDOp
 from coda_ir.dialects.coda.scan import StateSpaceGradLike, StateSpaceLike, StateSpaceModel
@@ -29,6 +29,13 @@ Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
 """Makes a kernel of an operator, a name, and the pitches of operands that are ranges of columns."""
 
 
+def row_pitches_of(host: HostProgram, op: StateSpaceLike) -> Mapping[SSAValue, int]:
+    """The pitches of operands that are ranges of columns."""
+    tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
+    pitches = {value: row_pitch(host, value) for value in tensors}
+    return {value: pitch for value, pitch in pitches.items() if pitch is not None}
+
+
 class _Chunks:
     """The launches of a state space model over chunks of so many rows, and the tensors between."""
 
@@ -36,9 +43,7 @@ class _Chunks:
         self.host, self.op = host, op
         self.final = op.final if isinstance(op, StateSpaceModel) else None
         self.d_initial = op.d_initial if isinstance(op, StateSpaceGradLike) else None
-        tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
-        pitches = {value: row_pitch(host, value) for value in tensors}
-        self.pitches = {value: pitch for value, pitch in pitches.items() if pitch is not None}
+        self.pitches = row_pitches_of(host, op)
         self.samples, self.length, self.columns = map(host.extents.of, host.dims(op.x))
         self.chunks = host.number(ceiling(self.length, rows), "chunks")
         self.all = host.number(f"{self.samples} * {self.chunks}", "all_chunks")
@@ -142,18 +147,30 @@ class _HeadChunks(_Chunks):
         return self.carried(kernels | carry, names, self.size, self.d_initial, [self.sums])
 
 
+def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None:
+    """Launch the kernel of the only position; the last states may be stored in place."""
+    pitches = row_pitches_of(host, op)
+    kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(name), pitches))
+    samples = host.extents.of(host.dims(op.x)[0])
+    launch(host, op, kernel, samples, operands_of(host, op, pitches))
+
+
 def _selective_scan(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SelectiveScanOp)
+    if op.is_step:
+        return _step(host, op, selective_scan_kernel.step_kernel, "scan_step")
     chunks = _ScanChunks(host, op)
     outputs = [chunks.states(), host.allocate(op.result)]
-    chunks.launch(selective_scan_kernel.scan_kernel, "selective_scan", outputs)
+    return chunks.launch(selective_scan_kernel.scan_kernel, "selective_scan", outputs)
 
 
 def _ssd(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, SSDOp)
+    if op.is_step:
+        return _step(host, op, ssd_kernel.step_kernel, "ssd_step")
     chunks = _HeadChunks(host, op)
     outputs = [chunks.sums, chunks.states(), host.allocate(op.result)]
-    chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
+    return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 
 def _selective_scan_grad(host: HostProgram, op: Operation) -> None:

@@ -188,6 +188,35 @@ class Adjoint:
         return self.div(value, self.cast(self.insert(extent, "columns"), element_type_of(value)))
 
 
+@dataclass(frozen=True)
+class Term:
+    """A value in a formula, of which Python's operators append operators; numbers have its type."""
+
+    adjoint: Adjoint
+    value: SSAValue
+
+    def of(self, operator: type[coda.UnaryOp]) -> Term:
+        """A function of this value."""
+        return Term(self.adjoint, self.adjoint.insert(operator(self.value)))
+
+    def __neg__(self) -> Term:
+        return self.of(coda.NegOp)
+
+    def __add__(self, other: Term | float) -> Term:
+        return self._with(coda.AddOp, other)
+
+    def __mul__(self, other: Term | float) -> Term:
+        return self._with(coda.MulOp, other)
+
+    def __truediv__(self, other: Term | float) -> Term:
+        return self._with(coda.DivOp, other)
+
+    def _with(self, operator: type[coda.BinaryOp], other: Term | float) -> Term:
+        if not isinstance(other, Term):
+            other = Term(self.adjoint, self.adjoint.constant(other, self.value))
+        return Term(self.adjoint, self.adjoint.insert(operator(self.value, other.value)))
+
+
 def wide_type(value: SSAValue) -> Attribute:
     """The type that sums over elements of `value` are computed in."""
     return f64 if isinstance(element_type_of(value), Float64Type) else f32

@@ -63,14 +63,14 @@ class Call:
         return None if match is None else self.op.inputs[int(match[1])]
 
     def literal(self, number: int, name: str, default: Any) -> Any:
-        """An argument that is a number, a flag, or several; raises `UnknownArgument` for others."""
+        """An argument that is a number, a flag, or several; raises LeftToPyTorch for others."""
         argument = self.argument(number, name)
         if argument is None:
             return default
         try:
             return ast.literal_eval(argument.text)
         except ValueError:
-            raise UnknownArgument from None
+            raise LeftToPyTorch from None
 
     def wants(self, operand: SSAValue | None) -> bool:
         return self.adjoint.wants(operand)
@@ -115,8 +115,8 @@ class Call:
         return self.insert(callee, dy, sizes_of(like), element=element, shape=shape)
 
 
-class UnknownArgument(Exception):
-    """An argument that has to be a literal depends on a size."""
+class LeftToPyTorch(Exception):
+    """A rule cannot give the derivative of a call, such as where an argument depends on a size."""
 
 
 def sizes_of(value: SSAValue) -> Text:

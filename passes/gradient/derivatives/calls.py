@@ -13,7 +13,7 @@ from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
-from coda_ir.passes.gradient.derivatives.call_builder import Call, UnknownArgument, sizes_of
+from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, sizes_of
 from coda_ir.passes.support.row_numbers import (
     RepeatedRows,
     inverse_of,
@@ -21,9 +21,9 @@ from coda_ir.passes.support.row_numbers import (
     quotient_of,
 )
 
-CallRule = Callable[[Call, SSAValue], bool]
-"""Gives the operands of a call their gradients, from that of its first result; False where PyTorch
-has to differentiate the call.
+CallRule = Callable[[Call, SSAValue], None]
+"""Gives the operands of a call their gradients, from that of its first result. Raises
+LeftToPyTorch, before it gives one, where PyTorch has to differentiate the call.
 """
 
 
@@ -34,66 +34,61 @@ def give_call(op: CallOp | coda.LibraryCallOp, adjoint: Adjoint) -> bool:
     if rule is None or dy is None:
         return False
     try:
-        return rule(call, dy)
-    except UnknownArgument:
+        rule(call, dy)
+    except LeftToPyTorch:
         return False
+    return True
 
 
 # Elements that move, or repeat.
 
 
-def _expand(call: Call, dy: SSAValue) -> bool:
+def _expand(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     before, after = shape_of(x), shape_of(dy)
     pairs = zip(before, after[len(after) - len(before) :], strict=True)
     if any(own == DYNAMIC_INDEX != extent for own, extent in pairs):
-        return False
+        raise LeftToPyTorch
     # `give` sums over what was repeated.
     call.adjoint.give(x, dy)
-    return True
 
 
-def _repeat(call: Call, dy: SSAValue) -> bool:
+def _repeat(call: Call, dy: SSAValue) -> None:
     x, counts = call.op.inputs[0], call.literal(1, "repeats", [])
     extents = [1] * (len(counts) - len(shape_of(x))) + list(shape_of(x))
     if DYNAMIC_INDEX in extents:
-        return False
+        raise LeftToPyTorch
     split = [part for pair in zip(counts, extents, strict=True) for part in pair]
     kept = [part for extent in extents for part in (1, extent)]
     parts = call.adjoint.insert(coda.ReshapeOp(dy, split))
     total = call.adjoint.insert(coda.SumToOp(parts, kept))
     call.adjoint.give(x, call.adjoint.insert(coda.ReshapeOp(total, shape_of(x))))
-    return True
 
 
-def _clone(call: Call, dy: SSAValue) -> bool:
+def _clone(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(call.op.inputs[0], dy)
-    return True
 
 
-def _reshape(call: Call, dy: SSAValue) -> bool:
+def _reshape(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     call.adjoint.give(x, call.adjoint.reshaped(dy, x))
-    return True
 
 
-def _pad(call: Call, dy: SSAValue) -> bool:
+def _pad(call: Call, dy: SSAValue) -> None:
     """Return what is left without the padding; a negative one cut columns off, which get zeros."""
     x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
     mode = 2 if call.op.callee.data.startswith("aten.pad.") else None
     if mode is not None and call.literal(mode, "mode", "constant") != "constant":
-        return False
+        raise LeftToPyTorch
     back = str([-amount for amount in amounts])
     call.adjoint.give(x, call.like("aten.constant_pad_nd.default", dy, back, "0.0", of=x))
-    return True
 
 
-def _slice(call: Call, dy: SSAValue) -> bool:
+def _slice(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     bounds = _bounds(call, 1)
     dx = call.like("aten.slice_backward.default", dy, sizes_of(x), *bounds, of=x)
     call.adjoint.give(x, dx)
-    return True
 
 
 def _bounds(call: Call, first: int) -> list[str]:
@@ -107,17 +102,16 @@ def _bounds(call: Call, first: int) -> list[str]:
 _LAST = 2**63 - 1
 
 
-def _select(call: Call, dy: SSAValue) -> bool:
+def _select(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     place = (str(call.literal(1, "dim", 0)), str(call.literal(2, "index", 0)))
     call.adjoint.give(x, call.like("aten.select_backward.default", dy, sizes_of(x), *place, of=x))
-    return True
 
 
-def _slice_scatter(call: Call, dy: SSAValue) -> bool:
+def _slice_scatter(call: Call, dy: SSAValue) -> None:
     x, source = call.operand(0, "self"), call.operand(1, "src")
     if x is None or source is None:
-        return False
+        raise LeftToPyTorch
     bounds = _bounds(call, 2)
     if call.wants(source):
         part = call.like("aten.slice.Tensor", dy, *bounds, of=source, view=True)
@@ -126,50 +120,46 @@ def _slice_scatter(call: Call, dy: SSAValue) -> bool:
         nothing = call.zeros(source, dy)
         rest = call.like("aten.slice_scatter.default", dy, nothing, *bounds, of=dy)
         call.adjoint.give(x, rest)
-    return True
 
 
-def _where(call: Call, dy: SSAValue) -> bool:
+def _where(call: Call, dy: SSAValue) -> None:
     """Zeros instead of what was not taken, whatever the gradient is there."""
     condition, taken, other = (
         call.operand(number, name) for number, name in enumerate(("condition", "self", "other"))
     )
     if condition is None:
-        return False
+        raise LeftToPyTorch
     if taken is not None and call.wants(taken):
         kept = call.like("aten.where.ScalarOther", condition, dy, "0.0", of=dy)
         call.adjoint.give(taken, kept)
     if other is not None and call.wants(other):
         left = call.like("aten.where.ScalarSelf", condition, "0.0", dy, of=dy)
         call.adjoint.give(other, left)
-    return True
 
 
-def _masked_fill(call: Call, dy: SSAValue) -> bool:
+def _masked_fill(call: Call, dy: SSAValue) -> None:
     x, mask = call.operand(0, "self"), call.operand(1, "mask")
     if x is None or mask is None or call.operand(2, "value") is not None:
-        return False
+        raise LeftToPyTorch
     call.adjoint.give(x, call.like("aten.masked_fill.Scalar", dy, mask, "0.0", of=dy))
-    return True
 
 
 # Elements at places that tensors name.
 
 
-def _index(call: Call, dy: SSAValue) -> bool:
+def _index(call: Call, dy: SSAValue) -> None:
     """Gradients of rows that each occur as often are selected in their order, others added up."""
     op = call.op
     if isinstance(op, coda.IndexOp) and op.given["dim"] == 0:
         dx = _selected_rows(op, call, dy)
         if dx is not None:
             call.adjoint.give(op.x, dx)
-            return True
+            return
     x, indices = call.op.inputs[0], call.argument(1, "indices")
     if indices is None:
-        return False
+        raise LeftToPyTorch
     arguments = (call.zeros(x, dy), indices, dy, "True")
     call.adjoint.give(x, call.like("aten.index_put.default", *arguments, of=x))
-    return True
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
@@ -203,44 +193,42 @@ def _inverted(ids: SSAValue, call: Call) -> SSAValue | None:
     return call.adjoint.insert(coda.ScatterOp(ids, ids, call.adjoint.insert(places), dim=0))
 
 
-def _index_select(call: Call, dy: SSAValue) -> bool:
-    return _add_where_taken("aten.index_add.default", call, dy)
+def _index_select(call: Call, dy: SSAValue) -> None:
+    _add_where_taken("aten.index_add.default", call, dy)
 
 
-def _gather(call: Call, dy: SSAValue) -> bool:
-    return _add_where_taken("aten.scatter_add.default", call, dy)
+def _gather(call: Call, dy: SSAValue) -> None:
+    _add_where_taken("aten.scatter_add.default", call, dy)
 
 
-def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> bool:
+def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:
     x, dim, index = call.op.inputs[0], call.argument(1, "dim"), call.operand(2, "index")
     if dim is None or index is None:
-        return False
+        raise LeftToPyTorch
     call.adjoint.give(x, call.like(callee, call.zeros(x, dy), dim, index, dy, of=x))
-    return True
 
 
-def _scatter(call: Call, dy: SSAValue) -> bool:
+def _scatter(call: Call, dy: SSAValue) -> None:
     """The derivative of `scatter` with a number or with a tensor, and of `scatter_add`."""
     x, dim, index = call.operand(0, "self"), call.argument(1, "dim"), call.operand(2, "index")
     if x is None or dim is None or index is None:
-        return False
+        raise LeftToPyTorch
     source = call.operand(3, "src")
     if source is not None and call.wants(source):
         if shape_of(source) != shape_of(index):
-            return False
+            raise LeftToPyTorch
         call.adjoint.give(source, call.like("aten.gather.default", dy, dim, index, of=source))
     if call.wants(x):
         is_sum = call.op.callee.data.startswith("aten.scatter_add.")
         rest = dy if is_sum else call.like("aten.scatter.value", dy, dim, index, "0.0", of=dy)
         call.adjoint.give(x, rest)
-    return True
 
 
-def _selected_by_value(call: Call, dy: SSAValue) -> bool:
+def _selected_by_value(call: Call, dy: SSAValue) -> None:
     """Largest or smallest elements, or all in order: each dy goes where the element was found."""
     x, indices = call.op.inputs[0], call.output(1)
     if indices is None:
-        return False
+        raise LeftToPyTorch
     name = call.op.callee.data.split(".")[1]
     number = {"topk": 2, "sort": 1, "max": 1, "min": 1}[name]
     dim = call.literal(number, "dim", -1)
@@ -248,40 +236,36 @@ def _selected_by_value(call: Call, dy: SSAValue) -> bool:
     arguments = (dy, str(dim), indices, sizes_of(x), str(bool(is_kept)))
     callee = "aten.value_selecting_reduction_backward.default"
     call.adjoint.give(x, call.like(callee, *arguments, of=x))
-    return True
 
 
 # Reductions.
 
 
-def _sum(call: Call, dy: SSAValue) -> bool:
+def _sum(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     call.adjoint.give(x, call.adjoint.broadcast(_with_reduced(call, dy, x), x))
-    return True
 
 
-def _mean(call: Call, dy: SSAValue) -> bool:
+def _mean(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     extents = [shape_of(x)[dim] for dim in _reduced(call, x)]
     if DYNAMIC_INDEX in extents:
-        return False
+        raise LeftToPyTorch
     share = call.adjoint.scale(_with_reduced(call, dy, x), 1 / prod(extents))
     call.adjoint.give(x, call.adjoint.broadcast(share, x))
-    return True
 
 
-def _vector_norm(call: Call, dy: SSAValue) -> bool:
+def _vector_norm(call: Call, dy: SSAValue) -> None:
     """x · dy / |x|, and 0 for a vector of zeros."""
     x, norm = call.op.inputs[0], call.output(0)
     if call.literal(1, "ord", 2) != 2 or norm is None:
-        return False
+        raise LeftToPyTorch
     shape = shape_of(norm)
     is_zero = call.insert("aten.eq.Scalar", norm, "0", element=i1, shape=shape)
     ratio = call.adjoint.div(dy, norm)
     finite = call.like("aten.masked_fill.Scalar", ratio, is_zero, "0.0", of=ratio)
     factor = call.adjoint.widened(_with_reduced(call, finite, x, first=2))
     call.adjoint.give(x, call.adjoint.mul(call.adjoint.widened(x), factor))
-    return True
 
 
 def _reduced(call: Call, x: SSAValue, first: int = 1) -> list[int]:
@@ -306,21 +290,20 @@ def _with_reduced(call: Call, value: SSAValue, x: SSAValue, first: int = 1) -> S
     return value
 
 
-def _cumsum(call: Call, dy: SSAValue) -> bool:
+def _cumsum(call: Call, dy: SSAValue) -> None:
     """The sum from the other end."""
     x, dim = call.op.inputs[0], str(call.literal(1, "dim", 0))
     value = call.like("aten.flip.default", dy, f"[{dim}]", of=dy)
     value = call.like("aten.cumsum.default", value, dim, of=dy)
     call.adjoint.give(x, call.like("aten.flip.default", value, f"[{dim}]", of=dy))
-    return True
 
 
-def _softmax(call: Call, dy: SSAValue) -> bool:
+def _softmax(call: Call, dy: SSAValue) -> None:
     """y ⊙ (dy − sum(y ⊙ dy)) over a dimension that is not the last one."""
     x, y = call.op.inputs[0], call.output(0)
     rank, dim = len(shape_of(x)), call.literal(1, "dim", -1)
     if y is None:
-        return False
+        raise LeftToPyTorch
     order = [d for d in range(rank) if d != dim % rank] + [dim % rank]
     back = sorted(range(rank), key=order.__getitem__)
     wide = [
@@ -331,64 +314,57 @@ def _softmax(call: Call, dy: SSAValue) -> bool:
     inside = call.adjoint.sub(wide[1], call.adjoint.sum_of(products))
     dx = call.adjoint.mul(wide[0], inside)
     call.adjoint.give(x, call.adjoint.insert(coda.TransposeOp(dx, back)))
-    return True
 
 
 # Functions of elements.
 
 
-def _softplus(call: Call, dy: SSAValue) -> bool:
+def _softplus(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     beta, threshold = call.literal(1, "beta", 1), call.literal(2, "threshold", 20)
     callee = "aten.softplus_backward.default"
     call.adjoint.give(x, call.like(callee, dy, x, str(beta), str(threshold), of=dy))
-    return True
 
 
-def _expm1(call: Call, dy: SSAValue) -> bool:
+def _expm1(call: Call, dy: SSAValue) -> None:
     """dy · (y + 1)."""
     y = call.output(0)
     assert y is not None
     inner = call.adjoint.add(y, call.adjoint.constant(1.0, y))
     call.adjoint.give(call.op.inputs[0], call.adjoint.mul(dy, inner))
-    return True
 
 
-def _log1p(call: Call, dy: SSAValue) -> bool:
+def _log1p(call: Call, dy: SSAValue) -> None:
     """dy / (x + 1)."""
     x = call.op.inputs[0]
     call.adjoint.give(x, call.adjoint.div(dy, call.adjoint.add(x, call.adjoint.constant(1.0, x))))
-    return True
 
 
-def _sin(call: Call, dy: SSAValue) -> bool:
+def _sin(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     call.adjoint.give(x, call.adjoint.mul(dy, call.like("aten.cos.default", x, of=x)))
-    return True
 
 
-def _cos(call: Call, dy: SSAValue) -> bool:
+def _cos(call: Call, dy: SSAValue) -> None:
     x = call.op.inputs[0]
     slope = call.adjoint.neg(call.like("aten.sin.default", x, of=x))
     call.adjoint.give(x, call.adjoint.mul(dy, slope))
-    return True
 
 
 # Products.
 
 
-def _matmul(call: Call, dy: SSAValue) -> bool:
+def _matmul(call: Call, dy: SSAValue) -> None:
     """dy · bᵀ and aᵀ · dy, summed over the batches that were broadcast."""
     a, b = call.op.inputs
     if min(len(shape_of(a)), len(shape_of(b))) < 2:
-        return False
+        raise LeftToPyTorch
     if call.wants(a):
         call.adjoint.give(a, _product(call, dy, _transposed(call, b)))
     if call.wants(b) and len(shape_of(b)) == 2 and element_type_of(a) == element_type_of(dy):
         call.adjoint.give(b, call.adjoint.insert(coda.WeightGradientOp(a, dy)))
     elif call.wants(b):
         call.adjoint.give(b, _product(call, _transposed(call, a), dy))
-    return True
 
 
 def _transposed(call: Call, value: SSAValue) -> SSAValue:
@@ -406,24 +382,23 @@ def _product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
     return call.insert("aten.matmul.default", a, b, element=element_type_of(a), shape=shape)
 
 
-def _grouped_mm(call: Call, dy: SSAValue) -> bool:
+def _grouped_mm(call: Call, dy: SSAValue) -> None:
     """Rows in groups, each with a matrix of its own."""
     a, b, offsets = (
         call.operand(number, name) for number, name in enumerate(("self", "mat2", "offs"))
     )
     if a is None or b is None or offsets is None or call.operand(3, "bias") is not None:
-        return False
+        raise LeftToPyTorch
     if (len(shape_of(a)), len(shape_of(b))) != (2, 3):
-        return False
+        raise LeftToPyTorch
     callee = "aten._grouped_mm.default"
     if call.wants(a):
         call.adjoint.give(a, call.like(callee, dy, _transposed(call, b), offsets, of=a))
     if call.wants(b):
         call.adjoint.give(b, call.like(callee, _transposed(call, a), dy, offsets, of=b))
-    return True
 
 
-def _baddbmm(call: Call, dy: SSAValue) -> bool:
+def _baddbmm(call: Call, dy: SSAValue) -> None:
     x, a, b = call.op.inputs
     beta, alpha = call.literal(3, "beta", 1), call.literal(4, "alpha", 1)
     call.adjoint.give(x, dy if beta == 1 else call.adjoint.scale(dy, beta))
@@ -432,7 +407,6 @@ def _baddbmm(call: Call, dy: SSAValue) -> bool:
         call.adjoint.give(a, _product(call, scaled, _transposed(call, b)))
     if call.wants(b):
         call.adjoint.give(b, _product(call, _transposed(call, a), scaled))
-    return True
 
 
 CALL_RULES: Mapping[str, CallRule] = {

@@ -5,13 +5,15 @@ y = f(x): dx = f'(x) · dy, in terms of x or of y, whichever needs fewer operato
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, pi, sqrt
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule, Term
 
 
 def _add(op: coda.AddOp, adjoint: Adjoint) -> None:
@@ -89,76 +91,6 @@ def _is_bound(value: SSAValue, op: coda.MaximumOp | coda.MinimumOp) -> bool:
     return isinstance(value.owner, coda.ConstantOp) and elementwise.SHARED_TIES not in op.attributes
 
 
-def _neg(op: coda.NegOp, adjoint: Adjoint) -> None:
-    adjoint.give(op.operand, adjoint.neg(adjoint.dy))
-
-
-def _abs(op: coda.AbsOp, adjoint: Adjoint) -> None:
-    sign = adjoint.insert(coda.SignOp(op.operand))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, sign))
-
-
-def _exp(op: coda.ExpOp, adjoint: Adjoint) -> None:
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, op.result))
-
-
-def _log(op: coda.LogOp, adjoint: Adjoint) -> None:
-    adjoint.give(op.operand, adjoint.div(adjoint.dy, op.operand))
-
-
-def _sqrt(op: coda.SqrtOp, adjoint: Adjoint) -> None:
-    """dy / (2 y)."""
-    adjoint.give(op.operand, adjoint.div(adjoint.dy, adjoint.scale(op.result, 2.0)))
-
-
-def _rsqrt(op: coda.RsqrtOp, adjoint: Adjoint) -> None:
-    """−½ dy · y³."""
-    square = adjoint.mul(op.result, op.result)
-    cube = adjoint.mul(square, op.result)
-    adjoint.give(op.operand, adjoint.mul(adjoint.scale(adjoint.dy, -0.5), cube))
-
-
-def _exp2(op: elementwise.Exp2Op, adjoint: Adjoint) -> None:
-    """dy · ln 2 · y."""
-    slope = adjoint.scale(op.result, log(2))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
-
-
-def _log1p(op: elementwise.Log1pOp, adjoint: Adjoint) -> None:
-    """dy / (1 + x)."""
-    total = adjoint.add(op.operand, adjoint.constant(1.0, op.operand))
-    adjoint.give(op.operand, adjoint.div(adjoint.dy, total))
-
-
-def _expm1(op: elementwise.Expm1Op, adjoint: Adjoint) -> None:
-    """dy · exp(x)."""
-    power = adjoint.insert(coda.ExpOp(op.operand))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, power))
-
-
-def _sin(op: elementwise.SinOp, adjoint: Adjoint) -> None:
-    slope = adjoint.insert(elementwise.CosOp(op.operand))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
-
-
-def _cos(op: elementwise.CosOp, adjoint: Adjoint) -> None:
-    slope = adjoint.neg(adjoint.insert(elementwise.SinOp(op.operand)))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
-
-
-def _erf(op: elementwise.ErfOp, adjoint: Adjoint) -> None:
-    """dy · 2/√π · exp(−x²)."""
-    square = adjoint.neg(adjoint.mul(op.operand, op.operand))
-    bell = adjoint.scale(adjoint.insert(coda.ExpOp(square)), 2 / sqrt(pi))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, bell))
-
-
-def _softplus(op: elementwise.SoftplusOp, adjoint: Adjoint) -> None:
-    """dy · sigmoid(x)."""
-    slope = adjoint.insert(coda.SigmoidOp(op.operand))
-    adjoint.give(op.operand, adjoint.mul(adjoint.dy, slope))
-
-
 def _elu(op: coda.EluOp, adjoint: Adjoint) -> None:
     """dy, times alpha · exp(x) where x is not above 0."""
     x, dy = op.operand, adjoint.dy
@@ -215,6 +147,34 @@ def _activation(name: str) -> Rule:
     return rule
 
 
+def _of_formula(formula: Formula) -> Rule:
+    def rule(op: coda.UnaryOp, adjoint: Adjoint) -> None:
+        terms = (Term(adjoint, value) for value in (adjoint.dy, op.operand, op.result))
+        adjoint.give(op.operand, formula(*terms).value)
+
+    return rule
+
+
+Formula: TypeAlias = Callable[[Term, Term, Term], Term]
+"""The gradient of x, from dy, x and y."""
+
+_FORMULAS: dict[type[coda.UnaryOp], Formula] = {
+    coda.NegOp: lambda dy, x, y: -dy,
+    coda.AbsOp: lambda dy, x, y: dy * x.of(coda.SignOp),
+    coda.ExpOp: lambda dy, x, y: dy * y,
+    coda.LogOp: lambda dy, x, y: dy / x,
+    coda.SqrtOp: lambda dy, x, y: dy / (y * 2.0),
+    coda.RsqrtOp: lambda dy, x, y: dy * -0.5 * (y * y * y),
+    elementwise.SinOp: lambda dy, x, y: dy * x.of(elementwise.CosOp),
+    elementwise.CosOp: lambda dy, x, y: dy * -x.of(elementwise.SinOp),
+    elementwise.ErfOp: lambda dy, x, y: dy * ((-(x * x)).of(coda.ExpOp) * (2 / sqrt(pi))),
+    elementwise.Exp2Op: lambda dy, x, y: dy * (y * log(2)),
+    elementwise.Log1pOp: lambda dy, x, y: dy / (x + 1.0),
+    elementwise.Expm1Op: lambda dy, x, y: dy * x.of(coda.ExpOp),
+    elementwise.SoftplusOp: lambda dy, x, y: dy * x.of(coda.SigmoidOp),
+}
+
+
 def _cast(op: coda.CastOp, adjoint: Adjoint) -> None:
     # `give` converts to the type of the operand.
     adjoint.give(op.operand, adjoint.dy)
@@ -230,19 +190,7 @@ ELEMENTWISE_RULES: dict[type, Rule] = {
     elementwise.RemainderOp: _remainder,
     elementwise.Atan2Op: _atan2,
     elementwise.PowerOp: _power,
-    coda.NegOp: _neg,
-    coda.AbsOp: _abs,
-    coda.ExpOp: _exp,
-    coda.LogOp: _log,
-    coda.SqrtOp: _sqrt,
-    coda.RsqrtOp: _rsqrt,
-    elementwise.SinOp: _sin,
-    elementwise.CosOp: _cos,
-    elementwise.ErfOp: _erf,
-    elementwise.Exp2Op: _exp2,
-    elementwise.Log1pOp: _log1p,
-    elementwise.Expm1Op: _expm1,
-    elementwise.SoftplusOp: _softplus,
+    **{operator: _of_formula(formula) for operator, formula in _FORMULAS.items()},
     coda.EluOp: _elu,
     coda.PowOp: _pow,
     coda.WhereOp: _where,

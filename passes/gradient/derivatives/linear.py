@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
 
 
@@ -47,8 +47,8 @@ def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
         adjoint.give(op.x, adjoint.insert(back(dy, op.weight, op.offsets)))
     if adjoint.wants(op.weight):
         left, right = (dy, op.x) if is_linear else (op.x, dy)
-        type = tensor_type(op.weight)
-        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, result_type=type)
+        type = element_type_of(op.weight)
+        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, result_element_type=type)
         adjoint.give(op.weight, adjoint.insert(gradient))
     if op.bias is not None and adjoint.wants(op.bias):
         column = adjoint.insert(coda.SliceOp(dy, 1, 0, 1))

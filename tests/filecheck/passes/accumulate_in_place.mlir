@@ -168,3 +168,19 @@ func.func @cache(%cache: tensor<4x8xf32> {coda.donated}, %seen: tensor<i64> {cod
 // CHECK-NEXT:   %filled = torch.call "aten.index_copy.default"(%keys, %at, %new) {arguments = "{0}, 0, {1}, {2}", in_place}
 // CHECK-NEXT:   %next = torch.call "aten.add.Tensor"(%seen) {arguments = "{0}, 1", in_place}
 // CHECK-NEXT:   func.return %before, %filled, %next
+
+// -----
+
+// A step of a state space model: the states behind the position take the place of those before it.
+
+func.func @steps(%x: tensor<2x1x8xf32>, %dt: tensor<2x1x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x1x4xf32>, %c: tensor<2x1x4xf32>, %h: tensor<2x8x4xf32> {coda.donated}, %kept: tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>, tensor<2x8x4xf32>) {
+  %y, %last = coda.selective_scan %x, %dt, %a, %b, %c, %h : (tensor<2x1x8xf32>, tensor<2x1x8xf32>, tensor<8x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>)
+  %z, %other = coda.selective_scan %x, %dt, %a, %b, %c, %kept : (tensor<2x1x8xf32>, tensor<2x1x8xf32>, tensor<8x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>)
+  func.return %y, %last, %z, %other : tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x1x8xf32>, tensor<2x8x4xf32>
+}
+
+// REMARK: remark[passed] accumulate-in-place: coda.selective_scan: stores its states in the memory of %h
+// CHECK:      func.func @steps(
+// CHECK-NEXT:   %y, %last = coda.selective_scan %x, %dt, %a, %b, %c, %h {in_place}
+// CHECK-NEXT:   %z, %other = coda.selective_scan %x, %dt, %a, %b, %c, %kept :
+// CHECK-NEXT:   func.return %y, %last, %z, %other

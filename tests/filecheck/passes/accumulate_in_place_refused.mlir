@@ -262,3 +262,19 @@ func.func @caches(%a: tensor<4x8xf32> {coda.donated}, %b: tensor<4x4xf32> {coda.
 // CHECK:      func.func @caches(
 // CHECK-NOT:    in_place
 // CHECK:        func.return
+
+// -----
+
+// States that something else reads, and a model of several positions, which reads them twice.
+
+func.func @states(%x: tensor<2x1x8xf32>, %long: tensor<2x3x8xf32>, %a: tensor<8x4xf32>, %b: tensor<2x1x4xf32>, %d: tensor<2x3x4xf32>, %h: tensor<2x8x4xf32> {coda.donated}, %g: tensor<2x8x4xf32> {coda.donated}) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x3x8xf32>, tensor<2x8x4xf32>) {
+  %y, %last = coda.selective_scan %x, %x, %a, %b, %b, %h : (tensor<2x1x8xf32>, tensor<2x1x8xf32>, tensor<8x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x1x8xf32>, tensor<2x8x4xf32>)
+  %old = coda.neg %h : (tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+  %z, %other = coda.selective_scan %long, %long, %a, %d, %d, %g : (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<8x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x8x4xf32>) -> (tensor<2x3x8xf32>, tensor<2x8x4xf32>)
+  func.return %y, %last, %old, %z, %other : tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x3x8xf32>, tensor<2x8x4xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: coda.selective_scan: %h is donated in vain: it is used elsewhere too; failed condition: what is overwritten has no other use
+// CHECK:      func.func @states(
+// CHECK-NOT:    in_place
+// CHECK:        func.return

@@ -517,3 +517,27 @@ func.func @rows_apart(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>, %experts: tens
 // CHECK:        %sum = coda.add %a, %b
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x16xf32>
 // CHECK-NEXT:     columns(%w : tensor<8x16xf32>) tile(%sum : tensor<?x8xf32>)
+
+// -----
+
+// A tile from which another operand is computed stays before the GEMM, whose epilogue loads both.
+
+func.func @needed_before(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>, %u: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %z = gemm.fused %x : tensor<?x16xf32>
+    columns(%w : tensor<8x16xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %r = coda.relu %u : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %s = coda.softmax %r : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %sum = coda.add %s, %r : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %y = coda.mul %sum, %z : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+
+// CHECK:      func.func @needed_before(
+// CHECK-NEXT:   %r = coda.relu %u
+// CHECK-NEXT:   %s = coda.softmax %r
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%w : tensor<8x16xf32>) tile(%s : tensor<?x8xf32>, %r : tensor<?x8xf32>)

@@ -154,3 +154,25 @@ func.func @other_forms(%x: tensor<?x16xf32>, %w: tensor<16xf32>) -> (tensor<?x16
 // CHECK-LABEL: func.func @other_forms(
 // CHECK:         %y = coda.rms_norm %x, %w {eps = 1.000000e-06 : f64}
 // CHECK:         %z = coda.rms_norm %x {eps = {{.*}} : f64}
+
+// -----
+
+// An x of float32 whose weight is narrower: the norm is converted behind the weight.
+
+func.func @narrow_weight(%x: tensor<?x8xf32>, %w: tensor<8xbf16>) -> tensor<?x8xbf16> {
+  %sq = coda.mul %x, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %ms = coda.reduce %sq {kind = "mean"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %eps = coda.constant {value = 1.0e-5 : f64} : tensor<f32>
+  %v = coda.add %ms, %eps : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+  %r = coda.rsqrt %v : (tensor<?x1xf32>) -> tensor<?x1xf32>
+  %n32 = coda.mul %x, %r : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %n = coda.cast %n32 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %y = coda.mul %w, %n : (tensor<8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK-LABEL: func.func @narrow_weight(
+// CHECK-NEXT:   %0 = coda.cast %w : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %y = coda.rms_norm %x, %0 {eps = 1.000000e-05 : f64} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %y_1

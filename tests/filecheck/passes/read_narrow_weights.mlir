@@ -113,3 +113,22 @@ func.func @packed(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<16x1xbf1
 // CHECK-NEXT:   %z_1 = coda.cast %1 : (tensor<?x12xf32>) -> tensor<?x12xbf16>
 // CHECK-NEXT:   func.return %y_1, %z_1 : tensor<?x4xbf16>, tensor<?x12xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows and weights of 16 bits that are multiplied in float32, in any mode: each product is exact.
+
+func.func @widened(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xf32>) -> tensor<?x16xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %a = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %v = coda.cast %w : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+  %y = coda.linear %a, %v, %b : (tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+  func.return %y : tensor<?x16xf32>
+}
+
+// REMARK: remark[passed] read-narrow-weights: coda.linear: multiplies %a and %v as 16 bits
+
+// CHECK:      func.func @widened(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %b: tensor<16xf32>) -> tensor<?x16xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+// CHECK-NEXT:   %y = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y_1 = coda.add %y, %b : (tensor<?x16xf32>, tensor<16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y_1 : tensor<?x16xf32>
+// CHECK-NEXT: }

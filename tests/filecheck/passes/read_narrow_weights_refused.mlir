@@ -133,3 +133,30 @@ func.func @part(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<8xbf16>) -
 // CHECK-NEXT:   %y = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<4x8xbf16>) -> tensor<?x4xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x4xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// Rows of 16 bits and a weight of 32, rows of two types of 16 bits, and biases of groups: no
+// candidates.
+
+func.func @one_is_wide(%x: tensor<?x8xbf16>, %h: tensor<?x8xf16>, %w: tensor<16x8xf32>, %u: tensor<16x8xbf16>, %g: tensor<4x16x8xbf16>, %b: tensor<4x16xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>) {
+  %a = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %c = coda.cast %h : (tensor<?x8xf16>) -> tensor<?x8xf32>
+  %v = coda.cast %u : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+  %k = coda.cast %g : (tensor<4x16x8xbf16>) -> tensor<4x16x8xf32>
+  %y = coda.linear %a, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %z = coda.linear %c, %v : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+  %q = coda.grouped_linear %a, %k, %e, %b : (tensor<?x8xf32>, tensor<4x16x8xf32>, tensor<4xi32>, tensor<4x16xf32>) -> tensor<?x16xf32>
+  func.return %y, %z, %q : tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK:      func.func @one_is_wide(%x: tensor<?x8xbf16>, %h: tensor<?x8xf16>, %w: tensor<16x8xf32>, %u: tensor<16x8xbf16>, %g: tensor<4x16x8xbf16>, %b: tensor<4x16xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>) {
+// CHECK-NEXT:   %a = coda.cast %x : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %c = coda.cast %h : (tensor<?x8xf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %v = coda.cast %u : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+// CHECK-NEXT:   %k = coda.cast %g : (tensor<4x16x8xbf16>) -> tensor<4x16x8xf32>
+// CHECK-NEXT:   %y = coda.linear %a, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.linear %c, %v : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %q = coda.grouped_linear %a, %k, %e, %b : (tensor<?x8xf32>, tensor<4x16x8xf32>, tensor<4xi32>, tensor<4x16xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   func.return %y, %z, %q : tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x16xf32>
+// CHECK-NEXT: }

@@ -18,7 +18,8 @@ func.func @router(%a: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %w: tensor<
 // CHECK-NEXT:   %a_1 = coda.cast %a : (tensor<?x8xbf16>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %1 = coda.mul %a_1, %t : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %2 = coda.cast %1 : (tensor<?x8xf32>) -> tensor<?x8xbf16>
-// CHECK-NEXT:   %u = coda.grouped_linear %2, %w, %e : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %3 = coda.grouped_linear %2, %w, %e : (tensor<?x8xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %u = coda.cast %3 : (tensor<?x16xbf16>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %y, %u : tensor<?x16xbf16>, tensor<?x16xf32>
 // CHECK-NEXT: }
 

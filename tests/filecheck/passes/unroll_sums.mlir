@@ -70,3 +70,34 @@ func.func @rounded(%y: tensor<?x2x8xf32> {coda.dims = ["2*T", 2 : i64, 8 : i64]}
 // CHECK-NEXT: }
 
 // REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one
+
+// -----
+
+// Rows of a GEMM that are scaled in float32 are moved in the type that they were rounded to.
+
+func.func @scaled(%a: tensor<?x8xbf16> {coda.dims = ["2*T", 8 : i64]}, %w: tensor<4x8x8xbf16>, %e: tensor<4xi32>, %s: tensor<?x1xf32> {coda.dims = ["2*T", 1 : i64]}, %ids: tensor<?xi64> {coda.dims = ["2*T"]}) -> tensor<?x1x8xf32> {
+  %z = coda.grouped_linear %a, %w, %e : (tensor<?x8xbf16>, tensor<4x8x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+  %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %x = coda.index %y, %ids {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+  %pairs = coda.reshape %x {coda.dims = ["T", 2 : i64, 8 : i64]} : (tensor<?x8xf32>) -> tensor<?x2x8xf32>
+  %t = coda.sum_to %pairs : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %t : tensor<?x1x8xf32>
+}
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one
+
+// CHECK:      func.func @scaled(%a: tensor<?x8xbf16> {coda.dims = ["2*T", 8 : i64]}, %w: tensor<4x8x8xbf16>, %e: tensor<4xi32>, %s: tensor<?x1xf32> {coda.dims = ["2*T", 1 : i64]}, %ids: tensor<?xi64> {coda.dims = ["2*T"]}) -> tensor<?x1x8xf32> {
+// CHECK-NEXT:   %z = coda.grouped_linear %a, %w, %e : (tensor<?x8xbf16>, tensor<4x8x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %x = coda.index %y_1, %ids {dim = 0 : i64} : (tensor<?x8xbf16>, tensor<?xi64>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %pairs = coda.reshape %x {coda.dims = ["T", 2 : i64, 8 : i64]} : (tensor<?x8xbf16>) -> tensor<?x2x8xbf16>
+// CHECK-NEXT:   %pairs_1 = coda.slice %pairs {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xbf16>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   %pairs_2 = coda.cast %pairs_1 : (tensor<?x1x8xbf16>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %pairs_3 = coda.slice %pairs {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xbf16>) -> tensor<?x1x8xbf16>
+// CHECK-NEXT:   %pairs_4 = coda.cast %pairs_3 : (tensor<?x1x8xbf16>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t = coda.add %pairs_2, %pairs_4 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %t : tensor<?x1x8xf32>
+// CHECK-NEXT: }

@@ -48,3 +48,54 @@ func.func @others(%y: tensor<?x17x8xf32>, %z: tensor<2x?x8xf32>, %u: tensor<?x2x
 // CHECK-NEXT:   %w = coda.sum_to %v : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   func.return %s, %t, %w : tensor<?x1x8xf32>, tensor<1x?x8xf32>, tensor<?x1x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Scaled rows of an argument, which nothing rounds, and of a GEMM in the mode eager-exact: they are
+// moved as they are.
+
+func.func @not_rounded(%z: tensor<?x8xbf16>, %s: tensor<?x1xf32>, %ids: tensor<?xi64>) -> tensor<?x1x8xf32> {
+  %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %x = coda.index %y, %ids {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+  %pairs = coda.reshape %x : (tensor<?x8xf32>) -> tensor<?x2x8xf32>
+  %t = coda.sum_to %pairs : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %t : tensor<?x1x8xf32>
+}
+
+// CHECK:      func.func @not_rounded(%z: tensor<?x8xbf16>, %s: tensor<?x1xf32>, %ids: tensor<?xi64>) -> tensor<?x1x8xf32> {
+// CHECK-NEXT:   %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %x = coda.index %y, %ids {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %pairs = coda.reshape %x : (tensor<?x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %pairs_1 = coda.slice %pairs {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %pairs_2 = coda.slice %pairs {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t = coda.add %pairs_1, %pairs_2 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t_1 = coda.sum_to %pairs : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %t : tensor<?x1x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+func.func @exact(%a: tensor<?x8xbf16>, %w: tensor<4x8x8xbf16>, %e: tensor<4xi32>, %s: tensor<?x1xf32>, %ids: tensor<?xi64>) -> tensor<?x1x8xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+  %z = coda.grouped_linear %a, %w, %e : (tensor<?x8xbf16>, tensor<4x8x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+  %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %x = coda.index %y, %ids {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+  %pairs = coda.reshape %x : (tensor<?x8xf32>) -> tensor<?x2x8xf32>
+  %t = coda.sum_to %pairs : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %t : tensor<?x1x8xf32>
+}
+
+// CHECK:      func.func @exact(%a: tensor<?x8xbf16>, %w: tensor<4x8x8xbf16>, %e: tensor<4xi32>, %s: tensor<?x1xf32>, %ids: tensor<?xi64>) -> tensor<?x1x8xf32> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
+// CHECK-NEXT:   %z = coda.grouped_linear %a, %w, %e : (tensor<?x8xbf16>, tensor<4x8x8xbf16>, tensor<4xi32>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %wide = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.mul %wide, %s : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %x = coda.index %y, %ids {dim = 0 : i64} : (tensor<?x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %pairs = coda.reshape %x : (tensor<?x8xf32>) -> tensor<?x2x8xf32>
+// CHECK-NEXT:   %pairs_1 = coda.slice %pairs {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %pairs_2 = coda.slice %pairs {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t = coda.add %pairs_1, %pairs_2 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %t_1 = coda.sum_to %pairs : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %t : tensor<?x1x8xf32>
+// CHECK-NEXT: }

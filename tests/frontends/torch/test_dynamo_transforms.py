@@ -11,6 +11,7 @@ from support.torch_compile import compiled, reset
 Function = Callable[[torch.Tensor], Any]
 
 func: Any = import_module("torch.func")
+forward_ad: Any = import_module("torch.autograd.forward_ad")
 SAMPLES = torch.Generator().manual_seed(0)
 WEIGHT = torch.randn(8, 16, generator=SAMPLES)
 X = torch.randn(5, 16, generator=SAMPLES)
@@ -54,3 +55,19 @@ def test_the_gradient_of_a_gradient():
         assert x.grad is not None
         gradients.append(x.grad)
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5, check_dtype=False)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_tangents_of_what_was_compiled_without(trained: bool):
+    reset()
+    weight = WEIGHT.clone().requires_grad_(trained)
+
+    def linear(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.silu(x @ weight.T)
+
+    fast = compiled(linear)
+    fast(X)
+    with forward_ad.dual_level():
+        found, tangent = forward_ad.unpack_dual(fast(forward_ad.make_dual(X, X.flip(0))))
+    results = func.jvp(gated, (X.double(),), (X.double().flip(0),))
+    torch.testing.assert_close((found, tangent), results, rtol=1e-4, atol=1e-5, check_dtype=False)

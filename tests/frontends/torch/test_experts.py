@@ -90,7 +90,7 @@ def test_experts_are_gemms_with_epilogues(name: str):
     up, down = grouped_gemms(model)
     (gated,), (scaled,) = up.segments(), down.segments()
     assert gated.pairing == PairingAttr.halves() and len(gated.weights) == 1
-    assert [kind for kind, _ in scaled.ports] == [PortKind.COL]
+    assert [kind for kind, _ in scaled.ports] == [PortKind.SCATTER_COL]
     assert scaled.pairing is None
     assert up.gather is not None and up.scatter is None
     assert down.gather is None and down.scatter is not None
@@ -141,7 +141,7 @@ def test_steps_of_a_block(name: str):
     module = found.module.clone()
     CodaToGemmPass().apply(make_context(), module)
     router = ["gemm.fused", "coda.topk", *weights]
-    order = ["gemm.map", "coda.sort", "gemm.map", "coda.index", "gemm.map", "aten.histc.default"]
+    order = ["gemm.map", "coda.sort", "gemm.map", "gemm.map", "aten.histc.default"]
     experts = ["aten.cumsum.default", "gemm.fused", "gemm.fused", "gemm.map"]
     assert sorted(steps_of(module)) == sorted([*router, *order, *experts])
 
@@ -205,7 +205,7 @@ def test_biases_are_read_by_group():
     (gated,), (scaled,) = up.segments(), down.segments()
     assert gated.pairing == PairingAttr.adjacent_columns()
     assert [kind for kind, _ in gated.ports] == [PortKind.GROUP_ROW]
-    assert [kind for kind, _ in scaled.ports] == [PortKind.GROUP_ROW, PortKind.COL]
+    assert [kind for kind, _ in scaled.ports] == [PortKind.GROUP_ROW, PortKind.SCATTER_COL]
     assert [result.port.kind.data for result in gated.results] == [ResultKind.HALF]
     assert up.gather is not None and down.scatter is not None
 
@@ -236,22 +236,14 @@ def test_kernels_are_as_exact_as_eager():
         assert relative_error(result, exact) <= 1.25 * relative_error(eager, exact) + 1e-3
 
 
-@pytest.mark.parametrize(
-    "dtype, reason, remedy",
-    [
-        (
-            torch.float32,
-            "transformers.grouped_mm_fallback.default, takes",
-            "bf16 or f16",
-        ),
-        (torch.bfloat16, "a grouped GEMM, as of experts, takes its rows", "none in the program"),
-    ],
-)
-def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype, reason: str, remedy: str):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_why_the_norm_before_experts_is_stored(dtype: torch.dtype):
+    """Also in float32, in which transformers multiplies the rows of experts in its own operator."""
     model = Logits(MODELS["mixtral"]()).eval().to(dtype)
     module = export(model, (torch.randint(0, 64, (2, 9)),)).module
     with collect_remarks() as remarks:
         CodaToGemmPass().apply(make_context(), module)
+    reason = "a grouped GEMM, as of experts, takes its rows"
     (norm,) = (r for r in remarks if r.kind == "missed" and reason in r.message)
     assert norm.module is not None and norm.module.endswith("post_attention_layernorm")
-    assert norm.suggestion is not None and remedy in norm.suggestion
+    assert norm.suggestion is not None and "none in the program" in norm.suggestion

@@ -111,3 +111,39 @@ func.func @extent(%x: tensor<?x8xf32>) -> (tensor<i64>, tensor<i64>) {
   %1 = coda.extent %x {dim = 0 : i64} : (tensor<?x8xf32>) -> tensor<i64>
   func.return %0, %1 : tensor<i64>, tensor<i64>
 }
+
+// A slice between two transposes without effect; others stay.
+// CHECK-LABEL: func.func @sliced_transpose
+// CHECK-NEXT: coda.slice %x {dim = 2 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x3x8xf32>) -> tensor<2x3x2xf32>
+// CHECK-NEXT: coda.transpose
+// CHECK-NEXT: coda.slice
+// CHECK-NEXT: coda.transpose
+func.func @sliced_transpose(%x: tensor<2x3x8xf32>) -> (tensor<2x3x2xf32>, tensor<2x2x3xf32>) {
+  %t = coda.transpose %x {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x8xf32>) -> tensor<2x8x3xf32>
+  %s = coda.slice %t {dim = 1 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<2x8x3xf32>) -> tensor<2x2x3xf32>
+  %y = coda.transpose %s {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x2x3xf32>) -> tensor<2x3x2xf32>
+  %u = coda.transpose %x {perm = [2 : i64, 1 : i64, 0 : i64]} : (tensor<2x3x8xf32>) -> tensor<8x3x2xf32>
+  %r = coda.slice %u {dim = 0 : i64, start = 1 : i64, stop = 3 : i64} : (tensor<8x3x2xf32>) -> tensor<2x3x2xf32>
+  %z = coda.transpose %r {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<2x3x2xf32>) -> tensor<2x2x3xf32>
+  func.return %y, %z : tensor<2x3x2xf32>, tensor<2x2x3xf32>
+}
+
+// -----
+
+// Rows are selected before they are widened, also behind a reshape; narrowing them again is no
+// operator at all.
+
+func.func @selected(%x: tensor<3x1x8xbf16>, %ids: tensor<?xi64>) -> (tensor<?x8xf32>, tensor<?x8xbf16>) {
+  %a = coda.cast %x : (tensor<3x1x8xbf16>) -> tensor<3x1x8xf32>
+  %b = coda.reshape %a : (tensor<3x1x8xf32>) -> tensor<3x8xf32>
+  %c = coda.index %b, %ids {dim = 0 : i64} : (tensor<3x8xf32>, tensor<?xi64>) -> tensor<?x8xf32>
+  %d = coda.cast %c : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  func.return %c, %d : tensor<?x8xf32>, tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @selected(%x: tensor<3x1x8xbf16>, %ids: tensor<?xi64>) -> (tensor<?x8xf32>, tensor<?x8xbf16>) {
+// CHECK-NEXT:   %c = coda.reshape %x : (tensor<3x1x8xbf16>) -> tensor<3x8xbf16>
+// CHECK-NEXT:   %c_1 = coda.index %c, %ids {dim = 0 : i64} : (tensor<3x8xbf16>, tensor<?xi64>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %c_2 = coda.cast %c_1 : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %c_2, %c_1 : tensor<?x8xf32>, tensor<?x8xbf16>
+// CHECK-NEXT: }

@@ -83,7 +83,7 @@ func.func @f(%x: tensor<?x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8xf32>) {
-  // expected-error@below {{result 1 has element type i32, expected i64}}
+  // expected-error@below {{result ids has element type i32, expected i64}}
   %v, %i = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<?x8xf32>) -> (tensor<?x2xf32>, tensor<?x2xi32>)
   func.return
 }
@@ -91,7 +91,7 @@ func.func @f(%x: tensor<?x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8xf32>) {
-  // expected-error@below {{result 0 has shape ?x7, expected ?x8}}
+  // expected-error@below {{result has shape ?x7, expected ?x8}}
   %v, %i = coda.sort %x {dim = 1 : i64, descending = false} : (tensor<?x8xf32>) -> (tensor<?x7xf32>, tensor<?x8xi64>)
   func.return
 }

@@ -1,0 +1,211 @@
+"""The base class of operators whose result types follow from their operands and properties."""
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    BoolAttr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import OptPropertyDef, VarResultDef, traits_def
+from xdsl.traits import Pure
+
+from coda_ir.dialects.coda.base import CodaOp
+from coda_ir.dialects.coda.shapes import (
+    element_type_of,
+    expect_dim,
+    expect_element_type,
+    expect_shape,
+    shape_of,
+)
+
+Extents: TypeAlias = tuple[Any, ...]
+"""Numbers, where `DYNAMIC_INDEX` is an open one, or symbols."""
+Rule: TypeAlias = Callable[..., Sequence[Extents]]
+"""The extents of results from those of operands, and from properties by name."""
+Operand: TypeAlias = "SSAValue | Operation | Sequence[SSAValue | Operation] | None"
+"""What is given for one definition of operands: a value, none, or several."""
+Given: TypeAlias = "Attribute | int | float | str | Sequence[int] | None"
+"""The value of a property in Python; None and False leave an optional one out."""
+
+OPEN = "?"
+"""An extent that a rule cannot express."""
+
+
+def like_first(x: Extents, *_: Extents, **__: object) -> list[Extents]:
+    """The rule of an operator whose result has the shape of its first operand."""
+    return [x]
+
+
+def columns_to_one(x: Extents, *_: Extents, **__: object) -> list[Extents]:
+    """The rule of an operator that makes one element, or two, of each row."""
+    return [(*x[:-1], 1)] * 2
+
+
+class InferTypeOp(CodaOp, ABC):
+    """An operator with one rule for the types of its results: what MLIR calls an operator with
+    `InferTypeOpInterface`.
+
+    The constructor, the verifier and symbolic shapes (`coda_ir.shape_rules`) follow from it.
+    """
+
+    infer = cast(Rule, like_first)
+    """The extents of the results from those of the operands, and from the properties by name."""
+    ELEMENTS: ClassVar[Sequence[Attribute | int | None]] = (0,)
+    """The element type of each result, or the number of the operand that has the same; None where
+    the constructor states it.
+    """
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        *operands: Operand,
+        element_type: Attribute | None = None,
+        results: int | None = None,
+        **given: Given,
+    ):
+        """Build the operator from operands and properties, in the order of the definitions.
+
+        `element_type` is that of results that state it (see `default_element_type`). Of optional
+        results, as many are made as `results` says. A negative `dim` counts from the back.
+        """
+        segments = [_values(operand) for operand in operands]
+        values = [value for segment in segments for value in segment]
+        dim = given.get("dim")
+        if isinstance(dim, int) and dim < 0:
+            given["dim"] = dim + len(shape_of(values[0]))
+        of = self.get_irdl_definition()
+        properties = {
+            name: _attribute(value, is_optional=isinstance(of.properties[name], OptPropertyDef))
+            for name, value in given.items()
+        }
+        stated = {name: _value(each) for name, each in properties.items() if each is not None}
+        extents = type(self).infer(*map(shape_of, values), **stated)[:results]
+        default = element_type or self.default_element_type(values[0])
+        types = [
+            TensorType(element or default, static_extents(each))
+            for element, each in zip(self._elements(values), extents, strict=False)
+        ]
+        plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
+        super().__init__(
+            operands=segments,
+            properties=properties,
+            result_types=[*types[:plain], types[plain:]] if plain < len(of.results) else types,
+        )
+
+    @classmethod
+    def default_element_type(cls, x: SSAValue) -> Attribute:
+        """The element type of results where none is stated, for the first operand."""
+        return element_type_of(x)
+
+    def _elements(self, operands: Sequence[SSAValue]) -> Sequence[Attribute | None]:
+        """The element types of the results, None of one that is stated."""
+        return [
+            element_type_of(operands[each]) if isinstance(each, int) else each
+            for each in self.ELEMENTS
+        ]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values of the properties by name."""
+        return {name: _value(attribute) for name, attribute in self.properties.items()}
+
+    def result_extents(self, operands: Sequence[Extents]) -> Sequence[Extents]:
+        """The extents of the results from those of the operands."""
+        return type(self).infer(*operands, **self.given)[: len(self.results)]
+
+    def check(self) -> None:
+        """Raise unless operands and properties fit together."""
+
+    def verify_(self) -> None:
+        if "dim" in self.properties and self.operands:
+            expect_dim(self.given["dim"], len(shape_of(self.operands[0])))
+        self.check()
+        extents = self.result_extents([shape_of(value) for value in self.operands])
+        elements = self._elements(self.operands)
+        names = [name for name, _ in self.get_irdl_definition().results]
+        for number, result in enumerate(self.results):
+            what = f"result {names[min(number, len(names) - 1)]}" if number else "result"
+            expect_shape(what, result, static_extents(extents[number]))
+            element = elements[number]
+            if element is not None:
+                expect_element_type(what, result, element)
+
+
+# What rules are made of.
+
+
+def static_extents(extents: Extents) -> tuple[int, ...]:
+    """The extents of a type, in which symbols are open."""
+    return tuple(extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in extents)
+
+
+def replaced(x: Extents, dim: int, *extents: Any) -> Extents:
+    """The extents `x` with others in place of that of `dim`."""
+    return (*x[:dim], *extents, *x[dim + 1 :])
+
+
+def total(extents: Sequence[Any]) -> Any:
+    """The sum of extents: an open one where one of several is no number."""
+    if len(extents) == 1:
+        return extents[0]
+    is_known = all(isinstance(extent, int) for extent in extents) and DYNAMIC_INDEX not in extents
+    return sum(extents) if is_known else OPEN
+
+
+# Operands and properties as they are given.
+
+
+def _values(operand: Operand) -> Sequence[SSAValue]:
+    if operand is None:
+        return ()
+    if isinstance(operand, SSAValue | Operation):
+        return (SSAValue.get(operand),)
+    return [SSAValue.get(value) for value in operand]
+
+
+def _attribute(value: Given, *, is_optional: bool) -> Attribute | None:
+    match value:
+        case None:
+            return None
+        case Attribute():
+            return value
+        case bool() if is_optional:
+            return UnitAttr() if value else None
+        case bool():
+            return BoolAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, 64)
+        case float():
+            return FloatAttr(value, 64)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ArrayAttr(IntegerAttr(item, 64) for item in value)
+
+
+def _value(attribute: Attribute) -> Any:
+    match attribute:
+        case IntegerAttr():
+            number = attribute.value.data
+            return bool(number) if attribute.type == i1 else number
+        case FloatAttr():
+            return attribute.value.data
+        case StringAttr():
+            return attribute.data
+        case UnitAttr():
+            return True
+        case ArrayAttr():
+            return [_value(item) for item in attribute]
+        case _:
+            return attribute

@@ -1,0 +1,157 @@
+"""State space models as one operator of PyTorch, which stays whole where a graph is traced.
+
+By itself, `coda_ir::state_space` runs a program of the language. In a graph that this compiler
+takes, `coda.selective_scan` or `coda.ssd` is in its place, for any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Node
+from xdsl.dialects.builtin import f32
+
+from coda_ir.api import compile
+from coda_ir.dialects import coda
+from coda_ir.frontends.torch.importer import GraphImporter, Value
+from coda_ir.frontends.torch.types import used_results
+
+if TYPE_CHECKING:
+    from coda_ir.training.functions import TrainableFunction
+
+Tensors = Sequence[torch.Tensor]
+
+SCAN, HEADS = "selective_scan", "ssd"
+"""The models, as the language calls them."""
+
+_TYPES: Mapping[torch.dtype, str] = MappingProxyType(
+    {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+)
+
+_PROGRAM = """
+fn model({arguments}) {{
+    y, last = {model}(x, dt, a, b, c, initial{options}, final=true)
+    return y, last
+}}
+"""
+
+_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
+_LIBRARY.define("state_space(str model, Tensor[] operands, int states) -> (Tensor, Tensor)")
+_LIBRARY.define(
+    "state_space_backward(str model, Tensor[] operands, int states, Tensor d_y, Tensor d_last)"
+    " -> Tensor[]"
+)
+_STATE_SPACE: Any = torch.ops.coda_ir.state_space.default
+_BACKWARD: Any = torch.ops.coda_ir.state_space_backward.default
+
+
+def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """y of x, dt, a, b and c, and the states behind the last position.
+
+    The operands are those of `coda.selective_scan` or of `coda.ssd`, dense and of at most 32 bits;
+    a sixth one has the states before the first position, float32, by default 0. y has the type of
+    x, but for `ssd` float32, and states are float32. Raises CodaError for what the operators do not
+    take.
+    """
+    dtype = operands[0].dtype
+    x, dt, a, b, c, *initial = operands
+    given = [x, dt, a, b.to(dtype), c.to(dtype), *(state.float() for state in initial)]
+    return _STATE_SPACE(model, given, states)
+
+
+def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
+    """The operator of the IR, with a second result where the last states are read."""
+    model, given, states = node.args
+    assert isinstance(given, Sequence) and isinstance(states, int)
+    operands: list[Any] = [graph.tensor(operand) for operand in given]
+    is_read = 1 in used_results(node)
+    if model == SCAN:
+        op = coda.SelectiveScanOp(*operands, final=is_read)
+    else:
+        options: Any = {"states": states, "result_element_type": f32}
+        op = coda.SSDOp(*operands, final=is_read, **options)
+    graph.insert(op)
+    return [op.result, op.final]
+
+
+# The operator by itself
+
+
+def _result_types(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    x, a = operands[0], operands[2]
+    samples, _, columns = x.shape
+    heads = len(a)
+    last = a.shape if model == SCAN else (heads, columns // heads, states)
+    dtype = x.dtype if model == SCAN else torch.float32
+    return x.new_empty(x.shape, dtype=dtype), x.new_empty((samples, *last), dtype=torch.float32)
+
+
+def _run(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    program = _program(
+        model, tuple(map(_described, _with_initial(model, operands, states))), states
+    )
+    return program(*_with_initial(model, operands, states))
+
+
+def _run_backward(
+    model: str, operands: Tensors, states: int, d_y: torch.Tensor, d_last: torch.Tensor
+) -> list[torch.Tensor]:
+    with torch.enable_grad():
+        leaves = [operand.detach().requires_grad_() for operand in operands]
+        results = _run(model, leaves, states)
+    return list(torch.autograd.grad(results, leaves, (d_y, d_last)))
+
+
+def _with_initial(model: str, operands: Tensors, states: int) -> list[torch.Tensor]:
+    """The operands with the states before the first position, also where they are 0."""
+    dense = [operand.contiguous() for operand in operands]
+    if len(dense) == 5:
+        dense.append(torch.zeros_like(_result_types(model, operands, states)[1]))
+    return dense
+
+
+def _described(operand: torch.Tensor) -> tuple[str, str, torch.Size]:
+    return str(operand.device), _TYPES[operand.dtype], operand.shape
+
+
+@cache
+def _program(
+    model: str, operands: tuple[tuple[str, str, torch.Size], ...], states: int
+) -> TrainableFunction:
+    names = ("x", "dt", "a", "b", "c", "initial")
+    arguments = ", ".join(
+        f"{name}: {type}[{', '.join(map(str, shape))}]"
+        for name, (_, type, shape) in zip(names, operands, strict=True)
+    )
+    options = "" if model == SCAN else f", states={states}, dtype=f32"
+    text = _PROGRAM.format(model=model, arguments=arguments, options=options)
+    device = operands[0][0]
+    target = "reference" if device == "cpu" else "triton"
+    return compile(text, training=True, device=device, target=target)
+
+
+def _save(ctx: Any, inputs: tuple[str, Tensors, int], output: Tensors) -> None:
+    ctx.model, operands, ctx.states = inputs
+    ctx.save_for_backward(*operands)
+
+
+def _gradients(ctx: Any, d_y: torch.Tensor, d_last: torch.Tensor) -> Any:
+    return None, _BACKWARD(ctx.model, ctx.saved_tensors, ctx.states, d_y, d_last), None
+
+
+def _gradient_types(model: str, operands: Tensors, *_: object) -> list[torch.Tensor]:
+    return [torch.empty_like(operand) for operand in operands]
+
+
+_library: Any = torch.library  # partly without types
+_library.impl("coda_ir::state_space", "CompositeExplicitAutograd", _run, lib=_LIBRARY)
+_library.impl(
+    "coda_ir::state_space_backward", "CompositeExplicitAutograd", _run_backward, lib=_LIBRARY
+)
+_library.register_fake("coda_ir::state_space", _result_types, lib=_LIBRARY)
+_library.register_fake("coda_ir::state_space_backward", _gradient_types, lib=_LIBRARY)
+_library.register_autograd("coda_ir::state_space", _gradients, setup_context=_save, lib=_LIBRARY)
