@@ -32,8 +32,9 @@ Tensors = Sequence[torch.Tensor]
 
 
 def fused_attention(op: FusedAttentionOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    (q, k, v, *mask), ports = _split(op, operands)
-    out, lse = attended(op, q, k, v, None, *mask)
+    (q, k, v, *hiding), ports = _split(op, operands)
+    sinks = None if op.sinks is None else hiding.pop(0)
+    out, lse = attended(op, q, k, v, sinks, *hiding)
     return [lse, *_stored(op, [out], ports, numerics)]
 
 

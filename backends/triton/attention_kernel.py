@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList
@@ -15,9 +16,10 @@ from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indent
 from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import TENSOR_DESCRIPTOR
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
+from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
     AttentionDkvOp,
     AttentionDqOp,
@@ -26,25 +28,60 @@ from coda_ir.dialects.gemm import (
     FusedAttentionOp,
     ScheduleAttr,
 )
+from coda_ir.dialects.gemm.heads import HeadParts
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _SumEmitter(SegmentEmitter):
     """The epilogue of sums that are there already, for the columns of one head."""
 
-    def emit_sums(self, sums: list[str], head_dim: int) -> list[str]:
-        """The statements for `sums`, tensors of the `head_dim` columns of a head."""
+    head: HeadParts
+
+    def emit_sums(self, sums: list[str]) -> list[str]:
+        """The statements for `sums`: `a_parts` has the parts of a head of the sums `a`."""
         self.tile = self.program_tile = "head"
-        before: list[str] = []
         if self.split is not None:
-            before = self.split.publish(sums, self.helpers)
-            totals = self.split.sums(len(sums), head_dim, self.helpers)
-            self.lines += [f"{name} = {total}" for name, total in zip(sums, totals, strict=True)]
+            return self._emit_shared(self.split, sums)
+        for part, lanes in enumerate(self.head[1:]):
+            if lanes:
+                values = [f"{name}_parts[{part}]" for name in sums]
+                self._emit_part_of_head(part, lanes, sums, values)
+        return self.lines
+
+    def _emit_shared(self, split: SplitK, sums: list[str]) -> list[str]:
+        """The same in that program of a tile which knows the sums of all."""
+        before = split.publish([f"{name}_parts[0]" for name in sums], self.helpers)
+        lanes = self.head.first
+        self._emit_part_of_head(0, lanes, sums, split.sums(len(sums), lanes, self.helpers))
+        return [*before, *indented(self.lines)]
+
+    def _emit_part_of_head(
+        self, part: int, lanes: int, sums: list[str], values: Sequence[str]
+    ) -> None:
+        """The epilogue of one part, of which the sums have these values."""
+        self.part = part
+        self.columns = replace(self.columns, lanes=lanes // (2 if self.is_pair else 1))
+        # A port has other columns in each part.
+        self.port_values.clear()
+        named = [self._let(name, value) for name, value in zip(sums, values, strict=True)]
         self._set_columns(self.columns.lanes)
-        self._emit_tile([part for total in sums for part in self._accumulators_of(total)])
-        return self.lines if self.split is None else [*before, *indented(self.lines)]
+        self._emit_tile([each for name in named for each in self._accumulators_of(name)])
+
+    def _emit_lane_columns(self, lanes: int, prefix: str) -> ColumnIndex:
+        head = self.head
+        if head.is_whole:
+            return super()._emit_lane_columns(lanes, prefix)
+        first = self.part * head.first
+        column = f"{first} + tl.arange(0, {lanes})" if first else f"tl.arange(0, {lanes})"
+        name = self._let(f"{prefix}column", f"head * {head.columns} + {column}")
+        extent = self.columns.extent
+        if first + lanes <= head.columns:
+            return ColumnIndex(name, extent, None)
+        mask = self._let(f"{prefix}column_mask", f"{column} < {head.columns}")
+        self.lines.append(f"{name} = {name} % {extent}")
+        return ColumnIndex(name, extent, mask)
 
     def _accumulators_of(self, total: str) -> list[str]:
         """`total`, or in pair mode its first and its second columns."""
@@ -105,7 +142,7 @@ class _Kernel:
         self.name = names.fresh(self._title())
         self.arguments = ArgumentList(op, LocalNames(), pitches=pitches, domain=op.rows_of)
         self.helpers = {"tile_of_heads", self._sums()}
-        sums = len(op.SUMS) * schedule.block_m.data * schedule.tile[2]
+        sums = len(op.SUMS) * schedule.block_m.data * op.parts.columns
         self.split = SplitK.of(schedule, self.arguments, sums)
 
     @property
@@ -167,15 +204,15 @@ class _Kernel:
     # The body
 
     def _constants(self) -> list[str]:
-        op, (bm, bn, head_dim) = self.op, self.schedule.tile
+        op, (bm, bn, _), head_dim = self.op, self.schedule.tile, self.op.parts.columns
         window = 0 if op.window is None else op.window.value.data
         scale = head_dim**-0.5 if op.scale is None else op.scale.value.data
         values = {
             "BLOCK_M": bm,
             "BLOCK_N": bn,
-            "HEAD_DIM": head_dim,
             "SCALE": scale,
-            "SOFTCAP": 0.0 if op.softcap is None else op.softcap.value.data,
+            "SOFTCAP": 0.0 if op.softcap is None else abs(op.softcap.value.data),
+            "FAST_CAP": self.is_tma and isinstance(element_type_of(op.q), BFloat16Type),
             "CAUSAL": bool(op.causal.value.data),
             "WINDOW": window,
         }
@@ -226,14 +263,17 @@ class _Kernel:
         of_heads = [tensor.value for tensor in tensors if tensor.rows is not None]
         pitches = ", ".join("0" if self.is_tma else str(self._pitch(x)) for x in of_heads)
         first, shared = self._heads_of_queries()
-        mask = None if op.mask is None else self.arguments.operand(op.mask, "mask")
+        hiding = ["mask", "sinks"] if isinstance(op, FusedAttentionOp) else ["mask"]
+        hidden = ", ".join(self._optional(name) for name in hiding)
+        sums = ", ".join(f"{name}_parts" for name in self._names())
         return [
-            f"{', '.join(self._names())} = {self._sums()}(",
+            f"{sums} = {self._sums()}(",
             *(f"    {argument}," for argument in arguments),
-            f"    {mask},",
+            f"    {hidden},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, HEAD_DIM, ({pitches}), {op.mask_dims}, {op.adds_mask},",
-            "    SCALE, SOFTCAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
+            f"    {op.heads}, {shared}, {tuple(op.parts)}, ({pitches}),",
+            f"    {op.mask_dims}, {op.adds_mask},",
+            "    SCALE, SOFTCAP, FAST_CAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
         ]
 
@@ -255,27 +295,41 @@ class _Kernel:
         """The elements from one row to the next."""
         return self.pitches.get(value, shape_of(value)[-1])
 
+    def _optional(self, name: str) -> str:
+        """The parameter of an operand that may be left out."""
+        value: SSAValue | None = getattr(self.op, name)
+        return "None" if value is None else self.arguments.operand(value, name)
+
     def _argument(self, tensor: _Tensor) -> str:
-        """The parameter of a tensor: a descriptor of boxes of a head, or a pointer."""
-        value = tensor.value
-        if not self.is_tma or tensor.rows is None:
+        """The parameters of a tensor: for each part of a head a descriptor of its boxes, or a
+        pointer.
+        """
+        if tensor.rows is None:
+            return self.arguments.operand(tensor.value, tensor.name)
+        lanes = [each for each in self.op.parts[1:] if each]
+        names = [self._part_argument(tensor, tensor.rows, each) for each in lanes]
+        return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+    def _part_argument(self, tensor: _Tensor, rows: int, lanes: int) -> str:
+        value, columns = tensor.value, self.op.parts.columns
+        if not self.is_tma:
             return self.arguments.operand(value, tensor.name)
         extent, pitch = self._extent_of(value), self._pitch(value)
         return self.arguments.descriptor(
             value,
-            (self._batches(), extent, shape_of(value)[-1]),
-            (1, tensor.rows, self.schedule.tile[2]),
+            (self._batches(), shape_of(value)[-1] // columns, extent, columns),
+            (1, 1, rows, lanes),
             tensor.name,
-            strides=(extent * pitch, pitch, 1),
+            strides=(extent * pitch, columns, pitch, 1),
         )
 
     def _epilogue(self) -> list[str]:
         segment = self.op.segment()
         paired = 2 if segment.pairing else 1
-        head_dim = self.schedule.tile[2]
+        lanes = self.op.parts.first
         group = max(1, max(group_sizes(segment), default=1) // paired)
         extent = self._rows()
-        columns = ColumnRange((), 0, segment.columns // paired, head_dim // paired, group)
+        columns = ColumnRange((), 0, segment.columns // paired, lanes // paired, group)
         emitter = _SumEmitter(
             segment=segment,
             columns=columns,
@@ -286,6 +340,7 @@ class _Kernel:
             names=self.arguments.names,
             helpers=self.helpers,
             split=self.split,
+            head=self.op.parts,
         )
         return [
             "",
@@ -295,5 +350,5 @@ class _Kernel:
             "# Rows past the end repeat the last one, so that loads need no mask.",
             f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
             "tile_m = batch * blocks + block",
-            *emitter.emit_sums(self._names(), head_dim),
+            *emitter.emit_sums(self._names()),
         ]

@@ -15,7 +15,13 @@ MODULE_HEADER = (RUNTIME / "header.py").read_text().partition('"""\n\n')[2]
 """The imports and constants at the head of every emitted module."""
 
 _HELPERS = read_definitions(
-    "tile_order", "device", "powers", "main_loops", "attention_tiles", "attention_outputs"
+    "tile_order",
+    "device",
+    "powers",
+    "main_loops",
+    "attention_heads",
+    "attention_tiles",
+    "attention_outputs",
 )
 
 

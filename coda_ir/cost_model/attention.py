@@ -50,10 +50,10 @@ class _Tile:
         """Bytes: the queries of the tile, or two tensors for it in the backward, and two tensors
         for each step that is under way, in 16 bits, and what a mask has for a step.
         """
-        head_dim, steps = op.head_dim.value.data, self.stages * device.buffers_per_stage
+        lanes, steps = op.parts.lanes, self.stages * device.buffers_per_stage
         tensors = 1 if isinstance(op, FusedAttentionOp) else 2
         mask = (self.stages + 1) * self._mask_bytes(op)
-        return 2 * head_dim * (tensors * self.rows + 2 * steps * self.step) + mask
+        return 2 * lanes * (tensors * self.rows + 2 * steps * self.step) + mask
 
     def _mask_bytes(self, op: AttentionSumOp) -> int:
         """Bytes of the mask of a step."""
@@ -71,14 +71,20 @@ _HOPPER = {
     ("dkv", 256): _Tile(64, 64, 8, 2),
     ("dq", 128): _Tile(128, 64, 8, 3),
     ("dkv", 128): _Tile(128, 64, 8, 3),
+    ("dq", 192): _Tile(128, 64, 8, 2),
+    ("dkv", 192): _Tile(128, 32, 8, 2),
+    ("dq", 96): _Tile(64, 64, 4, 3),
+    ("dkv", 96): _Tile(64, 64, 4, 2),
     ("dq", 64): _Tile(64, 64, 4, 3),
     ("dkv", 64): _Tile(64, 128, 4, 2),
 }
-"""By the columns of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
+"""By the lanes of a head, at most. H200, 2 x 8192 tokens, both kernels in ms: 32 heads of 128 in
 7.7 (64 x 64 with 4 warps for dK and dV 7.9); 16 heads of 64 in 1.99 (64 x 64 there 2.14, 128 x 64
 2.58); 8 heads of 256 in 5.8 (6.3 in two stages). Attention with a cap of 50 on an H100, 2 x 4096
-tokens, 32 heads of 128: 0.74 (128 x 64 with 8 warps 0.83, 128 x 128 0.94); 2 x 2048 tokens, 16
-heads of 256: 0.20 (64 x 64 0.37)."""
+tokens, 32 heads of 128: 0.60 (128 x 64 with 8 warps 0.65, 128 x 128 0.79); 2 x 2048 tokens, 16
+heads of 256: 0.17. Gradients on an H100, 2 x 2048 tokens, dQ and then dK and dV: 32 heads of 96 in
+0.18 and 0.34 (0.23 and 0.36 with the tiles of 128); 32 of 80 in 0.18 and 0.32 (0.21 and 0.35); 16
+of 192 in 0.19 and 0.39 (0.20 and 0.54 with those of 256)."""
 
 _HOPPER_SHARED = {**_HOPPER, ("dkv", 128): _Tile(64, 64, 4, 2)}
 """Where heads of queries share one of keys: 7.4 instead of 7.7 ms for 32 of 128 with 8 of keys, and
@@ -109,13 +115,13 @@ def attention_schedule(
     """Return how `op` is computed, whose sums have so many rows in all batches, None where that is
     not known. Raises CodaError where no tile fits into shared memory.
     """
-    head_dim = op.head_dim.value.data
+    head_dim = op.parts.columns
     is_tma = device.has_tma and mainloop != "pointer"
     for tile in _preferred(op, device, is_tma=is_tma):
         if tile.shared_memory(op, device) <= device.shared_memory:
             return ScheduleAttr.get(
                 "tma" if is_tma else "pointer",
-                (tile.rows, tile.step, head_dim),
+                (tile.rows, tile.step, 1 << (head_dim - 1).bit_length()),
                 warps=tile.warps,
                 stages=tile.stages,
                 group_m=_HEADS_AT_A_TIME,
@@ -132,7 +138,7 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     """Return how many programs share the heads of queries that a tile sums over: the fewest that
     occupy the device.
     """
-    heads = op.split_heads
+    heads = op.split_heads if op.parts.is_whole else 1
     counts = [n for n in range(1, min(heads, MOST_SPLITS) + 1) if heads % n == 0]
     if rows is None:
         return 1
@@ -142,16 +148,16 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
 
 
 def _preferred(op: AttentionSumOp, device: Device, *, is_tma: bool) -> Sequence[_Tile]:
-    head_dim = op.head_dim.value.data
+    lanes = op.parts.lanes
     if device.threads == 1:
         return (_INTERPRETED,)
     if not is_tma:
-        return [tile for tile in _PORTABLE if tile.rows * head_dim <= _MOST_ELEMENTS]
+        return [tile for tile in _PORTABLE if tile.rows * lanes <= _MOST_ELEMENTS]
     kind = _KINDS[type(op)]
     tiles = _HOPPER_SHARED if op.shared_heads > 1 or op.mask is not None else _HOPPER
     if op.mask is not None and isinstance(op, FusedAttentionOp):
         tiles = _HOPPER_ADDED
-    widths = [width for of, width in tiles if of == kind and width >= head_dim]
+    widths = [width for of, width in tiles if of == kind and width >= lanes]
     if not widths:
         return []
     fastest = tiles[kind, min(widths)]

@@ -145,7 +145,8 @@ def configurations(
             except ValueError:
                 if space.tile is not None:
                     raise
-                break
+                # Fewer stages may be for a main loop with other boxes.
+                continue
             if space.tile is None and not found.fits(cuts, device):
                 continue
             for split_k in space.split_k or _splits(cuts.op, found, device, workload):

@@ -52,6 +52,10 @@ class Device:
     threads: int = 2048
     """Of the programs that a processor runs at a time."""
 
+    def pointwise_us(self, moved: float, kernels: int = 1) -> float:
+        """Microseconds of pointwise kernels that move so many bytes together."""
+        return moved / (1000 * self.memory_gb_per_s) + self.launch_us * kernels
+
 
 _A100 = Device(
     name="sm_80",

@@ -122,8 +122,10 @@ def usable_loop(
     wanted = MAIN_LOOPS[name]
     try:
         reason = wanted.obstacle(cuts, with_main_loop(schedule, name))
-    except VerifyException as error:
-        raise ValueError(str(error)) from error
+    except (ValueError, VerifyException) as error:
+        if wanted.fallback is None:
+            raise ValueError(str(error)) from error
+        reason = str(error)
     if reason is None or wanted.fallback is None:
         return wanted, None
     found, _ = usable_loop(wanted.fallback, cuts, schedule)

@@ -146,7 +146,7 @@ def _maps_us(problem: Problem, form: Form, device: Device) -> float:
             # Partials have as many columns as there are tiles, which is little.
             known = [size for size in sizes if size.symbols <= problem.sizes.keys()]
             moved = sum(size.evaluate(problem.sizes) for size in known)
-            total += moved / (1000 * device.memory_gb_per_s) + device.launch_us
+            total += device.pointwise_us(moved)
     return total
 
 

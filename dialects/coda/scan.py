@@ -206,7 +206,7 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
     ELEMENTS: ClassVar = (0, f32)
 
     @staticmethod
-    def infer(x: Extents, dt: Extents, a: Extents, *_: Extents) -> list[Extents]:
+    def infer(x: Extents, dt: Extents, a: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [x, (x[0], *a)]
 
     def __init__(
@@ -326,7 +326,9 @@ class SSDOp(StateSpaceModel, SSDLike):
     ELEMENTS: ClassVar = (None, f32)
 
     @staticmethod
-    def infer(x: Extents, dt: Extents, a: Extents, *_: Extents, states: int) -> list[Extents]:
+    def infer(
+        x: Extents, dt: Extents, a: Extents, *_: Extents, states: int, **__: object
+    ) -> list[Extents]:
         return [x, (x[0], *a, x[2] // a[0], states)]
 
     def check(self) -> None:

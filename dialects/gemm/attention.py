@@ -52,17 +52,23 @@ from coda_ir.dialects.gemm.assembly import (
     print_typed_values,
     segment_attr,
 )
-from coda_ir.dialects.gemm.attrs import (
-    PairingAttr,
-    SegmentAttr,
+from coda_ir.dialects.gemm.attrs import SegmentAttr
+from coda_ir.dialects.gemm.heads import (
+    HeadParts,
+    groups_in_heads,
+    head_parts,
+    needs_whole_heads,
+    pairs_in_heads,
 )
-from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
 from coda_ir.dialects.gemm.segment import DomainSegment, Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
 OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
 """The properties of attention that its kernels have, too."""
+
+HIDING = ("sinks", "mask")
+"""The operands that follow q, k and v in the text."""
 
 
 def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
@@ -87,22 +93,14 @@ class SumSegment(DomainSegment):
         return self.sums * (2 if self.pairing else 1)
 
 
-def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
-    """Return whether both columns of each pair belong to one head."""
-    return pairing is None or pairing.is_adjacent or pairing.group_size == head_dim
-
-
-def groups_in_heads(segment: Segment, head_dim: int) -> bool:
-    """Return whether the columns that the region reduces together belong to one head."""
-    groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
-    return not any(head_dim % size for size in groups)
-
-
 class AttentionSumOp(AttentionLike, ABC):
     """A kernel of attention or of its backward: sums of each tile, and an epilogue.
 
     `schedule` has the rows of a tile of the result as BM, those of a step as BN, and the columns
-    of a head as BK. A mask follows the tensors: `mask(%m : tensor<?x1x?x?xi1>)`.
+    of a head as BK, padded to a power of two. Sinks and a mask follow the tensors:
+    `sinks(%s : tensor<8xbf16>) mask(%m : tensor<?x1x?x?xi1>)`. The sinks of a backward are in its
+    logsumexp. Where a head has no power of two of columns, its epilogue sees parts of it: no pairs,
+    groups or sums of rows.
     """
 
     ports = var_operand_def(TensorType)
@@ -142,11 +140,15 @@ class AttentionSumOp(AttentionLike, ABC):
         return 1
 
     @property
+    def parts(self) -> HeadParts:
+        """The parts in which a head is multiplied."""
+        return head_parts(self.head_dim.value.data)
+
+    @property
     def tensors(self) -> tuple[SSAValue, ...]:
-        """The operands but the ports; the mask, if there is one, is the last."""
+        """The operands but the ports, the sinks and the mask."""
         before = (getattr(self, name) for name in self.BEFORE)
-        masks = () if self.mask is None else (self.mask,)
-        return (*before, self.q, self.k, self.v, *masks)
+        return (*before, self.q, self.k, self.v)
 
     @property
     def adds_mask(self) -> bool:
@@ -182,7 +184,7 @@ class AttentionSumOp(AttentionLike, ABC):
     def with_segments(self, segments: Sequence[Segment]) -> Self:
         (segment,) = segments
         properties = {name: self.properties.get(name) for name in (*OPTIONS, "schedule")}
-        return self.made(self.tensors, properties, segment)
+        return self.made(self.tensors, properties, segment, sinks=self.sinks, mask=self.mask)
 
     @property
     def own_results(self) -> Sequence[SSAValue]:
@@ -201,11 +203,15 @@ class AttentionSumOp(AttentionLike, ABC):
         tensors: Sequence[SSAValue],
         properties: Mapping[str, Attribute | None],
         segment: Segment,
+        *,
+        sinks: SSAValue | None = None,
+        mask: SSAValue | None = None,
     ) -> Self:
         """The operator with `properties` on `tensors`: those of the property of the same name."""
         return cls._built(
             tensors,
             [port.value for port in segment.ports],
+            (sinks, mask),
             {**properties, "segment": segment_attr(segment)},
             [result.type for result in segment.results],
             segment.body,
@@ -216,34 +222,47 @@ class AttentionSumOp(AttentionLike, ABC):
         cls,
         tensors: Sequence[SSAValue],
         ports: Sequence[SSAValue],
+        hiding: tuple[SSAValue | None, SSAValue | None],
         properties: Mapping[str, Attribute | None],
         types: Sequence[Attribute],
         body: Region,
     ) -> Self:
-        before, (q, k, v, *mask) = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
+        """`hiding` has the sinks and the mask."""
+        before, inputs = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
+        optional = [[] if value is None else [value] for value in hiding]
         return cls.build(
-            operands=[*before, list(ports), q, k, v, [], mask],
+            operands=[*before, list(ports), *inputs, *optional],
             properties={name: value for name, value in properties.items() if value is not None},
-            result_types=[*cls._own_types(tensors, properties), list(types)],
+            result_types=[*cls._own_types(tensors, hiding[1], properties), list(types)],
             regions=[body],
         )
 
     @classmethod
     def _own_types(
-        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
+        cls,
+        tensors: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute | None],
     ) -> Sequence[Attribute]:
         """The types of the results before those of the epilogue."""
         return ()
 
     def verify_(self) -> None:
         self.verify_inputs()
-        if self.sinks is not None:
-            raise VerifyException("attention with sinks, expected none")
+        if self.sinks is not None and self.BEFORE:
+            raise VerifyException("operand sinks, expected them in the logsumexp")
+        if self.scale is not None and self.scale.value.data <= 0:
+            raise VerifyException("property scale, expected a positive number")
         if self.value_dim is not None:
             raise VerifyException("attention with a value_dim, expected v as wide as k")
         segment, head_dim = self.segment(), self.head_dim.value.data
         self._verify_split()
         verify.verify_sums(segment, shape_of(self.rows_of))
+        whole = needs_whole_heads(segment)
+        if whole is not None and not self.parts.is_whole:
+            raise VerifyException(
+                f"{whole} in heads of {head_dim} columns, expected a power of two of columns"
+            )
         if not pairs_in_heads(segment.pairing, head_dim):
             raise VerifyException(
                 f"pair mode across heads, expected pairs within {head_dim} columns"
@@ -257,6 +276,11 @@ class AttentionSumOp(AttentionLike, ABC):
         """Check that the programs of a tile have equally many heads of queries."""
         heads = self.split_heads
         parts = 1 if self.schedule is None else self.schedule.split_k.data
+        if parts > 1 and not self.parts.is_whole:
+            raise VerifyException(
+                f"schedule: split_k is {parts}, expected 1: heads have {self.parts.columns} "
+                "columns, no power of two"
+            )
         if heads % parts:
             raise VerifyException(
                 f"schedule: split_k is {parts}, expected a divisor of the {heads} heads of queries "
@@ -265,10 +289,12 @@ class AttentionSumOp(AttentionLike, ABC):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        print_typed_values(printer, list(self.tensors[: len(self.BEFORE) + 3]))
-        if self.mask is not None:
-            printer.print_string(" mask")
-            print_typed_values(printer, [self.mask])
+        print_typed_values(printer, list(self.tensors))
+        for name in HIDING:
+            value: SSAValue | None = getattr(self, name)
+            if value is not None:
+                printer.print_string(f" {name}")
+                print_typed_values(printer, [value])
         options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
@@ -288,9 +314,12 @@ class AttentionSumOp(AttentionLike, ABC):
         expected = len(cls.BEFORE) + 3
         if len(tensors) != expected:
             parser.raise_error(f"{len(tensors)} operands, expected {expected}", start, start + 1)
-        if parser.parse_optional_keyword("mask"):
-            with parser.in_parens():
-                tensors.append(parse_typed_value(parser))
+        hiding: list[SSAValue | None] = []
+        for name in HIDING:
+            hiding.append(None)
+            if parser.parse_optional_keyword(name):
+                with parser.in_parens():
+                    hiding[-1] = parse_typed_value(parser)
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):
@@ -301,7 +330,9 @@ class AttentionSumOp(AttentionLike, ABC):
         parsed = ParsedSegments()
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
-        op = cls._built(tensors, parsed.ports, properties, parsed.result_types, parsed.bodies[0])
+        sinks, mask = hiding
+        types, body = parsed.result_types, parsed.bodies[0]
+        op = cls._built(tensors, parsed.ports, (sinks, mask), properties, types, body)
         parse_attributes(parser, op)
         return op
 
@@ -309,7 +340,7 @@ class AttentionSumOp(AttentionLike, ABC):
 @irdl_op_definition
 class FusedAttentionOp(AttentionSumOp):
     """Attention, O = softmax(scale · Q·Kᵀ)·V for each head, with what bounds, hides and is added to
-    the scores as in `coda.attention`, and the epilogue of its result.
+    the scores as in `coda.attention`, sinks included, and the epilogue of its result.
 
     The epilogue takes O in float32 (in pair mode: two columns of a head). The first result is the
     logsumexp of the scores, (B x heads x T) in float32; that of a query that sees no key is inf,
@@ -329,7 +360,10 @@ class FusedAttentionOp(AttentionSumOp):
 
     @classmethod
     def _own_types(
-        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
+        cls,
+        tensors: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute | None],
     ) -> Sequence[Attribute]:
         head_dim = properties.get("head_dim")
         assert isinstance(head_dim, IntegerAttr)
@@ -384,10 +418,12 @@ class AttentionDqOp(AttentionGradSumOp):
 
     @classmethod
     def _own_types(
-        cls, tensors: Sequence[SSAValue], properties: Mapping[str, Attribute | None]
+        cls,
+        tensors: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute | None],
     ) -> Sequence[Attribute]:
-        _, _, lse, *inputs = tensors
-        return [moment_type(lse, inputs[3] if len(inputs) > 3 else None)]
+        return [moment_type(tensors[2], mask)]
 
     def verify_(self) -> None:
         super().verify_()

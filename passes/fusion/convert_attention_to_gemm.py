@@ -21,9 +21,13 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.attention import OPTIONS
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.norms import OpInserter
 
 WIDEST_HEAD, NARROWEST_HEAD = 256, 16
 """Columns of a head: the sums of a tile stay in registers."""
+
+HEAD_MULTIPLE = 8
+"""Columns of 16 bytes, in which rows are loaded."""
 
 FEW_QUERIES = 16
 """Fewer queries than this leave most rows of a tile empty."""
@@ -41,13 +45,13 @@ class ConvertAttentionToGemmPass(FunctionPass):
             %dk, %dv = gemm.attention_dkv (%dy, %moment, %lse, %q, %k, %v) {...} { yield dk, dv }
 
     PyTorch has fast kernels for causal attention and for masks of truth values or of the type of
-    the queries. A window it reads as a mask with a truth value for each score; with a cap, or a
-    mask of another type, it stores the scores.
+    the queries. A window it reads as a mask with a truth value for each score, and sinks as one
+    more key; with a cap, or a mask of another type, it stores the scores. The gradient of sinks
+    follows from the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
 
-    Legal iff tensor cores multiply the operands; heads have a power of two of columns, up to 256,
-    the same in keys and values; there are no sinks, or in the backward no mask beside them, for
-    they are in the logsumexp already; no gradient of sinks or of a mask is wanted; and the function
-    does not require the bits of eager PyTorch.
+    Legal iff tensor cores multiply the operands; heads have up to 256 columns, in eights, the same
+    in keys and values; no gradient of a mask is wanted, and in the backward none is added beside
+    sinks, which are in the logsumexp; and the function does not require the bits of eager PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-to-gemm"
@@ -67,6 +71,8 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
     """Return whether PyTorch stores what no mask is needed for, of more than a few queries."""
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
+    if op.sinks is not None:
+        return True
     if op.mask is None:
         return op.softcap is not None or _hides_by_window(op)
     is_known = element_type_of(op.mask) in (i1, element_type_of(op.q))
@@ -83,11 +89,10 @@ def _hides_by_window(op: coda.AttentionOp) -> bool:
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
-    if op.d_sinks is not None or op.d_mask is not None:
-        what = "a mask" if op.d_sinks is None else "sinks"
-        condition = "gradients are wanted of queries, keys and values alone"
-        return Refusal(condition, f"{instead}, which gives that of {what}, too")
-    if op.sinks is not None and op.mask is not None:
+    if op.d_mask is not None:
+        condition = "gradients are wanted of queries, keys, values and sinks alone"
+        return Refusal(condition, f"{instead}, which gives that of a mask, too")
+    if op.sinks is not None and op.mask is not None and element_type_of(op.mask) != i1:
         condition = "the weights of keys have the sum 1 where a mask is added"
         return Refusal(condition, f"{instead}, which has sinks and a mask")
     return _check(op, instead)
@@ -97,21 +102,19 @@ def _check(op: AttentionLike, instead: str) -> Refusal | None:
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
-    if head_dim & (head_dim - 1) or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
-        condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, a power of two"
+    if head_dim % HEAD_MULTIPLE or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
+        condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, in eights"
         return Refusal(condition, f"{instead}, with {head_dim} columns")
     if op.value_dim is not None:
         condition = "values have as many columns as keys, so that one epilogue takes both gradients"
         return Refusal(condition, f"{instead}, with {op.value_columns} columns for {head_dim}")
+    if op.scale is not None and op.scale.value.data <= 0:
+        return Refusal("the scale of the scores is positive", instead)
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
         return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
     if numerics_mode(op).is_strict:
         return Refusal("the function does not require the bits of eager PyTorch", instead)
     return None
-
-
-def _inputs(op: AttentionLike) -> list[SSAValue]:
-    return [op.q, op.k, op.v, *([] if op.mask is None else [op.mask])]
 
 
 def _options(op: AttentionLike) -> dict[str, Attribute | None]:
@@ -120,13 +123,12 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
     instead = "runs through PyTorch, which stores a number for each score"
-    if op.sinks is not None:
-        return Refusal("the attention has no sinks", f"{instead}: it has sinks")
     refusal = _check(op, instead)
     if refusal is not None:
         return refusal
     rewriter.passed(op, "one kernel computes it, without storing a score")
-    fused = FusedAttentionOp.made(_inputs(op), _options(op), _stored(op.result))
+    inputs, epilogue = (op.q, op.k, op.v), _stored(op.result)
+    fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
     fused.location = op.location
     rewriter.order.insert_before(fused, op)
     fused.lse.name_hint = "lse"
@@ -143,11 +145,10 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
         return refusal
     message = "two kernels compute it from the logsumexp of the forward: dQ, then dK and dV"
     rewriter.passed(op, message)
-    properties, inputs = _options(op), _inputs(op)
-    dq = AttentionDqOp.made((op.d_out, op.out, op.lse, *inputs), properties, _stored(op.dq))
-    dkv = AttentionDkvOp.made(
-        (op.d_out, dq.moment, op.lse, *inputs), properties, _stored(op.dk, op.dv)
-    )
+    properties, inputs = _options(op), (op.lse, op.q, op.k, op.v)
+    dq = AttentionDqOp.made((op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask)
+    tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)
+    dkv = AttentionDkvOp.made(tensors, properties, epilogue, mask=op.mask)
     dq.moment.name_hint = "moment"
     for new in (dq, dkv):
         new.location = op.location
@@ -155,8 +156,26 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
     for old, new in zip((op.dq, op.dk, op.dv), (*dq.outputs, *dkv.outputs), strict=True):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
+    if op.d_sinks is not None and op.sinks is not None:
+        insert = OpInserter(rewriter, op, op.location)
+        d_sinks = _gradient_of_sinks(op.sinks, op.lse, dq.moment, insert)
+        d_sinks.name_hint = op.d_sinks.name_hint
+        op.d_sinks.replace_all_uses_with(d_sinks)
     rewriter.order.erase(op)
     return None
+
+
+def _gradient_of_sinks(
+    sinks: SSAValue, lse: SSAValue, moment: SSAValue, insert: OpInserter
+) -> SSAValue:
+    """-sum(exp(sink - lse) ⊙ moment) of each head, in the type of the sinks."""
+    type, (heads,) = element_type_of(sinks), shape_of(sinks)
+    column = insert.insert(coda.ReshapeOp(insert.cast(sinks, f32), (heads, 1)))
+    weights = insert.insert(coda.ExpOp(insert.sub(column, lse)), "sink_weights")
+    total = insert.insert(coda.SumToOp(insert.mul(weights, moment), (heads, 1)))
+    return insert.cast(
+        insert.insert(coda.NegOp(insert.insert(coda.ReshapeOp(total, (heads,))))), type
+    )
 
 
 def _stored(*sums: SSAValue) -> Segment:

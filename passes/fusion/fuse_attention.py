@@ -16,7 +16,7 @@ from coda_ir.dialects.gemm import (
     Segment,
     YieldOp,
 )
-from coda_ir.dialects.gemm.attention import groups_in_heads, pairs_in_heads
+from coda_ir.dialects.gemm.heads import groups_in_heads, needs_whole_heads, pairs_in_heads
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 
@@ -34,7 +34,8 @@ class FuseAttentionPass(FunctionPass):
 
     In this way the rotary embedding is undone, norms of heads are differentiated, and rows are
     summed before anything is stored. Legal iff pairs of columns lie in one head, sums over groups
-    too, and nothing else that the kernel reads depends on the gradients.
+    too, and nothing else that the kernel reads depends on the gradients. Where heads have no power
+    of two of columns, only code of single columns is moved.
     """
 
     name: ClassVar[str] = "fuse-attention"
@@ -61,7 +62,7 @@ def _producer(op: MapOp) -> AttentionSumOp | None:
 
 def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> Refusal | None:
     segment, into = op.segment(), producer.segment()
-    refusal = _check_pairs(segment, into, producer)
+    refusal = _check_parts(segment, producer) or _check_pairs(segment, into, producer)
     if refusal is not None:
         return refusal
     if op.order is not None:
@@ -77,6 +78,14 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
 def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
     """Return what the kernel reads beside the gradients."""
     return [value for value in op.ports if value not in producer.outputs]
+
+
+def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
+    whole = needs_whole_heads(segment)
+    if whole is None or producer.parts.is_whole:
+        return None
+    found = f"it takes {whole}, and heads have {producer.parts.columns} columns"
+    return Refusal("heads have a power of two of columns, which one tile has", found)
 
 
 def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:

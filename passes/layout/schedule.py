@@ -30,7 +30,7 @@ from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
-from coda_ir.passes.layout.unfusing import BY
+from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
 from coda_ir.symbol_sizes import parse_sizes
 
@@ -57,7 +57,8 @@ class SchedulePass(ModulePass):
 
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
     and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
-    and tuning may find another form to be faster.
+    but for those whose groups of columns, padded to a power of two, cost more than they save; and
+    tuning may find another form to be faster.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
@@ -82,23 +83,63 @@ class SchedulePass(ModulePass):
         self.check_options()
         if self.gemms is not None and self.gemms in BY:
             UnfuseGemmsPass(BY[self.gemms]).apply(ctx, op)
-        gemms = [gemm for gemm in op.walk() if isinstance(gemm, FusedOp) and gemm.schedule is None]
         rows = RowCounts(parse_sizes(self.sizes))
-        # The layers of a model repeat their GEMMs.
-        keys: list[Hashable] = [(rows.of(gemm), *_structure(gemm)) for gemm in gemms]
-        first: dict[Hashable, FusedOp] = {}
-        for key, gemm in zip(keys, gemms, strict=True):
-            first.setdefault(key, gemm)
-        choices = {key: self._choose(gemm, rows.of(gemm)) for key, gemm in first.items()}
-        self.set_schedules(list(zip(keys, gemms, strict=True)), choices, rows)
+        choices: dict[Hashable, Ranked] = {}
+        keyed = self._add_choices(choices, op, rows)
+        if self._unfuse_padded(keyed, choices, rows):
+            keyed = self._add_choices(choices, op, rows)
+        self.set_schedules(keyed, choices, rows)
         for sums in op.walk():
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
                 self._set_attention(sums, rows.exact(sums))
-        is_waiting = self._waits_for_launches([rows.exact(gemm) for gemm in gemms])
+        is_waiting = self._waits_for_launches([rows.exact(gemm) for _, gemm in keyed])
         if is_waiting if self.absorb is None else self.absorb:
             AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
         if is_waiting if self.pdl is None else self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
+
+    def _add_choices(
+        self, choices: dict[Hashable, Ranked], module: ModuleOp, rows: RowCounts
+    ) -> Keyed:
+        """The GEMMs without a schedule; `choices` gets those for keys that it does not have."""
+        keyed: list[tuple[Hashable, FusedOp]] = []
+        for gemm in module.walk():
+            if isinstance(gemm, FusedOp) and gemm.schedule is None:
+                # The layers of a model repeat their GEMMs.
+                key = (rows.of(gemm), *_structure(gemm))
+                if key not in choices:
+                    choices[key] = self._choose(gemm, rows.of(gemm))
+                keyed.append((key, gemm))
+        return keyed
+
+    def _unfuse_padded(
+        self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
+    ) -> bool:
+        """Give epilogues kernels of their own where that is cheaper than to multiply what pads
+        their groups; return whether there are some.
+        """
+        keys = dict(gemms).items()
+        apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows.of(op))}
+        for key, gemm in gemms:
+            if key in apart:
+                emit_remark(self._analysis(gemm, _apart_text(choices[key])))
+                unfuse(gemm, "kernels")
+        return bool(apart)
+
+    def _is_cheaper_apart(self, op: FusedOp, choice: Ranked, rows: int | None) -> bool:
+        is_padded = any(columns.is_padded for columns in choice.estimate.configuration.ranges)
+        if self.gemms is not None or self.tile is not None or not is_padded:
+            return False
+        if why_not_unfused(op, "kernels") is not None:
+            return False
+        products = products_of(op)
+        ranking = rank(products, self.space(), self.device, rows)
+        products.erase(safe_erase=False)
+        if not ranking:
+            return False
+        work, stored = choice.estimate.workload, ranking[0].estimate.workload
+        moved = work.rows * work.columns * (work.epilogue_bytes + stored.epilogue_bytes)
+        return ranking[0].us + self.device.pointwise_us(moved, len(op.segments())) < choice.us
 
     def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
         """Return whether GEMMs of so many rows read weights for about as long as launches take, on
@@ -110,10 +151,11 @@ class SchedulePass(ModulePass):
     def _set_attention(self, op: AttentionSumOp, rows: int | None) -> None:
         """Give the backward of attention its schedule, for so many rows of the sums."""
         op.schedule = schedule = attention_schedule(op, self.device, self.mainloop, rows)
-        of_tile, step, columns = schedule.tile
+        of_tile, step, _ = schedule.tile
         text = (
-            f"tiles of {of_tile} rows of a head of {columns} columns, {step} rows at a time, "
-            f"{schedule.warps.data} warps, {schedule.stages.data} stages, {schedule.mainloop} loads"
+            f"tiles of {of_tile} rows of a head of {op.parts.columns} columns, "
+            f"{step} rows at a time, {schedule.warps.data} warps, {schedule.stages.data} stages, "
+            f"{schedule.mainloop} loads"
         )
         if schedule.split_k.data > 1:
             text += f", heads of queries split among {schedule.split_k.data} programs"
@@ -222,6 +264,13 @@ class SchedulePass(ModulePass):
     def _analysis(self, op: FusedOp | AttentionSumOp, text: str) -> Remark:
         function = enclosing_function(op)
         return Remark("analysis", SchedulePass.name, op.name, op.location, text, function=function)
+
+
+def _apart_text(choice: Ranked) -> str:
+    return (
+        "its epilogue is a kernel of its own: groups of columns in tiles of a power of two would "
+        f"leave {choice.estimate.padding:.0%} of the products unused"
+    )
 
 
 def gemm_shape(op: FusedOp) -> tuple[str, str, str]:

@@ -186,10 +186,13 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
     return parts
 
 
-def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
-    """One GEMM with the same columns, and a kernel for each epilogue."""
-    bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
-    gemm = FusedOp(
+def products_of(op: FusedOp) -> FusedOp:
+    """A GEMM in no block that stores the products of `op`: what its main loop takes by itself."""
+    return _stored_products(op, [_product_of(op, segment) for segment in op.segments()])
+
+
+def _stored_products(op: FusedOp, bare: Sequence[Segment]) -> FusedOp:
+    return FusedOp(
         op.inputs,
         bare,
         transposed=op.is_transposed,
@@ -197,6 +200,12 @@ def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
         x_scales=op.x_scales,
         blocks=op.blocks,
     )
+
+
+def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
+    """One GEMM with the same columns, and a kernel for each epilogue."""
+    bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
+    gemm = _stored_products(op, bare)
     parts = Unfused([gemm])
     for segment, product in zip(segments, gemm.outputs, strict=True):
         if is_bare(segment):

@@ -11,7 +11,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: what was summed is not scaled for a larger score",
         f"{TILES}[o_of_tile]",
-        Text("acc * before[:, None]", "acc"),
+        Text("scaled_parts(acc, before[:, None], HEAD)", "acc"),
     ),
     KernelFault(
         "attention: the weights before a larger score are not scaled",
@@ -26,12 +26,42 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: a mask is added to scores in powers of 2",
         f"{TILES}[masked_scores]",
-        Text("scores * (1 / LOG2_E)", "scores"),
+        Text("scores * FACTOR", "scores"),
     ),
     KernelFault(
         "attention: a logsumexp in powers of 2",
         f"{TILES}[o_of_tile]",
         Text("largest * (UNIT / LOG2_E)", "largest"),
+    ),
+    KernelFault(
+        "attention: a sink has no weight",
+        f"{TILES}[o_of_tile]",
+        Text("tl.exp2((sink - most) * UNIT)", "0.0"),
+    ),
+    KernelFault(
+        "attention: what was summed is not scaled for a sink",
+        f"{TILES}[o_of_tile]",
+        Text("scaled_parts(acc, share[:, None], HEAD)", "acc"),
+    ),
+    KernelFault(
+        "attention: the second part of a head has no share of the scores",
+        f"{TILES}[dot_parts]",
+        Text("dot(a[1], tl.trans(b[1]), product)", "product"),
+    ),
+    KernelFault(
+        "attention: the last columns of a part are those of the next head",
+        f"{TILES}[part_rows]",
+        Text("column < COLUMNS", "column < COLUMNS + 8"),
+    ),
+    KernelFault(
+        "attention: the second part of a head is stored over the first one",
+        f"{KERNEL}_SumEmitter._emit_lane_columns",
+        Text("first = self.part * head.first", "first = 0"),
+    ),
+    KernelFault(
+        "attention: the second part takes the ports of the first one",
+        f"{KERNEL}_SumEmitter._emit_part_of_head",
+        Text("self.port_values.clear()", "pass"),
     ),
     KernelFault(
         "attention: a query does not see its own key", f"{TILES}[is_seen]", Nth("operator", "LtE")
@@ -41,8 +71,8 @@ ATTENTION_FAULTS = (
     ),
     KernelFault(
         "attention: rows past the end are those of the next batch",
-        f"{TILES}[head_rows]",
-        Text("mask=(row < rows)[:, None]", "mask=(row < rows + 1000)[:, None]"),
+        f"{TILES}[part_rows]",
+        Text("(row < rows)[:, None]", "(row < rows + 1000)[:, None]"),
     ),
     KernelFault(
         "attention: a block of keys is not masked",
@@ -97,7 +127,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: scores are not capped",
         f"{TILES}[scores_of]",
-        Text("(1.0 - 2.0 / (power + 1.0)) * (SOFTCAP * LOG2_E)", "products * (SCALE * LOG2_E)"),
+        Text("1.0 - 2.0 / (power + 1.0)", "products * (SCALE / SOFTCAP)"),
     ),
     KernelFault(
         "attention: the sums of a row are those of the first head",
@@ -107,7 +137,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: the gradient of keys is not scaled",
         f"{TILES}[dkv_of_tile]",
-        Text("return (dk * SCALE, dv)", "return (dk, dv)"),
+        Text("scaled_parts(dk, SCALE, HEAD)", "dk"),
     ),
     KernelFault(
         "attention: blocks of the same head only", f"{TILES}[tile_of_heads]", Nth("keep", "Add")
@@ -136,6 +166,11 @@ ATTENTION_FAULTS = (
         "fuse-attention: the code reads the gradient of the keys for that of the values",
         f"{FUSION}_fuse",
         Text("into.yielded(outputs.index(value))", "into.yielded(0)"),
+    ),
+    Fault(
+        "fuse-attention: a head in two parts takes pairs",
+        f"{FUSION}_check_parts",
+        Text("producer.parts.is_whole", "True"),
     ),
     Fault("fuse-attention: pairs across heads join", f"{FUSION}_check_pairs", Nth("never", "If")),
     Fault(

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import torch
 from support import gemm_programs as programs
-from support.attention_sums import KEYS, attention, backward_of_attention
+from support.attention_sums import (
+    KEYS,
+    attention,
+    attention_in_parts,
+    backward_of_attention,
+)
 from support.block_programs import gated_blocks, scaled_blocks
 from support.eager_bits import OPERATORS, share_of_different_bits
 from support.emitted import run_guarded
@@ -409,6 +414,7 @@ def _attention_cases() -> dict[str, KernelCase]:
     programs = {name: backward_of_attention(x) for name, x in options.items()}
     # Two tiles of keys, whose four heads of queries two programs share.
     programs["attention backward, split heads"] = backward_of_attention("causal = true", 30, 16)
+    programs["attention in parts"] = attention_in_parts("causal = true")
     programs["attention, capped"] = attention("causal = true, softcap = 1.5 : f64")
     programs["attention, window"] = attention("causal = false, window = 19 : i64")
     programs["attention, added"] = attention("causal = false", f"tensor<4x1x{KEYS}xf32>")

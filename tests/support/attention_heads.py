@@ -43,7 +43,12 @@ class Heads:
         return [torch.randn(*lead, rows, n * self.width).to(dtype) for rows, n in shapes]
 
 
-def attend(of: Heads, *tensors: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+def attend(
+    of: Heads,
+    *tensors: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Attention of q, k and v in their type, by its definition; 0 of a query that sees no key."""
     rows = tensors[0].shape[:-1]
     q, k, v = (
@@ -68,7 +73,11 @@ def attend(of: Heads, *tensors: torch.Tensor, mask: torch.Tensor | None = None) 
     elif mask is not None:
         scores = scores + mask
         seen = seen & (scores != -torch.inf)
-    weights = torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+    scores = scores.masked_fill(~seen, -torch.inf)
+    if sinks is not None:
+        column = sinks[:, None, None].expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], -1)
+    weights = torch.softmax(scores, -1)[..., : k.shape[2]]
     weights = torch.where(seen.any(-1, keepdim=True), weights, 0.0)
     return (weights @ v).transpose(1, 2).reshape(*rows, -1)
 
@@ -147,7 +156,7 @@ class RandomProgram:
 
     def __init__(self, seed: int):
         draw = Random(seed)
-        self.width = draw.choice([16, 16, 32])
+        self.width = draw.choice([16, 24, 32])
         kv_heads = draw.choice([1, 2, 3])
         self.columns = {"q": kv_heads * draw.choice([1, 2]), "k": kv_heads, "v": kv_heads}
         self.rows = draw.randint(1, 80)

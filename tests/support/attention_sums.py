@@ -73,3 +73,39 @@ func.func @f(%q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q}{argument})
   func.return %lse, %y, %sum : {lse}, {q}, tensor<2x{QUERIES}x1xf32>
 }}
 """
+
+
+def attention_in_parts(options: str) -> str:
+    """Attention with sinks, and its backward, of heads of 24 columns, with a port and sums of
+    columns.
+    """
+    q, k = f"tensor<2x{QUERIES}x48xf32>", f"tensor<2x{KEYS}x24xf32>"
+    lse, partial, total = f"tensor<2x2x{QUERIES}xf32>", "tensor<?x24xf32>", "tensor<24xf32>"
+    inputs, properties = f"%q : {q}, %k : {k}, %v : {k}", f"{{head_dim = 24 : i64, {options}}}"
+    return f"""
+func.func @f(%q: {q}, %k: {k}, %v: {k}, %s: tensor<2xf32>, %z: {q}, %dy: {q})
+    -> ({lse}, {q}, {q}, {k}, {k}, {total}) {{
+  %lse, %y, %z2 = gemm.attention ({inputs}) sinks(%s : tensor<2xf32>) {properties}
+      tile(%z : {q}) -> (tile : {q}, tile : {q}) {{
+  ^epilogue(%a : f32, %za : f32):
+    %scaled = arith.mulf %a, %za : f32
+    gemm.yield %a, %scaled : f32, f32
+  }}
+  %moment, %dq = gemm.attention_dq (%dy : {q}, %y : {q}, %lse : {lse}, {inputs}) {properties}
+      -> (tile : {q}) {{
+  ^epilogue(%a : f32):
+    gemm.yield %a : f32
+  }}
+  %dk, %dv, %p = gemm.attention_dkv (%dy : {q}, %moment : {lse}, %lse : {lse}, {inputs})
+      {properties}
+      -> (tile : {k}, tile : {k}, partial_col<add> : {partial}) {{
+  ^epilogue(%a : f32, %b : f32):
+    gemm.yield %a, %b, %a : f32, f32, f32
+  }}
+  %total = gemm.finalize col (add %p : {partial}) -> ({total}) {{
+  ^finalize(%t : f32):
+    gemm.yield %t : f32
+  }}
+  func.return %lse, %z2, %dq, %dk, %dv, %total : {lse}, {q}, {q}, {k}, {k}, {total}
+}}
+"""

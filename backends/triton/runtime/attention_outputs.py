@@ -6,9 +6,15 @@ arXiv 2307.08691, section 3.1).
 import triton
 import triton.language as tl
 
+from coda_ir.backends.triton.runtime.attention_heads import (
+    add_parts,
+    dot_parts,
+    head_rows,
+    scaled_parts,
+    zero_parts,
+)
 from coda_ir.backends.triton.runtime.attention_tiles import (
     LOG2_E,
-    head_rows,
     is_seen,
     keys_of_queries,
     mask_tile,
@@ -16,7 +22,7 @@ from coda_ir.backends.triton.runtime.attention_tiles import (
     part_of,
     scores_of,
 )
-from coda_ir.backends.triton.runtime.device import bound, dot
+from coda_ir.backends.triton.runtime.device import bound
 
 
 @triton.jit
@@ -32,18 +38,20 @@ def masked_scores(
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ADDED: tl.constexpr,
+    FACTOR: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
     """Scores of BLOCK_M queries and BLOCK_N keys with the mask: -inf where it is false, or with
-    what it adds, in natural units, in which the lowest number of a type stays finite.
+    what it adds, in natural units, in which the lowest number of a type stays finite: scores are
+    multiplied by FACTOR to be in these.
     """
     # What is the same for all queries, or for all keys, is loaded once.
     rows = tl.arange(0, BLOCK_M if DIMS[2] else 1)[:, None]
     columns = tl.arange(0, BLOCK_N if DIMS[3] else 1)[None, :]
     found = mask_tile(mask, batch, head, start, at, rows, columns, queries, keys, HEADS, DIMS)
     if ADDED:
-        return scores * (1 / LOG2_E) + found.to(tl.float32)
+        return scores * FACTOR + found.to(tl.float32)
     else:
         return tl.where(found != 0, scores, float("-inf"))
 
@@ -55,6 +63,7 @@ def o_of_tile(
     k_rows,
     v_rows,
     mask,
+    sinks,
     batch,
     head,
     start,
@@ -62,12 +71,13 @@ def o_of_tile(
     keys,
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    HEAD: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
     ADDED: tl.constexpr,
     SCALE: tl.constexpr,
     SOFTCAP: tl.constexpr,
+    FAST: tl.constexpr,
     CAUSAL: tl.constexpr,
     WINDOW: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -76,15 +86,16 @@ def o_of_tile(
     """Attention of BLOCK_M queries of a head in float32; stores the logsumexp of their scores.
 
     What was summed so far is scaled where a larger score comes. A query that sees no key has sums
-    of 0, and a logsumexp of inf.
+    of 0, and a logsumexp of inf. A sink takes its share of the weights at the end.
     """
-    # Scores are in powers of 2, or where a mask is added in natural units.
-    UNIT: tl.constexpr = LOG2_E if ADDED else 1.0
+    # Scores are in units of the scale or the cap, or where a mask is added in natural units.
+    FACTOR: tl.constexpr = SOFTCAP if SOFTCAP > 0 else SCALE
+    UNIT: tl.constexpr = (1.0 if ADDED else FACTOR) * LOG2_E
     row = start + tl.arange(0, BLOCK_M)
-    q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD_DIM)
+    q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    acc = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
+    acc = zero_parts(BLOCK_M, HEAD)
     largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     first, whole, edge, last = keys_of_queries(
@@ -94,9 +105,9 @@ def o_of_tile(
     for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
         begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
-            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD_DIM)
-            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD_DIM)
-            scores = scores_of(dot(q, tl.trans(k), zeros), SCALE, SOFTCAP)
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD)
+            scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
             if mask is not None:
                 scores = masked_scores(
                     scores,
@@ -110,6 +121,7 @@ def o_of_tile(
                     HEADS,
                     MASK_DIMS,
                     ADDED,
+                    FACTOR,
                     BLOCK_M,
                     BLOCK_N,
                 )
@@ -120,13 +132,25 @@ def o_of_tile(
             shift = most
             if part != 1 or mask is not None:
                 shift = tl.where(most == float("-inf"), 0.0, most)
-            weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            if ADDED:
+                # The lowest numbers of a type have no multiples.
+                weights = tl.exp2((scores - shift[:, None]) * UNIT)
+            else:
+                weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
             before = tl.exp2((largest - shift) * UNIT)
             total = total * before + tl.sum(weights, 1)
-            acc = dot(narrowed(weights, v), v, acc * before[:, None])
+            acc = scaled_parts(acc, before[:, None], HEAD)
+            acc = add_parts(narrowed(weights, v[0]), v, acc, HEAD)
             largest = most
     place = (batch * HEADS + head).to(tl.int64) * queries + row
     is_empty = total == 0.0
+    if sinks is not None:
+        sink = tl.load(sinks + head).to(tl.float32) * (LOG2_E / UNIT)
+        most = tl.maximum(largest, sink)
+        share = tl.exp2((largest - most) * UNIT)
+        total = total * share + tl.exp2((sink - most) * UNIT)
+        acc = scaled_parts(acc, share[:, None], HEAD)
+        largest = most
     lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
     tl.store(lse_pointer + place, lse, mask=row < queries)
-    return acc / tl.where(is_empty, 1.0, total)[:, None]
+    return scaled_parts(acc, 1.0 / tl.where(is_empty, 1.0, total)[:, None], HEAD)

@@ -24,6 +24,9 @@ PROGRAMS = {
     "narrow window": Heads(options="causal=true, window=1"),
     "capped in a window": Heads(options="window=30, scale=0.3, softcap=0.7"),
     "no batch": Heads(options="window=9", batches=""),
+    "heads of 24": Heads(4, 2, 24, "causal=true, softcap=1.5"),
+    "heads of 56": Heads(2, 1, 56, "window=18"),
+    "heads of 80": Heads(2, 1, 80, "causal=true, window=21"),
 }
 
 SIZES = [(64, 64), (33, 90), (90, 33), (17, 40), (1, 50)]
@@ -38,6 +41,33 @@ def test_agrees_with_float64(name: str):
         tensors = of.inputs(queries, keys)
         wanted = attend(of, *(x.double() for x in tensors))
         assert relative_error(compiled(*tensors), wanted) < 5e-3
+
+
+@pytest.mark.parametrize("options", ["causal=true", "window=12, softcap=2.0"])
+def test_sinks_agree_with_float64(options: str):
+    of = Heads(options=options)
+    text = Heads(options=f"{options}, sinks=s").text.replace(") {", ", s: bf16[4]) {", 1)
+    compiled = coda_ir.compile(text, device="cpu")
+    assert "o_of_tile(" in compiled.source
+    tensors, sinks = of.inputs(45, 52), 3 * torch.randn(4).bfloat16()
+    wanted = attend(of, *(x.double() for x in tensors), sinks=sinks.double())
+    assert relative_error(compiled(*tensors, sinks), wanted) < 5e-3
+
+
+def test_sinks_beside_a_mask_agree_with_float64():
+    """Also of queries that see no key."""
+    of = Heads(options="causal=false")
+    text = Heads(options="causal=false, sinks=s, mask=m").text
+    compiled = coda_ir.compile(
+        text.replace(") {", ", s: bf16[4], m: bool[T, S]) {", 1), device="cpu"
+    )
+    assert "o_of_tile(" in compiled.source
+    tensors, sinks = of.inputs(45, 52), torch.randn(4).bfloat16()
+    mask = torch.rand(45, 52) < 0.5
+    mask[:3] = False
+    wanted = attend(of, *(x.double() for x in tensors), mask=mask, sinks=sinks.double())
+    found = compiled(*tensors, sinks, mask)
+    assert relative_error(found, wanted) < 5e-3 and not found[:, :3].any()
 
 
 MASKS = {
@@ -129,7 +159,7 @@ def test_the_pass_keeps_what_a_function_means(name: str):
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
-@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("width", [64, 80, 128, 256])
 @pytest.mark.parametrize("mask", ["", "f32[4, 1, S]", "f32[B, 4, T, S]"], ids=["", "row", "dense"])
 def test_compiles_ahead_of_time(target: str, width: int, mask: str):
     options = "causal=true, softcap=50.0" + (", mask=m" if mask else "")

@@ -240,3 +240,71 @@ func.func @wide_window(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: t
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 40 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The gradient of sinks, from the logsumexp and the moment.
+
+func.func @sinks_gradient(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x64xbf16>, %k: tensor<2x9x32xbf16>, %v: tensor<2x9x32xbf16>, %s: tensor<4xbf16>, %m: tensor<6x9xi1>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4xbf16>) {
+  %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%m : tensor<6x9xi1>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> sinks tensor<4xbf16>)
+  func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4xbf16>
+}
+
+// CHECK:      func.func @sinks_gradient(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<6x9xi1>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%dq_1: f32):
+// CHECK-NEXT:       gemm.yield %dq_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %dk, %dv = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %moment : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) mask(%m : tensor<6x9xi1>) {head_dim = 16 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x9x32xbf16>, tile : tensor<2x9x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%dk_1: f32, %dv_1: f32):
+// CHECK-NEXT:       gemm.yield %dk_1, %dv_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-NEXT:   %0 = coda.reshape %s_1 : (tensor<4xf32>) -> tensor<4x1xf32>
+// CHECK-NEXT:   %1 = coda.sub %0, %lse : (tensor<4x1xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+// CHECK-NEXT:   %sink_weights = coda.exp %1 : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+// CHECK-NEXT:   %2 = coda.mul %sink_weights, %moment : (tensor<2x4x6xf32>, tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+// CHECK-NEXT:   %3 = coda.sum_to %2 : (tensor<2x4x6xf32>) -> tensor<4x1xf32>
+// CHECK-NEXT:   %4 = coda.reshape %3 : (tensor<4x1xf32>) -> tensor<4xf32>
+// CHECK-NEXT:   %5 = coda.neg %4 : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:   %d = coda.cast %5 : (tensor<4xf32>) -> tensor<4xbf16>
+// CHECK-NEXT:   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<4xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Sinks of the forward.
+
+func.func @forward_sinks(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v: tensor<2x40x32xbf16>, %s: tensor<4xbf16>) -> tensor<2x32x64xbf16> {
+  %y = coda.attention %q, %k, %v sinks(%s : tensor<4xbf16>) {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
+  func.return %y : tensor<2x32x64xbf16>
+}
+
+// CHECK:      func.func @forward_sinks(
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x64xbf16>, %k : tensor<2x40x32xbf16>, %v : tensor<2x40x32xbf16>) sinks(%s : tensor<4xbf16>) {head_dim = 16 : i64, causal = true, window = 8 : i64}
+// CHECK-NEXT:       -> (tile : tensor<2x32x64xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Heads of 80 columns, which are multiplied as 64 and 16.
+
+func.func @odd_heads(%q: tensor<2x32x160xbf16>, %k: tensor<2x40x80xbf16>, %v: tensor<2x40x80xbf16>) -> tensor<2x32x160xbf16> {
+  %y = coda.attention %q, %k, %v {head_dim = 80 : i64, causal = true, softcap = 50.0 : f64} : (tensor<2x32x160xbf16>, tensor<2x40x80xbf16>, tensor<2x40x80xbf16>) -> tensor<2x32x160xbf16>
+  func.return %y : tensor<2x32x160xbf16>
+}
+
+// CHECK:      func.func @odd_heads(
+// CHECK-NEXT:   %lse, %y = gemm.attention (%q : tensor<2x32x160xbf16>, %k : tensor<2x40x80xbf16>, %v : tensor<2x40x80xbf16>) {head_dim = 80 : i64, causal = true, softcap = 5.000000e+01 : f64}
+// CHECK-NEXT:       -> (tile : tensor<2x32x160xbf16>) {
+// CHECK-NEXT:     ^bb0(%y_1: f32):
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<2x32x160xbf16>
+// CHECK-NEXT: }

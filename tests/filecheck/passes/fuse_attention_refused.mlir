@@ -193,3 +193,36 @@ func.func @order(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %sum : tensor<2x6x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Pairs of columns of a head that is in two parts.
+
+func.func @parts(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>) -> tensor<2x6x48xbf16> {
+  %moment, %dq = gemm.attention_dq (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
+      -> (tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  %e = gemm.map pair<halves, 24> tile(%dq : tensor<2x6x48xbf16>)
+      -> (tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %b, %a : f32, f32
+    }
+  func.return %e : tensor<2x6x48xbf16>
+}
+
+// REMARK: remark[missed] fuse-attention: gemm.map: it takes pairs, and heads have 24 columns; failed condition: heads have a power of two of columns, which one tile has; costs 2304 bytes
+// CHECK:      func.func @parts(
+// CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
+// CHECK-NEXT:       -> (tile : tensor<2x6x48xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       gemm.yield %a : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %e = gemm.map pair<halves, 24> tile(%dq : tensor<2x6x48xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<2x6x48xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32):
+// CHECK-NEXT:       gemm.yield %b, %a : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %e : tensor<2x6x48xbf16>
+// CHECK-NEXT: }

@@ -56,6 +56,28 @@ def test_frozen_parameters_and_inputs_that_want_gradients():
     assert model.gate.weight.grad is None
 
 
+class Mean(nn.Module):
+    """That of the rows, after a norm and a linear map."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x).mean(0)
+
+
+def test_means_of_no_rows():
+    model = Mean()
+    for function in (compiled(model), model):
+        model.zero_grad()
+        result = function(torch.zeros(0, 16))
+        assert result.isnan().all()
+        result.sum().backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None and not parameter.grad.any()
+
+
 class ContrastiveLoss(nn.Module):
     """That of CLIP."""
 

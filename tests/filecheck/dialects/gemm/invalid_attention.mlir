@@ -169,3 +169,52 @@ func.func @f(%q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32
     }
   func.return
 }
+
+// -----
+
+func.func @f(%q: tensor<2x6x48xbf16>) {
+  // expected-error@below {{pairs in heads of 24 columns, expected a power of two of columns}}
+  %r:2 = gemm.attention (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
+      pair<halves, 24> -> (tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x48xbf16>) {
+  // expected-error@below {{property scale, expected a positive number}}
+  %r:2 = gemm.attention (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true, scale = -1.0 : f64}
+      -> (tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>, %s: tensor<2xbf16>) {
+  // expected-error@below {{operand sinks, expected them in the logsumexp}}
+  %r:2 = gemm.attention_dq (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) sinks(%s : tensor<2xbf16>) {head_dim = 24 : i64, causal = true}
+      -> (tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x6x96xbf16>, %k: tensor<2x6x48xbf16>, %lse: tensor<2x4x6xf32>) {
+  // expected-error@below {{schedule: split_k is 2, expected 1: heads have 24 columns, no power of two}}
+  %r:2 = gemm.attention_dkv (%q : tensor<2x6x96xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x6x48xbf16>, %k : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
+    schedule<tma, "64x64x32", warps = 4, stages = 2, group_m = 8, split_k = 2>
+      -> (tile : tensor<2x6x48xbf16>, tile : tensor<2x6x48xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      gemm.yield %a, %b : f32, f32
+    }
+  func.return
+}

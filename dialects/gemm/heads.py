@@ -1,0 +1,60 @@
+"""The columns of heads of attention: how they are multiplied, and what epilogues do with them."""
+
+from typing import NamedTuple
+
+from coda_ir.dialects.gemm.attrs import PairingAttr, ResultKind
+from coda_ir.dialects.gemm.region_ops import GroupReduceOp
+from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.tiling import FEWEST_LANES
+
+
+class HeadParts(NamedTuple):
+    """The columns of a head and the lanes of its parts: a power of two for each, as tensor cores
+    multiply them. The second one has what the first one leaves, or nothing.
+    """
+
+    columns: int
+    first: int
+    second: int
+
+    @property
+    def is_whole(self) -> bool:
+        """True if one part has every lane a column, so that an epilogue sees the head."""
+        return self.first == self.columns
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of both parts."""
+        return self.first + self.second
+
+
+def head_parts(columns: int) -> HeadParts:
+    """The parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with zeros."""
+    first = 1 << (columns.bit_length() - 1)
+    if first == columns:
+        return HeadParts(columns, columns, 0)
+    second = max(FEWEST_LANES, 1 << (columns - first - 1).bit_length())
+    if second == first:
+        return HeadParts(columns, 2 * first, 0)
+    return HeadParts(columns, first, second)
+
+
+def pairs_in_heads(pairing: PairingAttr | None, head_dim: int) -> bool:
+    """Return whether both columns of each pair belong to one head."""
+    return pairing is None or pairing.is_adjacent or pairing.group_size == head_dim
+
+
+def groups_in_heads(segment: Segment, head_dim: int) -> bool:
+    """Return whether the columns that the region reduces together belong to one head."""
+    groups = [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+    return not any(head_dim % size for size in groups)
+
+
+def needs_whole_heads(segment: Segment) -> str | None:
+    """Return what the region does with all columns of a head at a time; None where it does not."""
+    if segment.pairing is not None:
+        return "pairs"
+    if any(isinstance(op, GroupReduceOp) for op in segment.block.ops):
+        return "groups"
+    kinds = {result.port.kind.data for result in segment.results}
+    return "sums of rows" if ResultKind.PARTIAL_ROW in kinds else None

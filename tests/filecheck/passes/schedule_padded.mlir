@@ -1,0 +1,49 @@
+// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=warp_specialized}" --split-input-file | filecheck %s
+// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=warp_specialized}" --split-input-file --remarks -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
+// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=warp_specialized gemms=fused}" --split-input-file | filecheck %s --check-prefix=FUSED
+// RUN: coda-opt %s -p "schedule{target=sm_90 mainloop=warp_specialized sizes=\"T=1\"}" --split-input-file | filecheck %s --check-prefix=FEW
+
+// A norm of heads of 80 columns, which take tiles of 128: its epilogue is a kernel of its own, but
+// for few rows, whose weights take longer to read than to multiply.
+
+// CHECK-LABEL: func.func @heads_of_80
+// CHECK:      schedule<warp_specialized, "128x256x64", warps = 8, stages = 3, group_m = 8>
+// CHECK:      gemm.map tile(%product : tensor<?x2560xf32>)
+// REMARK: remark[analysis] schedule: gemm.fused: its epilogue is a kernel of its own: groups of columns in tiles of a power of two would leave 38% of the products unused
+// FUSED-LABEL: func.func @heads_of_80
+// FUSED-NOT:  gemm.map
+// FEW-LABEL: func.func @heads_of_80
+// FEW-NOT:    gemm.map
+func.func @heads_of_80(%x: tensor<?x2560xbf16> {coda.dims = ["T", 2560 : i64]}, %w: tensor<2560x2560xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x2560xbf16>
+    columns(%w : tensor<2560x2560xbf16>)
+      -> (tile : tensor<?x2560xbf16>) {
+    ^bb0(%a: f32):
+      %square = arith.mulf %a, %a : f32
+      %sum = gemm.group_reduce add %square over 80 : f32
+      %rstd = math.rsqrt %sum : f32
+      %y = arith.mulf %a, %rstd : f32
+      gemm.yield %y : f32
+    }
+  func.return %z : tensor<?x2560xbf16>
+}
+
+// -----
+
+// Heads of 128 columns, which no lane is added to.
+
+// CHECK-LABEL: func.func @heads_of_128
+// CHECK-NOT:  gemm.map
+func.func @heads_of_128(%x: tensor<?x2560xbf16>, %w: tensor<2560x2560xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x2560xbf16>
+    columns(%w : tensor<2560x2560xbf16>)
+      -> (tile : tensor<?x2560xbf16>) {
+    ^bb0(%a: f32):
+      %square = arith.mulf %a, %a : f32
+      %sum = gemm.group_reduce add %square over 128 : f32
+      %rstd = math.rsqrt %sum : f32
+      %y = arith.mulf %a, %rstd : f32
+      gemm.yield %y : f32
+    }
+  func.return %z : tensor<?x2560xbf16>
+}
