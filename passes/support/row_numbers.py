@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.index_values import literal
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PERMUTATION = "coda.permutation"
@@ -30,6 +31,12 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
         case coda.SortOp() | coda.TopkOp() as op if value is op.results[1]:
             dim: int = op.given["dim"]
             return SymbolicSize.of(shapes.dims(op.operands[0])[dim])
+        case CallOp() as op if op.callee.data == "aten.max.dim" and value is op.results[1]:
+            number = literal(op.template.call.args[1])
+            return SymbolicSize.of(shapes.dims(op.inputs[0])[int(number or 0)])
+        case coda.ConcatOp() as op:
+            bounds = {bound_of(part, shapes) for part in op.parts}
+            return bounds.pop() if len(bounds) == 1 else None
         case coda.SortOp() as op:
             return bound_of(op.x, shapes)
         case coda.CastOp() as op if isinstance(element_type_of(op.operand), IntegerType):
@@ -57,7 +64,10 @@ def is_permutation(ids: SSAValue) -> bool:
         func = ids.owner.parent_op()
         entries = func.arg_attrs if isinstance(func, FuncOp) else None
         return entries is not None and PERMUTATION in entries.data[ids.index].data
-    return isinstance(ids.owner, coda.SortOp) and ids is ids.owner.ids and len(shape_of(ids)) == 1
+    op = ids.owner
+    if isinstance(op, coda.GroupOrderOp):
+        return ids is op.order
+    return isinstance(op, coda.SortOp) and ids is op.ids and len(shape_of(ids)) == 1
 
 
 def number_groups(ids: SSAValue, ends: SSAValue, shapes: SymbolicShapes) -> bool:
