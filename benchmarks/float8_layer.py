@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from llama_layer import EPS, LayerShape, Tensors, forward_operands, pack
+from harness import torch_compile
+from llama_layer import (
+    EPS,
+    PROGRAM,
+    Layer,
+    LayerShape,
+    Tensors,
+    forward_operands,
+    pack,
+    torch_layer,
+)
 from torch import nn
 
 import coda_ir
@@ -22,9 +33,7 @@ from coda_ir.frontends.torch.scaled_layers import (
 
 RECIPES: dict[str, Scheme] = {"rowwise": ROWWISE, "blocks": BLOCKS}
 
-# These have no complete types.
-torch_compile: Any = import_module("torch").compile
-_ATEN: Any = torch.ops.aten
+_ATEN: Any = torch.ops.aten  # has no complete types
 _OF_X, _OF_WEIGHT = [4], [5]
 """What `_scaled_mm_v2` calls scales of 1 x 128 elements, and of 128 x 128."""
 
@@ -113,6 +122,43 @@ def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torc
             return compiled(packed)
 
     return forward
+
+
+class _Trained(torch.autograd.Function):
+    """The product of `torch._scaled_mm` in the forward and for the gradient of x, as torchao's
+    recipe `rowwise` has it; the gradient of the weight is bf16, as in its `rowwise_with_gw_hp`.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return _by_rows(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        (dy,), (x, weight) = gradients, ctx.saved_tensors
+        return _by_rows(dy, weight.t()), dy.flatten(0, -2).t() @ x.flatten(0, -2)
+
+
+def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    q, of_x = quantized(x.flatten(0, -2), x.shape[-1])
+    elements, of_weight = quantized(weight, weight.shape[-1])
+    scales = (of_x, of_weight.t())
+    columns = elements.contiguous().t()
+    product = _ATEN._scaled_mm(q, columns, *scales, out_dtype=x.dtype, use_fast_accum=False)
+    return product.unflatten(0, x.shape[:-1])
+
+
+def trained_layer() -> Layer:
+    """The layer with gradients on packed weights, in float8 by `torch._scaled_mm`, compiled."""
+    function: Any = _Trained  # has no complete types
+    return torch_compile(partial(torch_layer, linear=function.apply), dynamic=False)
+
+
+def float8_program(recipe: str) -> str:
+    """The program of the layer, whose linear maps quantize their operands."""
+    quantized = rf'quantized_linear(\1, recipe="{recipe}")'
+    return re.sub(r"\blinear\(([^()]*)\)", quantized, PROGRAM.read_text())
 
 
 def float8_gemms(packed: Tensors, shape: LayerShape, recipe: str) -> Callable[[], object]:

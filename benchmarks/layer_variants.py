@@ -6,15 +6,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
-from float8_layer import RECIPES, float8_layer, inductor_layer
-from harness import Candidate, Queued, peak_memory, timed
+from float8_layer import RECIPES, float8_layer, float8_program, inductor_layer, trained_layer
+from harness import Candidate, Queued, peak_memory, timed, torch_compile
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
 
 import coda_ir
+from coda_ir.diagnostics import CodaError
 
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
@@ -23,16 +25,17 @@ FLOAT8 = {f"coda + float8 {recipe}": recipe for recipe in RECIPES}
 """Ours in float8, and the recipe of each."""
 COMPILED_FLOAT8 = {"torch.compile + float8": False, "torch.compile + float8 fast": True}
 """torch.compile in float8, and whether cuBLAS leaves sums to the tensor cores."""
+FLOAT8_TRAINED = {f"coda + trained float8 {recipe}": recipe for recipe in RECIPES}
+"""Ours in float8 with gradients, whose weights are bf16 and quantized in each call."""
+COMPILED_TRAINED = "torch.compile + trained float8"
 VARIANTS = (
     *(CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA),
-    *(*FLOAT8, *COMPILED_FLOAT8),
+    *(*FLOAT8, *COMPILED_FLOAT8, *FLOAT8_TRAINED, COMPILED_TRAINED),
 )
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
-# These have no complete types.
-torch_compile: Any = import_module("torch").compile
-grad: Any = torch.autograd.grad
+grad: Any = torch.autograd.grad  # has no complete types
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def make_variants(
             continue
         try:
             variants[name] = make()
-        except ImportError as error:
+        except (ImportError, CodaError) as error:
             print(f"without {name}: {error}")
     return variants
 
@@ -165,6 +168,11 @@ def _makers(
             name: partial(_untrained, inputs, partial(inductor_layer, inputs, fast=fast))
             for name, fast in COMPILED_FLOAT8.items()
         },
+        **{
+            name: partial(ours, program=float8_program(recipe))
+            for name, recipe in FLOAT8_TRAINED.items()
+        },
+        COMPILED_TRAINED: lambda: autograd_variant(trained_layer(), pack(inputs)),
     }
 
 
@@ -174,12 +182,13 @@ def coda_variant(
     schedule: str | None = None,
     *,
     training: bool,
-    **options: bool,
+    program: str | Path = PROGRAM,
+    **options: Any,
 ) -> Variant:
     """Ours, on separate weights; `options` are those of `coda_ir.compile`."""
     compile = partial(
         coda_ir.compile,
-        PROGRAM,
+        program,
         constants=shape.constants,
         device=inputs["y"].device,
         schedule=schedule,
@@ -193,9 +202,9 @@ def coda_variant(
     return replace(variant, compile_s=seconds)
 
 
-def _inference(shape: LayerShape, inputs: Tensors, **options: bool) -> Variant:
+def _inference(shape: LayerShape, inputs: Tensors, **options: Any) -> Variant:
     """The forward alone, which is not trained."""
-    return replace(coda_variant(shape, inputs, None, training=False, **options), is_trained=False)
+    return replace(coda_variant(shape, inputs, training=False, **options), is_trained=False)
 
 
 def _untrained(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from harness import Budget, wanted_sizes
+from harness import Budget
 
 PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 EPS = 1e-5
@@ -47,7 +47,7 @@ class LayerShape:
 
 def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
     """The shapes that the options of a command ask for, while there is time for another one."""
-    for d in wanted_sizes(options.sizes):
+    for d in options.sizes:
         if not budget.allows(f"D = {d}"):
             return
         yield LayerShape(d, options.head_dim, options.batch, options.time)
@@ -107,7 +107,9 @@ def pack_weights(weights: Tensors) -> Tensors:
     return packed
 
 
-def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
+def torch_layer(
+    t: Tensors, linear: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.linear
+) -> tuple[torch.Tensor, ...]:
     """The layer in plain PyTorch on packed weights; returns x2, q, k, v."""
     d, half = t["x0"].shape[-1], t["cos"].shape[-1]
 
@@ -120,10 +122,10 @@ def torch_layer(t: Tensors) -> tuple[torch.Tensor, ...]:
         cos, sin = t["cos"][:, None], t["sin"][:, None]
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
-    x1 = t["x0"] + F.linear(t["y"], t["wo"])
-    gate, up = F.linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
-    x2 = x1 + F.linear(F.silu(gate) * up, t["w_down"])
-    q, k, v = F.linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
+    x1 = t["x0"] + linear(t["y"], t["wo"])
+    gate, up = linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
+    x2 = x1 + linear(F.silu(gate) * up, t["w_down"])
+    q, k, v = linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
     return x2, rope(q), rope(k), v
 
 

@@ -85,6 +85,15 @@ def is_shifted_where_read(op: ShiftOp) -> bool:
     )
 
 
+def is_turned(value: SSAValue) -> bool:
+    """Return whether `value` is a matrix of known size whose rows are columns of another one: a
+    kernel that has tiles of many rows reads it where it is.
+    """
+    op = value.owner
+    is_matrix = isinstance(op, TransposeOp) and op.permutation == (1, 0)
+    return is_matrix and DYNAMIC_INDEX not in shape_of(value)
+
+
 def _is_tile(op: MapOp, value: SSAValue) -> bool:
     """Return whether `op` reads `value` by tile ports alone, over a domain that states its columns,
     and stores nothing in its place.

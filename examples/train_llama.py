@@ -3,6 +3,7 @@
     python examples/train_llama.py                                  tiny on a CPU, small on a GPU
     python examples/train_llama.py --dtype bf16 --layers 8 --width 1024 --steps 500
     python examples/train_llama.py --rate 1e-3 --reordered          what rounding grows to
+    python examples/train_llama.py --dtype bf16 --width 384 --float8 rowwise --baseline coda
 
 Two equal models see the same batches: one is trained as it is, the other one through
 torch.compile(backend="coda"). The loss curves go to train_llama.png (which needs matplotlib) and
@@ -10,8 +11,10 @@ train_llama.json. In float32 they are equal up to rounding, in bf16 (autocast) u
 
 A learning rate that is large for a model makes its training chaotic: rounding then grows until two
 runs of PyTorch differ as well. `--reordered` shows this with a third model, which is trained by
-eager with the sequences of each batch in reversed order. Without a GPU programs run through the
-reference backend.
+eager with the sequences of each batch in reversed order. `--float8` adds a model for each recipe,
+whose linear layers multiply in float8, but for the projection to the vocabulary; with `--baseline
+coda` the others are compared with coda, and eager is left out. Without a GPU programs run through
+the reference backend.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+import coda_ir
 from coda_ir.devices import default_device
 
 try:
@@ -71,6 +75,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--reordered", action="store_true", help="also train eager on reordered batches"
     )
+    parser.add_argument(
+        "--float8", nargs="*", default=[], help="also train coda in float8, by these recipes"
+    )
+    parser.add_argument("--baseline", choices=("eager", "coda"), default="eager")
     parser.add_argument("--bytes", type=int, default=2_000_000, help="of text")
     parser.add_argument("--output", type=Path, default=Path(), help="folder of the curves")
     parser.add_argument("--device", type=torch.device, default=device)
@@ -179,13 +187,22 @@ def reordered(model: Any) -> Callable[..., Any]:
     return forward
 
 
+def compiled_trainer(model: Any, options: argparse.Namespace) -> Trainer:
+    target = "auto" if options.device.type == "cuda" else "reference"
+    compiled = torch_compile(model, backend="coda", options={"target": target})
+    return Trainer(model, compiled, options)
+
+
 def train(options: argparse.Namespace, console: Console) -> dict[str, Trainer]:
     """All models, one step each in turn."""
     model = make_model(options)
-    twin, third = copy.deepcopy(model), copy.deepcopy(model)
-    target = "auto" if options.device.type == "cuda" else "reference"
-    compiled = torch_compile(twin, backend="coda", options={"target": target})
-    trainers = {"eager": Trainer(model, model, options), "coda": Trainer(twin, compiled, options)}
+    third = copy.deepcopy(model)
+    trainers = {"coda": compiled_trainer(copy.deepcopy(model), options)}
+    if options.baseline == "eager":
+        trainers = {"eager": Trainer(model, model, options)} | trainers
+    for recipe in options.float8:
+        narrow = coda_ir.quantize(copy.deepcopy(model), recipe, skip=("lm_head",), training=True)
+        trainers[f"coda, float8 {recipe}"] = compiled_trainer(narrow, options)
     if options.reordered:
         trainers["reordered"] = Trainer(third, reordered(third), options)
     columns = (
@@ -205,12 +222,11 @@ def train(options: argparse.Namespace, console: Console) -> dict[str, Trainer]:
 
 
 def differences(trainers: dict[str, Trainer]) -> dict[str, list[float]]:
-    """Return what the losses of the others are above those of eager, step by step."""
-    eager = trainers["eager"].losses
+    """Return what the losses of the others are above those of the first, step by step."""
+    (_, baseline), *others = trainers.items()
     return {
-        name: [loss - exact for loss, exact in zip(t.losses, eager, strict=True)]
-        for name, t in trainers.items()
-        if name != "eager"
+        name: [loss - exact for loss, exact in zip(t.losses, baseline.losses, strict=True)]
+        for name, t in others
     }
 
 
@@ -223,13 +239,13 @@ def draw_curves(trainers: dict[str, Trainer], path: Path) -> None:
     figure, (top, bottom) = import_module("matplotlib.pyplot").subplots(
         2, sharex=True, height_ratios=(3, 1), figsize=(7, 5), layout="constrained"
     )
-    for (name, trainer), style in zip(trainers.items(), ("-", "--", ":"), strict=False):
+    for (name, trainer), style in zip(trainers.items(), ("-", "--", ":", "-."), strict=False):
         top.plot(trainer.losses, style, label=name)
     top.set_ylabel("loss (nats per byte)")
     top.legend()
     for number, (name, above) in enumerate(differences(trainers).items(), 1):
         bottom.plot(above, color=f"C{number}", label=name)
-    bottom.set_ylabel("above eager")
+    bottom.set_ylabel(f"above {next(iter(trainers))}")
     bottom.set_xlabel("step")
     figure.savefig(path, dpi=150)
 
@@ -241,7 +257,8 @@ def report(trainers: dict[str, Trainer], console: Console) -> None:
     console.print(table)
     for name, above in differences(trainers).items():
         largest = max(map(abs, above))
-        console.print(f"largest difference of the losses of eager and {name}: {largest:.1e}")
+        first = next(iter(trainers))
+        console.print(f"largest difference of the losses of {first} and {name}: {largest:.1e}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,9 +17,12 @@ from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
     Numerics,
+    dequantized,
     grouped_product_of,
     product_of,
     rounded_and_rest,
+    rounded_once,
+    rounded_to_float8,
     scaled_product_of,
     split_columns,
     vectors_of_rows,
@@ -160,6 +163,23 @@ def scaled(op: coda.ScaledLinearOp, operands: Tensors, numerics: Numerics) -> Te
     return [product.reshape(*x.shape[:-1], weight.shape[0])]
 
 
+def low_bits(op: coda.LowBitLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *of_weight = operands
+    weight = dequantized(of_weight, op.scheme, x.shape[-1], kn=op.is_kn)
+    return [rounded_once(lambda wide: wide @ weight.T, x)]
+
+
+def quantized(op: coda.QuantizedLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, weight = operands
+    if not numerics.exact:
+        depth, columns = (x.shape[-1], 1)
+        if op.blocks is not None:
+            depth, columns = op.blocks.depth.data, op.blocks.columns.data
+        x = rounded_to_float8(x.reshape(-1, x.shape[-1]), 1, depth).reshape(x.shape)
+        weight = rounded_to_float8(weight, columns, depth)
+    return [product_of(x, weight.T)]
+
+
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
     """The mean over the last dimension, which is kept as 1."""
     return numerics.rounded_once(lambda x: x.mean(-1, keepdim=True), x)
@@ -274,6 +294,13 @@ def embedding(op: coda.EmbeddingOp, operands: Tensors, numerics: Numerics) -> Te
     return [F.embedding(ids, table, op.padding)]
 
 
+def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    (ids,), groups = operands, op.given["groups"]
+    sorted_ids, order = ids.sort(stable=True)
+    numbers = torch.arange(groups, device=ids.device)
+    return [order, torch.searchsorted(sorted_ids, numbers, right=True, out_int32=True)]
+
+
 def barrier(_: coda.BarrierOp, operands: Tensors, __: Numerics) -> Tensors:
     return [operands[0]]
 
@@ -316,7 +343,10 @@ BLOCK_HANDLERS: Handlers = {
     coda.MatmulOp: matmul,
     coda.GroupedLinearOp: grouped,
     coda.GroupedMatmulOp: grouped,
+    coda.GroupOrderOp: group_order,
     coda.ScaledLinearOp: scaled,
+    coda.LowBitLinearOp: low_bits,
+    coda.QuantizedLinearOp: quantized,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,

@@ -55,6 +55,8 @@ class Moved(NamedTuple):
     """Elements of the other tensor from one of a row to the next."""
     offset: int = 0
     """Elements before the first one of a row."""
+    is_turned: bool = False
+    """True if the rows are columns of the other tensor."""
 
 
 @dataclass

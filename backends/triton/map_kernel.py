@@ -36,12 +36,15 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
+from coda_ir.storage import is_turned
 
 TILE_ELEMENTS = 2048
 WIDEST_TILE = 512
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
 """Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
+ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
+"""A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
 ROWS_OF_A_SUM = 32
 """Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
 sums are small beside the tensors that the kernel reads."""
@@ -156,6 +159,9 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else WIDEST_TILE
     lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
+    if any(kind == PortKind.TILE and is_turned(value) for kind, value in segment.ports):
+        block_m = ROWS_OF_COLUMNS
+        lanes = max(min(lanes, COLUMNS_OF_COLUMNS), padded_group)
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)

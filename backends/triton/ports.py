@@ -99,7 +99,7 @@ def load_port(
         return f"tl.cast({extent}, tl.int64)"
     pointer = arguments.operand(port.value, port.kind.value)
     if port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved:
-        loaded = _load_shifted(port.value, pointer, columns, arguments)
+        loaded = _load_moved(port.value, pointer, columns, arguments)
     else:
         offset, lanes = ("", "") if place is None else (f" + {place[0]}", place[1])
         loaded = f"tl.load({pointer}{offset}){lanes}"
@@ -120,8 +120,8 @@ def _place_in(
             return transposed_place(columns), ""
         case PortKind.ROW | PortKind.HALF_ROW:
             if port.value in arguments.moved:
-                _, _, stride, offset = arguments.moved[port.value]
-                return f"{columns.name} * {stride} + {offset}", columns.lanes
+                moved = arguments.moved[port.value]
+                return f"{columns.name} * {moved.stride} + {moved.offset}", columns.lanes
             return columns.name, columns.lanes
         case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return f"row_group * {columns.extent} + {columns.name}", columns.lanes
@@ -160,11 +160,17 @@ def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
     return f"{start} + {scaled}" if start else scaled
 
 
-def _load_shifted(
+def _load_moved(
     value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
 ) -> str:
-    """The rows of a tile some positions before or behind; zeros outside of the sample."""
+    """The rows of a tile some positions before or behind, with zeros outside of the sample; or
+    rows that are columns of a matrix with M columns.
+    """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
+    if arguments.moved[value].is_turned:
+        # Not the rows of the tile, which repeat the last one: neighbours have to be seen as such.
+        place = f"{column}.to(tl.int64) * M + {ROWS.numbers}[:, None]"
+        return f"tl.load({pointer} + {place}, mask={ROWS.mask}[:, None], other=0)"
     by = arguments.moved[value].shift
     if by == 0:
         return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"

@@ -153,6 +153,8 @@ def _launching(op: Operation) -> float:
         return HOST.result * len(op.operands)
     if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp):
         return HOST.kernel
+    if isinstance(op, coda.GroupOrderOp):
+        return 2 * HOST.kernel
     if isinstance(op, coda.SumToOp):
         return HOST.sum
     if isinstance(op, coda.EmbeddingGradOp):

@@ -79,7 +79,21 @@ class Permutation:
     """Each of the numbers from 0 on once."""
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds | Permutation
+@dataclass(frozen=True)
+class QuantizedElements:
+    """Elements of few bits, or words of them."""
+
+
+Role: TypeAlias = (
+    GemmWeight
+    | NormWeight
+    | RotaryTable
+    | Decay
+    | Index
+    | GroupEnds
+    | Permutation
+    | QuantizedElements
+)
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -123,8 +137,10 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 1)
         case coda.MatmulOp() if index == 1:
             return _weight(op.weight, 0)
-        case coda.ScaledLinearOp() if index == 1:
+        case coda.ScaledLinearOp() | coda.QuantizedLinearOp() if index == 1:
             return _weight(op.weight, 1)
+        case coda.LowBitLinearOp() if value in (op.weight, op.zeros):
+            return QuantizedElements()
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)
         case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:
@@ -145,6 +161,8 @@ def _role_in(use: Use) -> Role | None:
             return Index(op.table, 0)
         case coda.CrossEntropyOp() | coda.CrossEntropyGradOp() if index == 1:
             return Index(op.logits, -1, op.ignore_index.value.data)
+        case coda.GroupOrderOp():
+            return Index(op.ends, 0)
         case coda.EmbeddingGradOp() if index == 0:
             return Index(op.result, 0)
         case _:
@@ -167,6 +185,8 @@ def _role_in_gemm(op: Operation, use: Use) -> Role | None:
             return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
             return _weight(value, -1 if op.layout.data == Layout.NK else -2)
+        case FusedOp() if op.quantized is not None and value in (*op.weights, *op.weight_zeros):
+            return QuantizedElements()
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():

@@ -86,13 +86,16 @@ from coda_ir.dialects.coda.library import (
 )
 from coda_ir.dialects.coda.library_call import LibraryCallOp
 from coda_ir.dialects.coda.linear import (
+    MAX_GROUPS,
     PATCHES,
     GroupedLinearMap,
     GroupedLinearOp,
     GroupedMatmulOp,
+    GroupOrderOp,
     LinearOp,
     MatmulOp,
 )
+from coda_ir.dialects.coda.low_bit_linear import LowBitLinearOp, QuantizedAttr
 from coda_ir.dialects.coda.positions import (
     ExtentOp,
     PositionsOp,
@@ -107,7 +110,12 @@ from coda_ir.dialects.coda.reductions import (
     RMSNormOp,
     SoftmaxOp,
 )
-from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH, BlocksAttr, ScaledLinearOp
+from coda_ir.dialects.coda.scaled_linear import (
+    LEAST_DEPTH,
+    BlocksAttr,
+    QuantizedLinearOp,
+    ScaledLinearOp,
+)
 from coda_ir.dialects.coda.scan import (
     MAX_HEAD_COLUMNS,
     MAX_STATES,
@@ -131,7 +139,10 @@ Coda = Dialect(
         MatmulOp,
         GroupedLinearOp,
         GroupedMatmulOp,
+        GroupOrderOp,
         ScaledLinearOp,
+        LowBitLinearOp,
+        QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
         NormStatsOp,
@@ -157,7 +168,7 @@ Coda = Dialect(
         *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
-    [BlocksAttr],
+    [BlocksAttr, QuantizedAttr],
 )
 
 __all__ = [
@@ -169,6 +180,7 @@ __all__ = [
     "LEAST_DEPTH",
     "LIBRARY_CALL_OPS",
     "LOSS_REDUCTIONS",
+    "MAX_GROUPS",
     "MAX_HEAD_COLUMNS",
     "MAX_STATES",
     "MAX_TAPS",
@@ -208,6 +220,7 @@ __all__ = [
     "GeluOp",
     "GluOp",
     "GroupNormOp",
+    "GroupOrderOp",
     "GroupedLinearMap",
     "GroupedLinearOp",
     "GroupedMatmulOp",
@@ -220,6 +233,7 @@ __all__ = [
     "LogicalAndOp",
     "LogicalNotOp",
     "LogicalOrOp",
+    "LowBitLinearOp",
     "MatmulOp",
     "MaximumGradOp",
     "MaximumOp",
@@ -231,6 +245,8 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedAttr",
+    "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",
     "ReduceOp",

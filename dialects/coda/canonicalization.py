@@ -3,7 +3,17 @@
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, BFloat16Type, Float16Type, f32
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    UnknownLoc,
+    f32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -11,7 +21,7 @@ from coda_ir.dialects.coda.attention import AttentionOp
 from coda_ir.dialects.coda.base import CANONICALIZATIONS
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import AddOp, DivOp, MulOp, NegOp
-from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
+from coda_ir.dialects.coda.elementwise_op import BinaryOp, ElementwiseOp
 from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
 from coda_ir.dialects.coda.library import IndexOp
@@ -22,130 +32,188 @@ from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_f
 from coda_ir.dialects.coda.truth_folding import TRUTH_FOLDS
 
 
-def _at(op: Operation, new: Operation) -> Operation:
-    """`new` at the place of `op`, which it replaces."""
-    new.location = op.location
-    return new
-
-
 def _is_static(value: SSAValue) -> bool:
     return DYNAMIC_INDEX not in shape_of(value)
 
 
-class FoldCast(RewritePattern):
+# Folds: a value, or another operator, for an operator; None where that stays.
+
+
+def _cast(op: CastOp) -> SSAValue | None:
     """cast(x) to the type of x -> x, and cast(cast(x) to float32) to the 16 bits of x -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
-        wide = op.operand.owner
-        if op.operand.type == op.result.type:
-            rewriter.replace(op, (), (op.operand,))
-            return
-        if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
-            return
-        if _is_widened_to(wide, f32):
-            rewriter.replace(op, (), (wide.operand,))
+    wide = op.operand.owner
+    if op.operand.type == op.result.type:
+        return op.operand
+    if not isinstance(wide, CastOp) or wide.operand.type != op.result.type:
+        return None
+    return wide.operand if _is_widened_to(wide, f32) else None
 
 
-class WidenBehindIndex(RewritePattern):
-    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
-    are copied, and a GEMM that narrows them again can gather rows of x.
+def _reshape(op: ReshapeOp) -> SSAValue | Operation | None:
+    """reshape(reshape(x)) -> reshape(x), and reshape(x) to its own static shape -> x."""
+    if op.x.type == op.result.type and _is_static(op.x):
+        return op.x
+    if isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
+        return ReshapeOp(op.x.owner.x, shape_of(op.result))
+    return None
+
+
+def _transpose(op: TransposeOp) -> SSAValue | Operation | None:
+    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x. A slice in
+    between is one of x where two transposes have no effect together.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: IndexOp, rewriter: PatternRewriter) -> None:
-        view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
-        wide = (op.x if view is None else view.x).owner
-        if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
-            return
-        rows, made = wide.operand, list[Operation]()
-        if view is not None:
-            shown = ReshapeOp(rows, shape_of(view.result))
-            shown.location = view.location
-            shown.attributes |= view.attributes
-            rows = shown.result
-            made.append(shown)
-        index = _at(op, IndexOp(rows, op.ids, **op.given))
-        cast = _at(op, CastOp(index.results[0], f32))
-        rewriter.replace(op, (*made, index, cast), (cast.results[0],))
+    identity = list(range(len(op.permutation)))
+    part = op.x.owner if isinstance(op.x.owner, SliceOp) else None
+    inner = op.x.owner if part is None else part.x.owner
+    if list(op.permutation) == identity:
+        return op.x
+    if not isinstance(inner, TransposeOp):
+        return None
+    combined = [inner.permutation[axis] for axis in op.permutation]
+    if part is None:
+        return TransposeOp(inner.x, combined)
+    if combined != identity:
+        return None
+    dim, start, stop = part.range
+    return _at(part, SliceOp(inner.x, inner.permutation[dim], start, stop))
 
 
-class NarrowBeforeReshape(RewritePattern):
+def _slice(op: SliceOp) -> SSAValue | None:
+    """slice(x) of all elements -> x."""
+    dim, start, stop = op.range
+    return op.x if start == 0 and stop == shape_of(op.x)[dim] else None
+
+
+def _concat(op: ConcatOp) -> SSAValue | None:
+    """concat of one part -> the part."""
+    return op.parts[0] if len(op.parts) == 1 else None
+
+
+def _pad(op: PadOp) -> SSAValue | None:
+    """pad(x) by nothing -> x."""
+    return op.x if op.added == (0, 0) else None
+
+
+def _neg(op: NegOp) -> SSAValue | None:
+    """neg(neg(x)) -> x."""
+    return op.operand.owner.operand if isinstance(op.operand.owner, NegOp) else None
+
+
+def _add(op: AddOp) -> SSAValue | None:
+    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
+    return None if is_float(element_type_of(op.result)) else _other_than(op, 0)
+
+
+def _mul(op: MulOp) -> SSAValue | None:
+    """x * 1 -> x, with the constant on either side."""
+    return _other_than(op, 1)
+
+
+def _div(op: DivOp) -> SSAValue | None:
+    """x / 1 -> x."""
+    return op.lhs if _other_than(op, 1) is op.lhs else None
+
+
+def _other_than(op: BinaryOp, number: int) -> SSAValue | None:
+    """The operand beside a constant, where it has the type of the result."""
+    for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        is_number = isinstance(other.owner, ConstantOp) and other.owner.number == number
+        if is_number and kept.type == op.result.type:
+            return kept
+    return None
+
+
+def _sum_to(op: SumToOp) -> SSAValue | Operation | None:
+    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"};
+    sum_to(cast(x)) to float32 of what is widened to it -> sum_to(x), which accumulates in float32.
+    """
+    rank, type = len(shape_of(op.x)), element_type_of(op.result)
+    if op.x.type == op.result.type:
+        return op.x
+    if op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
+        return ReduceOp(op.x, "sum", type)
+    if isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
+        return SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
+    return None
+
+
+def _extent(op: ExtentOp) -> Operation | None:
+    """extent(x) where the type of x has it -> a constant."""
+    extent = shape_of(op.like)[op.axis]
+    is_known = extent != DYNAMIC_INDEX
+    return ConstantOp(extent, element_type_of(op.result)) if is_known else None
+
+
+# Operators that change places: views behind what is computed.
+
+
+def _narrow_before_reshape(op: CastOp) -> Operation | None:
     """cast(reshape(x)) -> reshape(cast(x)) where the cast narrows: the code that makes x rounds it.
 
     Only for a reshape that nothing else uses.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
-        view = op.operand.owner
-        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
-            return
-        before, after = element_type_of(op.operand), element_type_of(op.result)
-        if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
-            return
-        if after.bitwidth >= before.bitwidth:
-            return
-        narrow = CastOp(view.x, after)
-        moved = ReshapeOp(narrow, shape_of(op.result))
-        narrow.location, moved.location = op.location, view.location
-        moved.attributes |= view.attributes
-        rewriter.replace(op, (narrow, moved), (moved.result,))
+    view = op.operand.owner
+    if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+        return None
+    before, after = element_type_of(op.operand), element_type_of(op.result)
+    if not isinstance(before, AnyFloat) or not isinstance(after, AnyFloat):
+        return None
+    return _moved(view, CastOp(view.x, after)) if after.bitwidth < before.bitwidth else None
 
 
-class SoftmaxBeforeReshape(RewritePattern):
+def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
     """softmax(reshape(x)) -> reshape(softmax(x)) where a reshape flattens rows for a softmax alone:
     the scores of a router, whose GEMM has whole rows on chip.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SoftmaxOp, rewriter: PatternRewriter) -> None:
-        view = op.x.owner
-        if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
-            return
-        before, after = shape_of(view.x), shape_of(op.x)
-        if len(after) != 2 or before[-1:] != after[-1:] or after[-1] == DYNAMIC_INDEX:
-            return
-        softmax = _at(op, SoftmaxOp(view.x))
-        moved = _at(view, ReshapeOp(softmax.results[0], after))
-        moved.attributes |= view.attributes
-        rewriter.replace(op, (softmax, moved), (moved.results[0],))
+    view = op.x.owner
+    if not isinstance(view, ReshapeOp) or not view.result.has_one_use():
+        return None
+    before, after = shape_of(view.x), shape_of(op.x)
+    if len(after) != 2 or before[-1:] != after[-1:] or after[-1] == DYNAMIC_INDEX:
+        return None
+    return _moved(view, SoftmaxOp(view.x))
 
 
-class FoldReshape(RewritePattern):
-    """reshape(reshape(x)) -> reshape(x), and reshape(x) to its own static shape -> x."""
+def _widen_behind_index(op: IndexOp) -> Operation | None:
+    """index(cast(x) to float32) of 16 bits -> cast(index(x)), also behind a reshape: fewer bytes
+    are copied, and a GEMM that narrows them again can gather rows of x.
+    """
+    view = op.x.owner if isinstance(op.x.owner, ReshapeOp) else None
+    wide = (op.x if view is None else view.x).owner
+    if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
+        return None
+    rows = wide.operand if view is None else _moved(view, wide.operand)
+    return CastOp(IndexOp(rows, op.ids, **op.given), f32)
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
-        if op.x.type == op.result.type and _is_static(op.x):
-            rewriter.replace(op, (), (op.x,))
-        elif isinstance(op.x.owner, ReshapeOp) and _is_static(op.result):
-            rewriter.replace(op, _at(op, ReshapeOp(op.x.owner.x, shape_of(op.result))))
+
+def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
+    """The reshape `view` of another tensor."""
+    moved = ReshapeOp(x, shape_of(view.result))
+    moved.location = view.location
+    moved.attributes |= view.attributes
+    return moved
 
 
-class ReshapePositions(RewritePattern):
+def _reshape_positions(op: ReshapeOp) -> Operation | None:
     """reshape(f(x)) -> f(reshape(x)) where x is made of positions: kernels compute x under any
     shape.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReshapeOp, rewriter: PatternRewriter) -> None:
-        inner = op.x.owner
-        if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
-            return
-        assert isinstance(inner, Operation)
-        operands: list[SSAValue] = []
-        views: list[Operation] = []
-        for operand in inner.operands:
-            if shape_of(operand):
-                views.append(_at(op, ReshapeOp(operand, shape_of(op.result))))
-                views[-1].attributes |= op.attributes
-                operand = views[-1].results[0]
-            operands.append(operand)
-        moved = type(inner).create(
-            operands=operands, properties=inner.properties, result_types=[op.result.type]
-        )
-        rewriter.replace(op, (*views, _at(inner, moved)), (moved.results[0],))
+    inner = op.x.owner
+    if isinstance(inner, ReshapeOp) or not _is_of_positions(op.x):
+        return None
+    assert isinstance(inner, Operation)
+    operands: list[SSAValue] = []
+    for operand in inner.operands:
+        if shape_of(operand):
+            view = ReshapeOp(operand, shape_of(op.result))
+            view.attributes |= op.attributes
+            operand = view.result
+        operands.append(operand)
+    moved = type(inner).create(
+        operands=operands, properties=inner.properties, result_types=[op.result.type]
+    )
+    moved.location = inner.location
+    return moved
 
 
 MAX_STEPS = 8
@@ -173,68 +241,19 @@ def _is_number(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
 
 
-class FoldTranspose(RewritePattern):
-    """transpose(transpose(x)) -> one transpose, and the identity permutation -> x. A slice in
-    between is one of x where two transposes have no effect together.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: TransposeOp, rewriter: PatternRewriter) -> None:
-        identity = list(range(len(op.permutation)))
-        part = op.x.owner if isinstance(op.x.owner, SliceOp) else None
-        inner = op.x.owner if part is None else part.x.owner
-        if list(op.permutation) == identity:
-            rewriter.replace(op, (), (op.x,))
-            return
-        if not isinstance(inner, TransposeOp):
-            return
-        combined = [inner.permutation[axis] for axis in op.permutation]
-        if part is None:
-            rewriter.replace(op, _at(op, TransposeOp(inner.x, combined)))
-        elif combined == identity:
-            dim, start, stop = part.range
-            rewriter.replace(op, _at(part, SliceOp(inner.x, inner.permutation[dim], start, stop)))
-
-
-class FoldSlice(RewritePattern):
-    """slice(x) of all elements -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SliceOp, rewriter: PatternRewriter) -> None:
-        dim, start, stop = op.range
-        if start == 0 and stop == shape_of(op.x)[dim]:
-            rewriter.replace(op, (), (op.x,))
-
-
-class FoldConcat(RewritePattern):
-    """concat of one part -> the part."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
-        if len(op.parts) == 1:
-            rewriter.replace(op, (), (op.parts[0],))
-
-
-class ConcatBeforeViews(RewritePattern):
+def _concat_before_views(op: ConcatOp) -> Operation | None:
     """concat of transposes -> transpose of a concat, and concat of reshapes that split columns
     alike -> reshape of a concat: heads of several tensors are heads of one.
     """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
-        views, dim = [part.owner for part in op.parts], op.dim.value.data
-        transposes = [view for view in views if isinstance(view, TransposeOp)]
-        reshapes = [view for view in views if isinstance(view, ReshapeOp)]
-        if len(transposes) == len(views) and len({view.permutation for view in transposes}) == 1:
-            order = transposes[0].permutation
-            joined = ConcatOp([view.x for view in transposes], order[dim])
-            view = TransposeOp(joined, order)
-        elif len(reshapes) == len(views) and all(_splits_columns(v, dim) for v in reshapes):
-            joined = ConcatOp([view.x for view in reshapes], dim)
-            view = ReshapeOp(joined, shape_of(op.result))
-        else:
-            return
-        rewriter.replace(op, (_at(op, joined), _at(op, view)), (view.result,))
+    views, dim = [part.owner for part in op.parts], op.dim.value.data
+    transposes = [view for view in views if isinstance(view, TransposeOp)]
+    reshapes = [view for view in views if isinstance(view, ReshapeOp)]
+    if len(transposes) == len(views) and len({view.permutation for view in transposes}) == 1:
+        order = transposes[0].permutation
+        return TransposeOp(ConcatOp([view.x for view in transposes], order[dim]), order)
+    if len(reshapes) == len(views) and all(_splits_columns(v, dim) for v in reshapes):
+        return ReshapeOp(ConcatOp([view.x for view in reshapes], dim), shape_of(op.result))
+    return None
 
 
 def _splits_columns(view: ReshapeOp, dim: int) -> bool:
@@ -247,93 +266,70 @@ def _splits_columns(view: ReshapeOp, dim: int) -> bool:
     return is_static and dim < rows and len(after) > len(before) and after[:rows] == before[:rows]
 
 
-class FoldNeg(RewritePattern):
-    """neg(neg(x)) -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: NegOp, rewriter: PatternRewriter) -> None:
-        if isinstance(op.operand.owner, NegOp):
-            rewriter.replace(op, (), (op.operand.owner.operand,))
-
-
-class FoldAddOfZero(RewritePattern):
-    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
-        for kept, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            is_zero = isinstance(added.owner, ConstantOp) and added.owner.number == 0
-            if is_zero and kept.type == op.result.type and not is_float(element_type_of(kept)):
-                rewriter.replace(op, (), (kept,))
-                return
-
-
-class FoldMulByOne(RewritePattern):
-    """x * 1 -> x, with the constant on either side."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
-        for kept, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            if _is_one(factor) and kept.type == op.result.type:
-                rewriter.replace(op, (), (kept,))
-                return
-
-
-class FoldDivByOne(RewritePattern):
-    """x / 1 -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
-        if _is_one(op.rhs) and op.lhs.type == op.result.type:
-            rewriter.replace(op, (), (op.lhs,))
-
-
-def _is_one(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp) and value.owner.number == 1
-
-
-class FoldSumTo(RewritePattern):
-    """sum_to(x) of nothing -> x; sum_to(x) of the last dimension -> reduce(x) {kind = "sum"};
-    sum_to(cast(x)) to float32 of what is widened to it -> sum_to(x), which accumulates in float32.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: SumToOp, rewriter: PatternRewriter) -> None:
-        rank = len(shape_of(op.x))
-        if op.x.type == op.result.type:
-            rewriter.replace(op, (), (op.x,))
-        elif op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
-            reduction = ReduceOp(op.x, "sum", element_type_of(op.result))
-            rewriter.replace(op, _at(op, reduction))
-        elif isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
-            type = element_type_of(op.result)
-            total = SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
-            rewriter.replace(op, _at(op, total))
-
-
 def _is_widened_to(op: CastOp, type: Attribute) -> bool:
     before = element_type_of(op.operand)
     is_narrow = isinstance(before, BFloat16Type | Float16Type)
     return is_narrow and element_type_of(op.result) == type
 
 
-class SumBeforeTranspose(RewritePattern):
+def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     """reduce(transpose(x)) {kind = "sum"} of the last two dimensions -> sum_to(x), which copies
     nothing, and a reshape.
     """
+    turned, shape = op.x.owner, shape_of(op.result)
+    rank = len(shape)
+    if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
+        return None
+    if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
+    total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
+    return ReshapeOp(total, shape)
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ReduceOp, rewriter: PatternRewriter) -> None:
-        turned, shape = op.x.owner, shape_of(op.result)
-        if op.kind.data != "sum" or not isinstance(turned, TransposeOp):
-            return
-        rank = len(shape)
-        if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
-            return
-        kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
-        total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
-        view = _at(op, ReshapeOp(_at(op, total), shape))
-        rewriter.replace(op, (total, view), (view.results[0],))
+
+FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
+    CastOp: (_cast, _narrow_before_reshape, *TRUTH_FOLDS[CastOp]),
+    ReshapeOp: (_reshape, _reshape_positions),
+    TransposeOp: (_transpose,),
+    SliceOp: (_slice,),
+    ConcatOp: (_concat, _concat_before_views),
+    PadOp: (_pad,),
+    NegOp: (_neg,),
+    AddOp: (_add,),
+    MulOp: (_mul,),
+    DivOp: (_div,),
+    SumToOp: (_sum_to,),
+    ReduceOp: (_sum_before_transpose,),
+    SoftmaxOp: (_softmax_before_reshape,),
+    IndexOp: (_widen_behind_index,),
+    ExtentOp: (_extent,),
+}
+
+
+class Fold(RewritePattern):
+    """Replaces an operator by the first that a function of `FOLDS` gives."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        folds = FOLDS.get(type(op), TRUTH_FOLDS.get(type(op), ()))
+        found = next((new for fold in folds if (new := fold(op)) is not None), None)
+        if isinstance(found, SSAValue):
+            rewriter.replace(op, (), (found,))
+        elif found is not None:
+            rewriter.replace(op, [_at(op, new) for new in _made(found)])
+
+
+def _made(op: Operation) -> list[Operation]:
+    """`op`, behind the operators that were made for its operands."""
+    owners = dict.fromkeys(value.owner for value in op.operands)
+    new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
+    return [*(each for owner in new for each in _made(owner)), op]
+
+
+def _at(op: Operation, new: Operation) -> Operation:
+    """`new` at the place of `op`, unless it has one."""
+    if isinstance(new.location, UnknownLoc):
+        new.location = op.location
+    return new
 
 
 class FoldBroadcast(RewritePattern):
@@ -364,25 +360,6 @@ def _broadcasts_itself(op: ElementwiseOp, index: int, x: SSAValue) -> bool:
     return shape == shape_of(op.result)
 
 
-class FoldExtent(RewritePattern):
-    """extent(x) where the type of x has it -> a constant."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ExtentOp, rewriter: PatternRewriter) -> None:
-        extent = shape_of(op.like)[op.axis]
-        if extent != DYNAMIC_INDEX:
-            rewriter.replace(op, _at(op, ConstantOp(extent, element_type_of(op.result))))
-
-
-class FoldPad(RewritePattern):
-    """pad(x) by nothing -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: PadOp, rewriter: PatternRewriter) -> None:
-        if op.added == (0, 0):
-            rewriter.replace(op, (), (op.x,))
-
-
 class DropUnusedLse(RewritePattern):
     """%y, %lse = attention(q, k, v) -> %y = attention(q, k, v), where nothing uses %lse."""
 
@@ -395,26 +372,8 @@ class DropUnusedLse(RewritePattern):
 
 CANONICALIZATIONS.extend(
     (
-        FoldCast(),
-        NarrowBeforeReshape(),
-        WidenBehindIndex(),
-        SoftmaxBeforeReshape(),
-        FoldReshape(),
-        ReshapePositions(),
-        FoldTranspose(),
-        FoldSlice(),
-        FoldConcat(),
-        ConcatBeforeViews(),
-        FoldNeg(),
-        FoldAddOfZero(),
-        FoldMulByOne(),
-        FoldDivByOne(),
-        FoldSumTo(),
-        SumBeforeTranspose(),
+        Fold(),
         FoldBroadcast(),
-        FoldExtent(),
-        FoldPad(),
         DropUnusedLse(),
-        *TRUTH_FOLDS,
     )
 )

@@ -3,15 +3,13 @@
 from abc import ABC
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    TensorType,
-    i32,
-)
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    prop_def,
     result_def,
     traits_def,
 )
@@ -26,6 +24,7 @@ from coda_ir.dialects.coda.shapes import (
     element_type_of,
     expect_element_type,
     expect_factor,
+    expect_integers,
     expect_rank_at_least,
     expect_shape,
     expect_tensor,
@@ -75,7 +74,7 @@ class Product(InferTypeOp, ABC):
     another one is stated.
     """
 
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @classmethod
     def default_element_type(cls, x: SSAValue) -> Attribute:
@@ -223,3 +222,40 @@ class GroupedMatmulOp(GroupedLinearMap):
     @staticmethod
     def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
         return [(x[0], weight[2])]
+
+
+@irdl_op_definition
+class GroupOrderOp(InferTypeOp):
+    """The order that sorts rows by the number of their group, and where each group ends in it.
+
+    `ids` are numbers from 0 up to that of the groups, one for each row. Rows of a group keep their
+    order: a stable sort gives the same, and the running sum of a histogram the ends.
+
+    `%order, %ends = coda.group_order %ids {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>,
+    tensor<4xi32>)`
+    """
+
+    name = "coda.group_order"
+    RESULT_ELEMENTS: ClassVar = (i64, i32)
+
+    @staticmethod
+    def infer(ids: Extents, *, groups: int) -> list[Extents]:
+        return [ids, (groups,)]
+
+    ids = operand_def(TensorType)
+    groups = prop_def(IntegerAttr)
+    order = result_def(TensorType)
+    ends = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def check(self) -> None:
+        expect_rank("operand ids", self.ids, 1)
+        expect_integers("operand ids", self.ids)
+        if not 1 <= self.given["groups"] <= MAX_GROUPS:
+            raise VerifyException(
+                f"property groups is {self.given['groups']}, expected 1 to {MAX_GROUPS}"
+            )
+
+
+MAX_GROUPS = 512
+"""Groups that a program of `coda.group_order` counts in registers."""

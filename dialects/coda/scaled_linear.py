@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -18,13 +19,17 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.infer_type import Extents
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
+from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.linear import Product, verify_linear
 from coda_ir.dialects.coda.shapes import (
     ceiling,
+    computes_in_float32,
     element_type_of,
     expect_element_type,
+    expect_rank_at_least,
     expect_shape,
+    is_float,
     is_float8,
     shape_of,
 )
@@ -139,3 +144,56 @@ class ScaledLinearOp(Product):
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
         self.blocks.verify_scales(self.x, self.weight, self.x_scales, self.weight_scales)
+
+
+@irdl_op_definition
+class QuantizedLinearOp(InferTypeOp):
+    """x · Wᵀ of wide operands that are rounded to float8 (e4m3) for the product.
+
+    Without `blocks`, a row of x and a row of W (N x K) have one scale; with it, the blocks do, as
+    those of `coda.scaled_linear`. A scale is the largest magnitude of its elements divided by 448.
+    The gradient goes straight through the rounding (arXiv 1308.3432).
+
+    `%y = coda.quantized_linear %x, %w : (tensor<?x256xbf16>, tensor<512x256xf32>) ->
+    tensor<?x512xbf16>`
+    """
+
+    name = "coda.quantized_linear"
+    RESULT_ELEMENTS: ClassVar = (None,)
+
+    @staticmethod
+    def infer(x: Extents, weight: Extents, **_: object) -> list[Extents]:
+        return [(*x[:-1], weight[0])]
+
+    x = operand_def(TensorType)
+    weight = operand_def(TensorType)
+    blocks = opt_prop_def(BlocksAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        weight: SSAValue | Operation,
+        blocks: BlocksAttr | None = None,
+        *,
+        result_element_type: Attribute | None = None,
+    ):
+        super().__init__(x, weight, element_type=result_element_type, blocks=blocks)
+
+    def check(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        expect_rank("operand weight", self.weight, 2)
+        values = {"operand x": self.x, "operand weight": self.weight, "result": self.result}
+        for what, value in values.items():
+            type = element_type_of(value)
+            if not is_float(type) or not computes_in_float32(type):
+                raise VerifyException(
+                    f"{what} has element type {type}, expected bf16, f16 or f32, as the operator "
+                    "quantizes"
+                )
+        if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
+            raise VerifyException("operand weight has an unknown size, but blocks are counted")
+        expect_shape(
+            "operand weight", self.weight, (shape_of(self.weight)[0], shape_of(self.x)[-1])
+        )

@@ -1,11 +1,11 @@
 """Canonical forms of truth values that are known: comparisons of constants, and what reads them."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, i1
-from xdsl.ir import Attribute, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects.coda.casts import CastOp, ConstantOp
 from coda_ir.dialects.coda.elementwise import (
@@ -31,31 +31,20 @@ def _truth(value: SSAValue) -> bool | None:
     return None if number is None or element_type_of(value) != i1 else bool(number)
 
 
-def _replace(op: ElementwiseOp | CastOp, number: Number, rewriter: PatternRewriter) -> None:
-    constant = ConstantOp(number, element_type_of(op.result))
-    constant.location = op.location
-    rewriter.replace(op, constant)
-
-
 _RELATIONS: dict[str, Callable[[Number, Number], bool]] = {
     name: getattr(operator, name) for name in CompareOp.RELATIONS
 }
 
 
-class FoldCompare(RewritePattern):
+def _compare(op: CompareOp) -> Operation | None:
     """compare(1, 2) {lt} -> true, if rounding to the element type changes nothing about it."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CompareOp, rewriter: PatternRewriter) -> None:
-        numbers = [_number(op.lhs), _number(op.rhs)]
-        exact = [number for number in numbers if number is not None]
-        rounded = [_rounded(number, element_type_of(op.lhs)) for number in exact]
-        known = [number for number in rounded if number is not None]
-        if len(known) < 2:
-            return
-        holds = _RELATIONS[op.relation.data]
-        if holds(*exact) == holds(*known):
-            _replace(op, int(holds(*exact)), rewriter)
+    exact = [number for number in map(_number, op.operands) if number is not None]
+    rounded = [_rounded(number, element_type_of(op.lhs)) for number in exact]
+    known = [number for number in rounded if number is not None]
+    holds = _RELATIONS[op.relation.data]
+    if len(known) < 2 or holds(*exact) != holds(*known):
+        return None
+    return ConstantOp(int(holds(*exact)), i1)
 
 
 def _rounded(number: Number, type: Attribute) -> Number | None:
@@ -68,71 +57,51 @@ def _rounded(number: Number, type: Attribute) -> Number | None:
         return None
 
 
-_NEUTRAL: dict[type[ElementwiseOp], bool] = {
-    LogicalAndOp: True,
-    LogicalOrOp: False,
-    LogicalXorOp: False,
-}
-"""The truth value with which an operator gives the other operand."""
+class Logical(NamedTuple):
+    """An operator on truth values, and the one with which it gives the other operand, if any."""
+
+    compute: Callable[..., bool]
+    neutral: bool | None = None
 
 
-class FoldLogical(RewritePattern):
-    """and(true, x), or(false, x), xor(false, x) -> x."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(
-        self, op: LogicalAndOp | LogicalOrOp | LogicalXorOp, rewriter: PatternRewriter
-    ) -> None:
-        for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            if _truth(other) is _NEUTRAL[type(op)] and kept.type == op.result.type:
-                rewriter.replace(op, (), (kept,))
-                return
-
-
-class FoldTruthValues(RewritePattern):
-    """not(true) -> false, and(false, false) -> false, or(true, true) -> true, xor(true, true) ->
-    false.
-    """
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(
-        self,
-        op: LogicalNotOp | LogicalAndOp | LogicalOrOp | LogicalXorOp,
-        rewriter: PatternRewriter,
-    ) -> None:
-        known = [truth for truth in map(_truth, op.operands) if truth is not None]
-        if len(known) == len(op.operands):
-            _replace(op, int(_LOGICAL[type(op)](*known)), rewriter)
-
-
-_LOGICAL: dict[type[ElementwiseOp], Callable[..., bool]] = {
-    LogicalNotOp: operator.not_,
-    LogicalAndOp: operator.and_,
-    LogicalOrOp: operator.or_,
-    LogicalXorOp: operator.xor,
+_LOGICAL: dict[type[ElementwiseOp], Logical] = {
+    LogicalNotOp: Logical(operator.not_),
+    LogicalAndOp: Logical(bool.__and__, True),
+    LogicalOrOp: Logical(bool.__or__, False),
+    LogicalXorOp: Logical(bool.__xor__, False),
 }
 
 
-class FoldWhere(RewritePattern):
+def _logical(op: ElementwiseOp) -> SSAValue | Operation | None:
+    """and(true, x), or(false, x), xor(false, x) -> x; and of truth values, the one they give."""
+    compute, neutral = _LOGICAL[type(op)]
+    truths = [_truth(operand) for operand in op.operands]
+    for kept, truth in zip(op.operands, reversed(truths), strict=True):
+        if neutral is not None and truth is neutral and kept.type == op.result.type:
+            return kept
+    known = [truth for truth in truths if truth is not None]
+    return ConstantOp(int(compute(*known)), i1) if len(known) == len(truths) else None
+
+
+def _where(op: WhereOp) -> SSAValue | None:
     """where(true, a, b) -> a, and where(false, a, b) -> b, of the shape of the result."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: WhereOp, rewriter: PatternRewriter) -> None:
-        truth = _truth(op.condition)
-        chosen = op.lhs if truth else op.rhs
-        if truth is not None and chosen.type == op.result.type:
-            rewriter.replace(op, (), (chosen,))
+    truth = _truth(op.condition)
+    chosen = op.lhs if truth else op.rhs
+    return chosen if truth is not None and chosen.type == op.result.type else None
 
 
-class FoldCastOfTruth(RewritePattern):
+def _cast(op: CastOp) -> Operation | None:
     """cast(true) -> 1, and cast(false) -> 0."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CastOp, rewriter: PatternRewriter) -> None:
-        truth = _truth(op.operand)
-        if truth is not None:
-            type = element_type_of(op.result)
-            _replace(op, float(truth) if is_float(type) else int(truth), rewriter)
+    truth, type = _truth(op.operand), element_type_of(op.result)
+    if truth is None:
+        return None
+    return ConstantOp(float(truth) if is_float(type) else int(truth), type)
 
 
-TRUTH_FOLDS = (FoldCompare(), FoldLogical(), FoldTruthValues(), FoldWhere(), FoldCastOfTruth())
+TRUTH_FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
+    CompareOp: (_compare,),
+    **dict.fromkeys(_LOGICAL, (_logical,)),
+    WhereOp: (_where,),
+    CastOp: (_cast,),
+}
+"""Functions that give a value, or another operator, for an operator; None where it stays."""

@@ -175,6 +175,24 @@ class OperatorWriter:
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
+    def low_bits(self, op: coda.LowBitLinearOp) -> Text:
+        scheme, stated = op.scheme, dict[str, str]()
+        if scheme.depth.data != 128:
+            stated["depth"] = str(scheme.depth.data)
+        if scheme.offset.data:
+            stated["offset"] = str(scheme.offset.data)
+        if scheme.packing.data:
+            stated["packing"] = f'"{scheme.packing.data}"'
+        if op.is_kn:
+            stated["transposed"] = "true"
+        return _call("low_bit_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
+    def quantized(self, op: coda.QuantizedLinearOp) -> Text:
+        if op.blocks not in (None, coda.BlocksAttr.get()):
+            raise Inexpressible(f"quantized_linear with {op.blocks}")
+        stated = {} if op.blocks is None else {"recipe": '"blocks"'}
+        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def layer_norm(self, op: coda.LayerNormOp) -> Text:
         operands, properties = [*map(self._tensor, op.operands)], _properties(op)
         if properties.pop("bias_only", None) is None:
@@ -294,6 +312,8 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.CastOp: OperatorWriter.cast,
     coda.MatmulOp: OperatorWriter.matmul,
     coda.ScaledLinearOp: OperatorWriter.scaled,
+    coda.LowBitLinearOp: OperatorWriter.low_bits,
+    coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.LayerNormOp: OperatorWriter.layer_norm,
     coda.ReduceOp: OperatorWriter.reduce,
     coda.GluOp: OperatorWriter.glu,

@@ -29,7 +29,13 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
-from coda_ir.frontends.coda_text.scaled_linear import SCALED_LINEAR, scaled_linear
+from coda_ir.frontends.coda_text.low_bit_linear import LOW_BIT_LINEAR, low_bit_linear
+from coda_ir.frontends.coda_text.scaled_linear import (
+    QUANTIZED_LINEAR,
+    SCALED_LINEAR,
+    quantized_linear,
+    scaled_linear,
+)
 from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan, ssd
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
@@ -337,6 +343,8 @@ _RULES: dict[str, Rule] = {
     "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
     "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
     SCALED_LINEAR: scaled_linear,
+    LOW_BIT_LINEAR: low_bit_linear,
+    QUANTIZED_LINEAR: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,

@@ -1,4 +1,4 @@
-"""The operator `scaled_linear` of .coda."""
+"""The operators `scaled_linear` and `quantized_linear` of .coda."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ OF_ACCUMULATOR = (
     "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128)"
 )
 SCALED_LINEAR = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
+
+
+QUANTIZED_LINEAR = 'quantized_linear(x, w, *, recipe: string = "rowwise", dtype: type?)'
+RECIPES = {"rowwise": None, "blocks": coda.BlocksAttr.get()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,22 @@ def scaled_linear(call: Invocation) -> TensorValue:
         *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
         result_element_type=call.float_type("dtype"),
     )
+    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+
+
+def quantized_linear(call: Invocation) -> TensorValue:
+    x, w = call.tensor("x", least_rank=1), call.tensor("w", rank=2)
+    for name, tensor in (("x", x), ("w", w)):
+        if tensor.type.element not in ("bf16", "f16", "f32"):
+            remedy = "products of float8 are those of linear and scaled_linear"
+            raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy)
+    call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
+    blocks = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
+    if blocks is not None and not all(isinstance(size, int) for size in w.dims):
+        remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
+        raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
+    dtype = call.float_type("dtype")
+    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, result_element_type=dtype)
     return call.emit(op, (*x.dims[:-1], w.dims[0]))
 
 

@@ -79,7 +79,7 @@ def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SS
     """`value`, which broadcasts to groups of columns (... x H x G), for the columns (... x N)."""
     if splits_columns(value.owner) and shape_of(value) == domain:
         return value.owner.x
-    if all(extent == 1 for extent in shape_of(value)):
+    if len(shape_of(value)) < len(domain) and all(extent == 1 for extent in shape_of(value)):
         return value
     shape = (*(1,) * (2 - len(shape_of(value))), *shape_of(value))
     value = _reshaped(value, shape, insert)

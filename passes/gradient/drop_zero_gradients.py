@@ -33,6 +33,7 @@ FACTORS: Mapping[type[Operation], Sequence[str]] = {
     coda.SumToOp: ("x",),
     coda.RopeOp: ("x",),
     coda.MatmulOp: ("x", "weight"),
+    coda.QuantizedLinearOp: ("x", "weight"),
     coda.WeightGradientOp: ("dy", "x"),
     coda.GroupedWeightGradientOp: ("dy", "x"),
     coda.ActivationGradOp: ("dy",),

@@ -15,6 +15,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout, PackWeightOp
 from coda_ir.passes.gradient.norm_gradients import (
+    Linear,
     MapGradient,
     NormGradientSum,
     find_map_gradients,
@@ -108,7 +109,12 @@ def _rewrite(
     insert = OpInserter(rewriter, reduce, reduce.location)
     counted = [each for each in maps if found.needs_vectors or not each.is_in_total]
     products = [(_product(insert, found, each), each.rotated() is not None) for each in counted]
-    total = _sum(insert, [_row_sum(insert, same) for same in _by_shape(products)])
+    if any(isinstance(each.map, coda.QuantizedLinearOp) for each in counted):
+        # A kernel of its own reads each gradient, to quantize it, and takes the sum as well.
+        groups = [[value] for value, _ in products]
+    else:
+        groups = _by_shape(products)
+    total = _sum(insert, [_row_sum(insert, same) for same in groups])
     for factor in found.outside:
         total = insert.mul(total, insert.cast(factor, f32))
     if found.divisor is not None:
@@ -170,7 +176,7 @@ def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> S
     return insert.mul(value, insert.cast(gradient, f32))
 
 
-def _pack(insert: OpInserter, vector: SSAValue, gemm: coda.LinearOp | coda.MatmulOp) -> SSAValue:
-    """The product of a vector and the weight of `gemm`."""
+def _pack(insert: OpInserter, vector: SSAValue, gemm: Linear) -> SSAValue:
+    """The product of a vector and the weight of `gemm`, which is not quantized."""
     layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
     return insert.insert(PackWeightOp(gemm.weight, vector, layout), vector.name_hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -17,7 +18,7 @@ from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.scaled_products import scaled, without
 
-Linear = coda.LinearOp | coda.MatmulOp
+Linear: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.QuantizedLinearOp
 
 
 @dataclass(frozen=True)
@@ -299,11 +300,29 @@ def _before_product(value: SSAValue) -> _BeforeProduct | None:
 
 def _map_gradient(term: SSAValue, norm: Norm) -> MapGradient | None:
     back = term.owner
+    if isinstance(back, coda.QuantizedLinearOp):
+        return _quantized_map_gradient(back, norm)
     if not isinstance(back, Linear) or bias_of(back) is not None:
         return None
     forward = coda.LinearOp if isinstance(back, coda.MatmulOp) else coda.MatmulOp
     for use in back.weight.uses:
         op = use.operation
         if isinstance(op, forward) and op.weight is back.weight and uncast(op.x) is norm.result:
+            return MapGradient(op, back.x)
+    return None
+
+
+def _quantized_map_gradient(back: coda.QuantizedLinearOp, norm: Norm) -> MapGradient | None:
+    """The same of operands that are quantized. <h, dh> and <z, dz> differ by the rounding of both
+    products: of N columns, by less than dh has of it by a factor of √N.
+    """
+    turned = back.weight.owner
+    if not isinstance(turned, coda.TransposeOp) or isinstance(norm, coda.LayerNormOp):
+        return None
+    for use in turned.x.uses:
+        op = use.operation
+        if not isinstance(op, coda.QuantizedLinearOp) or op.weight is not turned.x:
+            continue
+        if op.blocks == back.blocks and uncast(op.x) is norm.result:
             return MapGradient(op, back.x)
     return None

@@ -47,6 +47,8 @@ _RECOMPUTABLE = (
 )
 """What costs next to nothing in the epilogue that needs it again, or only views."""
 
+_LINEAR = (coda.LinearOp, coda.MatmulOp, coda.QuantizedLinearOp)
+
 _ROW_STATISTICS = (coda.NormStatsOp, coda.ReduceOp)
 """A number per row: the forward has the row on chip, the backward would have to read it again."""
 
@@ -158,7 +160,7 @@ class _Choice:
     def name_values(self) -> None:
         """Give names to the results of linear maps that have none, for options and for remarks."""
         for op in self.joint.block.ops:
-            if not isinstance(op, coda.LinearOp | coda.MatmulOp) or op not in self.forward:
+            if op not in self.forward or not isinstance(op, _LINEAR):
                 continue
             if op.result.name_hint is None and op.weight.name_hint is not None:
                 op.result.name_hint = f"{op.weight.name_hint}_out"

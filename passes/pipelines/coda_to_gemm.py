@@ -23,8 +23,9 @@ from coda_ir.passes.block.convert_float64_to_torch import ConvertFloat64ToTorchP
 from coda_ir.passes.block.drop_detach import DropDetachPass
 from coda_ir.passes.block.drop_hidden_queries import DropHiddenQueriesPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
+from coda_ir.passes.block.expand_quantized_linear import ExpandQuantizedLinearPass
 from coda_ir.passes.block.flatten_groups import FlattenGroupsPass
-from coda_ir.passes.block.narrow_sorts import NarrowSortsPass
+from coda_ir.passes.block.order_groups import OrderGroupsPass
 from coda_ir.passes.block.pad_rows import PadRowsPass
 from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
@@ -49,6 +50,7 @@ from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
 
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
+    ExpandQuantizedLinearPass(),
     SplitGroupNormPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
@@ -68,7 +70,7 @@ FUSION: tuple[ModulePass, ...] = (
     MoveScalesPass(),
     SplitConcatenationPass(),
     AlignScalesPass(),
-    NarrowSortsPass(),
+    OrderGroupsPass(),
     PadRowsPass(),
     UnrollSumsPass(),
     # GEMMs and what runs on their tiles. Pairing needs the tails fused, and gives new tails.

@@ -8,6 +8,8 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, ResultKind, Segment
+from coda_ir.dialects.gemm.tiling import tiles_moved
+from coda_ir.dialects.gemm.warp_specialized import MOST_MOVED
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.groups import MAX_GROUP, GroupCode
@@ -84,9 +86,16 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
     if sums_rows and isinstance(site.op, FusedOp) and site.op.groups is not None:
         return False
+    if isinstance(site.op, FusedOp) and tiles_moved(segment) + _tiles_stored(code) > MOST_MOVED:
+        return False
     others = [value for value in code.leaves if not site.holds(value)]
     is_narrow = code.is_split or code.group <= MAX_GROUP
     return is_narrow and order.slices_after(others, site.op) is not None
+
+
+def _tiles_stored(code: GroupCode) -> int:
+    results = (result for op in code.ops for result in op.results)
+    return sum(code.is_tile(value) and bool(code.users_outside(value)) for value in results)
 
 
 def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> bool:

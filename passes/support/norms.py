@@ -63,8 +63,10 @@ def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSA
     return insert.insert(kind(x, gemm.weight, result_element_type=f32))
 
 
-def bias_of(gemm: coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap) -> SSAValue | None:
-    return None if isinstance(gemm, coda.MatmulOp) else gemm.bias
+def bias_of(
+    gemm: coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.QuantizedLinearOp,
+) -> SSAValue | None:
+    return None if isinstance(gemm, coda.MatmulOp | coda.QuantizedLinearOp) else gemm.bias
 
 
 def parameters_of(norm: Norm) -> tuple[SSAValue | None, SSAValue | None]:

@@ -57,7 +57,10 @@ def is_permutation(ids: SSAValue) -> bool:
         func = ids.owner.parent_op()
         entries = func.arg_attrs if isinstance(func, FuncOp) else None
         return entries is not None and PERMUTATION in entries.data[ids.index].data
-    return isinstance(ids.owner, coda.SortOp) and ids is ids.owner.ids and len(shape_of(ids)) == 1
+    op = ids.owner
+    if isinstance(op, coda.GroupOrderOp):
+        return ids is op.order
+    return isinstance(op, coda.SortOp) and ids is op.ids and len(shape_of(ids)) == 1
 
 
 def number_groups(ids: SSAValue, ends: SSAValue, shapes: SymbolicShapes) -> bool:

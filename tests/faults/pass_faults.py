@@ -68,6 +68,16 @@ PASS_FAULTS = (
         Text("number, number + 1", "0, 1"),
     ),
     Fault(
+        "quantized linear: the scales of x are dropped",
+        f"{P}block.expand_quantized_linear:_Quantizer.by_rows",
+        Text("(scales[0], columns)", "(columns,)"),
+    ),
+    Fault(
+        "quantized linear: the weight is divided by the scales of the first rows",
+        f"{P}block.expand_quantized_linear:_Quantizer.by_blocks",
+        Text("(n // columns, 1, k // depth)", "(1, n // columns, k // depth)"),
+    ),
+    Fault(
         "narrow weights: scale dropped",
         f"{P}algebra.read_narrow_weights:_rewrite",
         Nth("keep", "mul", 1),

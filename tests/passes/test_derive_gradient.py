@@ -72,6 +72,16 @@ CASES: dict[str, Case] = {
         types={"x": bf16, "w": bf16, "b": bf16},
     ),
     "linear of an open extent": Case({"x": ("M", "N"), "w": ("S", "N")}, of(coda.LinearOp)),
+    "quantized_linear": Case(
+        {"x": ("B", "T", 8), "w": (6, 8)},
+        of(coda.QuantizedLinearOp),
+        types={"x": f32, "w": f32},
+    ),
+    "quantized_linear of a wide weight": Case(
+        {"x": ("M", 300), "w": (200, 300)},
+        lambda v: coda.QuantizedLinearOp(v.x, v.w, coda.BlocksAttr.get(), result_element_type=f32),
+        types={"x": bf16, "w": f32},
+    ),
     "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
     "weight_gradient": Case({"dy": ("B", "T", 8), "x": ("B", "T", 6)}, of(coda.WeightGradientOp)),
     "grouped_linear": Case(

@@ -8,6 +8,12 @@ from typing import Any
 from xdsl.ir import Operation
 
 from coda_ir.backends.triton.elementwise import lower_elementwise, lower_glu, lower_rope
+from coda_ir.backends.triton.group_order_kernels import (
+    MAX_BLOCK,
+    block_of,
+    group_count_kernel,
+    group_order_kernel,
+)
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.kernel import EmittedKernel
 from coda_ir.backends.triton.operators.launching import (
@@ -34,6 +40,7 @@ from coda_ir.dialects.coda import (
     CrossEntropyOp,
     ElementwiseOp,
     GluOp,
+    GroupOrderOp,
     LayerNormOp,
     NormStatsOp,
     ReduceOp,
@@ -119,6 +126,30 @@ def _cross_entropy(host: HostProgram, op: Operation) -> None:
     launch(host, op, reduction, rows, [losses, operands[1]])
 
 
+def _group_order(host: HostProgram, op: Operation) -> None:
+    assert isinstance(op, GroupOrderOp)
+    (count,), groups = host.dims(op.ids), op.given["groups"]
+    known = count if isinstance(count, int) else None
+    block, is_alone = block_of(known), known is not None and known <= MAX_BLOCK
+    operands, rows = operands_of(host, op), host.extents.size((count,))
+    if not is_alone:
+        elements = f"({rows} + {block - 1}) // {block} * {groups}"
+        device = f"{host.variable(op.ids)}.device"
+        empty = f"torch.empty(({elements},), dtype=torch.int32, device={device})"
+        counting = kernel_of(
+            host, op, lambda names: group_count_kernel(op, names.fresh("group_count"), block)
+        )
+        counts = host.temporaries(empty, ["counts"])
+        host.launch(counting, rows, operands, counts)
+        operands += counts
+    kernel = kernel_of(
+        host,
+        op,
+        lambda names: group_order_kernel(op, names.fresh("group_order"), block, is_alone=is_alone),
+    )
+    launch(host, op, kernel, rows, operands)
+
+
 def _topk(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TopkOp)
     write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
@@ -137,4 +168,5 @@ WRITERS: Mapping[type, Writer] = {
     ReduceOp: _row_kernel(reduce_kernel, "reduce"),
     CrossEntropyOp: _cross_entropy,
     TopkOp: _topk,
+    GroupOrderOp: _group_order,
 }

@@ -98,7 +98,9 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         host,
         op,
         lambda names: emit_map(op, segment, names, _block_level_name(op), pitches, moved),
-        None if moved else by_operand(op, pitches),
+        (by_operand(op, pitches), tuple(value in moved for value in op.operands))
+        if all(place.is_turned for place in moved.values())
+        else None,
     )
     in_place = [overwritten(result) for result in op.results]
     operands: list[str | View] = [

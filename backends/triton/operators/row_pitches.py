@@ -10,10 +10,17 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp
+from coda_ir.dialects.coda import (
+    LayerNormOp,
+    ReshapeOp,
+    RMSNormOp,
+    ShiftOp,
+    SliceOp,
+    TransposeOp,
+)
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
-from coda_ir.storage import ALIGNMENT, is_shifted_where_read, overwritten
+from coda_ir.storage import ALIGNMENT, is_shifted_where_read, is_turned, overwritten
 
 
 def row_pitches(
@@ -43,8 +50,8 @@ def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
 
 
 def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
-    """The tiles of a segment that are shifted rows of another tensor, and the rows that are columns
-    of a weight.
+    """The tiles of a segment that are shifted rows or the columns of another tensor, and the rows
+    that are columns of a weight.
     """
     found: dict[SSAValue, Moved] = {}
     for kind, value in segment.ports:
@@ -53,6 +60,9 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
         op = value.owner
         if kind == PortKind.TILE and isinstance(op, ShiftOp) and is_shifted_where_read(op):
             found[value] = Moved(op.x, shift=op.distance)
+        if kind == PortKind.TILE and is_turned(value):
+            assert isinstance(op, TransposeOp)
+            found[value] = Moved(op.x, is_turned=True)
         column = _column(value) if kind == PortKind.ROW else None
         if column is not None:
             found[value] = column

@@ -183,7 +183,7 @@ class Adjoint:
         """`value` divided by the number of columns of `x`."""
         columns = shape_of(x)[-1]
         if columns != DYNAMIC_INDEX:
-            return self.scale(value, 1 / columns)
+            return self.scale(value, 1 / max(columns, 1))
         extent = coda.ExtentOp(*self.backward.shapes.holder(x, len(shape_of(x)) - 1))
         return self.div(value, self.cast(self.insert(extent, "columns"), element_type_of(value)))
 

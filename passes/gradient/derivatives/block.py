@@ -163,7 +163,7 @@ def _is_of_gemm(value: SSAValue) -> bool:
             continue
         seen.add(value)
         match value.owner:
-            case coda.LinearOp() | coda.MatmulOp():
+            case coda.LinearOp() | coda.MatmulOp() | coda.QuantizedLinearOp():
                 return True
             case coda.ElementwiseOp() | coda.CastOp() | coda.ReshapeOp():
                 found += value.owner.operands

@@ -251,7 +251,8 @@ def _mean(call: Call, dy: SSAValue) -> None:
     extents = [shape_of(x)[dim] for dim in _reduced(call, x)]
     if DYNAMIC_INDEX in extents:
         raise LeftToPyTorch
-    share = call.adjoint.scale(_with_reduced(call, dy, x), 1 / prod(extents))
+    # Without elements, x has no gradient to be scaled.
+    share = call.adjoint.scale(_with_reduced(call, dy, x), 1 / max(prod(extents), 1))
     call.adjoint.give(x, call.adjoint.broadcast(share, x))
 
 

@@ -38,6 +38,20 @@ def _weight_gradient(op: coda.WeightGradientOp, adjoint: Adjoint) -> None:
         adjoint.give(op.x, adjoint.insert(coda.MatmulOp(op.dy, gradient)))
 
 
+def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
+    """y = Q(x)·Q(W)ᵀ: dx = Q(dy)·Q(Wᵀ)ᵀ, with scales along N, and dW = dyᵀ·x, which is not
+    quantized. Straight through Q, whose derivative is 0 or undefined (arXiv 1308.3432).
+    """
+    dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
+    if adjoint.wants(op.x):
+        turned = adjoint.insert(coda.TransposeOp(op.weight, (1, 0)))
+        adjoint.give(op.x, adjoint.insert(coda.QuantizedLinearOp(dy, turned, op.blocks)))
+    if adjoint.wants(op.weight):
+        type = element_type_of(op.weight)
+        gradient = coda.WeightGradientOp(dy, op.x, result_element_type=type)
+        adjoint.give(op.weight, adjoint.insert(gradient))
+
+
 def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
     """y = x·Wᵀ + b by group: dx = dy·W, and over the rows of each group dW = dyᵀ·x, db = dyᵀ·1."""
     is_linear = isinstance(op, coda.GroupedLinearOp)
@@ -71,6 +85,7 @@ LINEAR_RULES: dict[type, Rule] = {
     coda.LinearOp: _linear,
     coda.MatmulOp: _matmul,
     coda.WeightGradientOp: _weight_gradient,
+    coda.QuantizedLinearOp: _quantized,
     coda.GroupedLinearOp: _grouped,
     coda.GroupedMatmulOp: _grouped,
     coda.GroupedWeightGradientOp: _grouped_weight_gradient,

@@ -22,7 +22,7 @@ func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %gates: tensor<?
 
 // What broadcasts along the groups, is there for each column, or for all of them.
 
-func.func @operands(%z: tensor<?x8xf32>, %t: tensor<?x8xf32>, %group: tensor<2x1xf32>, %column: tensor<4xf32>, %each: tensor<2x4xf32>, %row: tensor<?x1x1xf32>, %one: tensor<1xf32>) -> (tensor<?x8xf32>, tensor<?x2x4xf32>) {
+func.func @operands(%z: tensor<?x8xf32>, %t: tensor<?x8xf32>, %group: tensor<2x1xf32>, %column: tensor<4xf32>, %each: tensor<2x4xf32>, %row: tensor<?x1x1xf32>, %one: tensor<1xf32>, %ones: tensor<1x1x1xf32>) -> (tensor<?x8xf32>, tensor<?x2x4xf32>) {
   %h = coda.reshape %z : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
   %s = coda.reshape %t : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
   %a = coda.add %h, %s : (tensor<?x2x4xf32>, tensor<?x2x4xf32>) -> tensor<?x2x4xf32>
@@ -33,8 +33,9 @@ func.func @operands(%z: tensor<?x8xf32>, %t: tensor<?x8xf32>, %group: tensor<2x1
   %n = coda.constant {value = 0.5 : f64} : tensor<f32>
   %f = coda.mul %e, %n : (tensor<?x2x4xf32>, tensor<f32>) -> tensor<?x2x4xf32>
   %g = coda.mul %f, %one : (tensor<?x2x4xf32>, tensor<1xf32>) -> tensor<?x2x4xf32>
+  %i = coda.mul %g, %ones : (tensor<?x2x4xf32>, tensor<1x1x1xf32>) -> tensor<?x2x4xf32>
   %y = coda.reshape %f : (tensor<?x2x4xf32>) -> tensor<?x8xf32>
-  func.return %y, %g : tensor<?x8xf32>, tensor<?x2x4xf32>
+  func.return %y, %i : tensor<?x8xf32>, tensor<?x2x4xf32>
 }
 
 // CHECK:      func.func @operands(
@@ -53,8 +54,10 @@ func.func @operands(%z: tensor<?x8xf32>, %t: tensor<?x8xf32>, %group: tensor<2x1
 // CHECK-NEXT:   %n = coda.constant {value = 5.000000e-01 : f64} : tensor<f32>
 // CHECK-NEXT:   %f = coda.mul %e, %n : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %g = coda.mul %f, %one : (tensor<?x8xf32>, tensor<1xf32>) -> tensor<?x8xf32>
-// CHECK-NEXT:   %g_1 = coda.reshape %g : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
-// CHECK-NEXT:   func.return %f, %g_1 : tensor<?x8xf32>, tensor<?x2x4xf32>
+// CHECK-NEXT:   %ones_1 = coda.reshape %ones : (tensor<1x1x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %i = coda.mul %g, %ones_1 : (tensor<?x8xf32>, tensor<1x1xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %i_1 = coda.reshape %i : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
+// CHECK-NEXT:   func.return %f, %i_1 : tensor<?x8xf32>, tensor<?x2x4xf32>
 // CHECK-NEXT: }
 
 // -----

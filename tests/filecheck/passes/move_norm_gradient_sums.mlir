@@ -269,3 +269,28 @@ func.func @one_row(%x: tensor<8xf32>, %wa: tensor<8x16xf32>, %b: tensor<16xf32>,
 // CHECK-NEXT:   %c = coda.reduce %0 {kind = "sum"} : (tensor<16xf32>) -> tensor<1xf32>
 // CHECK-NEXT:   func.return %y, %c : tensor<16xf32>, tensor<1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Maps whose operands are quantized: each sum is taken by the kernel that quantizes its gradient.
+
+func.func @quantized(%x: tensor<?x128xbf16> {coda.dims = ["M", 128 : i64]}, %w: tensor<256x128xbf16>, %v: tensor<256x128xbf16>, %dz: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}, %du: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}) -> (tensor<?x256xbf16>, tensor<?x256xbf16>, tensor<?x1xf32>) {
+  %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x128xbf16>) -> tensor<?x128xbf16>
+  %z = coda.quantized_linear %h, %w : (tensor<?x128xbf16>, tensor<256x128xbf16>) -> tensor<?x256xbf16>
+  %u = coda.quantized_linear %h, %v : (tensor<?x128xbf16>, tensor<256x128xbf16>) -> tensor<?x256xbf16>
+  %wt = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<256x128xbf16>) -> tensor<128x256xbf16>
+  %vt = coda.transpose %v {perm = [1 : i64, 0 : i64]} : (tensor<256x128xbf16>) -> tensor<128x256xbf16>
+  %a = coda.quantized_linear %dz, %wt : (tensor<?x256xbf16>, tensor<128x256xbf16>) -> tensor<?x128xbf16>
+  %b = coda.quantized_linear %du, %vt : (tensor<?x256xbf16>, tensor<128x256xbf16>) -> tensor<?x128xbf16>
+  %dh = coda.add %a, %b : (tensor<?x128xbf16>, tensor<?x128xbf16>) -> tensor<?x128xbf16>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x128xbf16>) -> tensor<?x1xf32>
+  %wide = coda.cast %x : (tensor<?x128xbf16>) -> tensor<?x128xf32>
+  %xhat = coda.mul %wide, %r : (tensor<?x128xf32>, tensor<?x1xf32>) -> tensor<?x128xf32>
+  %g = coda.cast %dh : (tensor<?x128xbf16>) -> tensor<?x128xf32>
+  %p = coda.mul %g, %xhat : (tensor<?x128xf32>, tensor<?x128xf32>) -> tensor<?x128xf32>
+  %c = coda.reduce %p {kind = "sum"} : (tensor<?x128xf32>) -> tensor<?x1xf32>
+  func.return %z, %u, %c : tensor<?x256xbf16>, tensor<?x256xbf16>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @quantized(%x: tensor<?x128xbf16> {coda.dims = ["M", 128 : i64]}, %w: tensor<256x128xbf16>, %v: tensor<256x128xbf16>, %dz: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}, %du: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}) -> (tensor<?x256xbf16>, tensor<?x256xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT: }

@@ -56,6 +56,55 @@ def test_frozen_parameters_and_inputs_that_want_gradients():
     assert model.gate.weight.grad is None
 
 
+class Mean(nn.Module):
+    """That of the rows, after a norm and a linear map."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x).mean(0)
+
+
+def test_means_of_no_rows():
+    model = Mean()
+    for function in (compiled(model), model):
+        model.zero_grad()
+        result = function(torch.zeros(0, 16))
+        assert result.isnan().all()
+        result.sum().backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None and not parameter.grad.any()
+
+
+class PartsOfAWeight(nn.Module):
+    """A linear map, and parts of a weight that no element of the result reads."""
+
+    def __init__(self, part: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self.linear, self.weight, self.part = nn.Linear(16, 8), nn.Parameter(torch.randn(8)), part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        return y + self.part(self.weight, y[0])
+
+
+UNREAD: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "no elements": lambda w, y: w[:0].sum(),
+    "the other part of a concatenation": lambda w, y: torch.cat([y, w])[:8],
+    "the other chunk": lambda w, y: torch.cat([w, y]).chunk(2)[1],
+    "detached": lambda w, y: torch.cat([y, w.detach()])[:8],
+}
+
+
+@pytest.mark.parametrize("part", UNREAD)
+def test_gradients_of_what_is_not_read(part: str):
+    """They are zeros, or None, where they are PyTorch's: an optimizer tells them apart."""
+    model = PartsOfAWeight(UNREAD[part])
+    check(compiled(model), model, torch.randn(3, 16))
+
+
 class ContrastiveLoss(nn.Module):
     """That of CLIP."""
 

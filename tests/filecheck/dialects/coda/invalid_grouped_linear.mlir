@@ -63,3 +63,35 @@ func.func @f(%x: tensor<?x8xf64>, %w: tensor<4x16x8xf64>, %e: tensor<4xi32>) {
   %r = coda.grouped_linear %x, %w, %e : (tensor<?x8xf64>, tensor<4x16x8xf64>, tensor<4xi32>) -> tensor<?x16xf64>
   func.return
 }
+
+// -----
+
+func.func @f(%ids: tensor<?x2xi64>) {
+  // expected-error@below {{operand ids has rank 2, expected 1}}
+  %o, %e = coda.group_order %ids {groups = 4 : i64} : (tensor<?x2xi64>) -> (tensor<?x2xi64>, tensor<4xi32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%ids: tensor<?xf32>) {
+  // expected-error@below {{operand ids has element type f32, expected}}
+  %o, %e = coda.group_order %ids {groups = 4 : i64} : (tensor<?xf32>) -> (tensor<?xi64>, tensor<4xi32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%ids: tensor<?xi64>) {
+  // expected-error@below {{property groups is 513, expected 1 to 512}}
+  %o, %e = coda.group_order %ids {groups = 513 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<513xi32>)
+  func.return
+}
+
+// -----
+
+func.func @f(%ids: tensor<?xi64>) {
+  // expected-error@below {{result ends has shape 5, expected 4}}
+  %o, %e = coda.group_order %ids {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<5xi32>)
+  func.return
+}

@@ -17,3 +17,17 @@ func.func @experts(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %k: tensor<?x1
 // CHECK-NEXT:   %g = coda.grouped_weight_gradient %y, %x, %e : (tensor<?x16xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x16x8xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+// The order of rows by group.
+
+func.func @order(%ids: tensor<?xi64>, %few: tensor<9xi16>) {
+  %order, %ends = coda.group_order %ids {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
+  %o, %e = coda.group_order %few {groups = 2 : i64} : (tensor<9xi16>) -> (tensor<9xi64>, tensor<2xi32>)
+  func.return
+}
+
+// CHECK:      func.func @order(%ids: tensor<?xi64>, %few: tensor<9xi16>) {
+// CHECK-NEXT:   %order, %ends = coda.group_order %ids {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
+// CHECK-NEXT:   %o, %e = coda.group_order %few {groups = 2 : i64} : (tensor<9xi16>) -> (tensor<9xi64>, tensor<2xi32>)
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }

@@ -1,0 +1,164 @@
+"""Pass `expand-quantized-linear`: operands are quantized by operators of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, f32
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.norms import OpInserter, replace_value
+from coda_ir.symbolic_shapes import dims_attribute
+
+LARGEST = 448.0
+LEAST_SCALE = 1e-12
+"""The scale of zeros, which have none of their own."""
+
+PART = 128
+"""Neighbours of which the largest is found at once, where rows are not side by side in memory."""
+
+
+@dataclass(frozen=True)
+class ExpandQuantizedLinearPass(FunctionPass):
+    """Q(x)·Q(W)ᵀ as a product of float8 whose epilogue has the scales.
+
+        %y = coda.quantized_linear %x, %w    ->    %sx = max(abs(%x)) / 448 of each row
+                                                   %qx = coda.cast %x / %sx : f32 -> f8E4M3FN
+                                                   %sw, %qw = the same of %w
+                                                   %z = coda.linear %qx, %qw : f8, f8 -> f32
+                                                   %y = coda.cast(%z * %sx * %sw)
+
+    With blocks, the product is a `coda.scaled_linear`, to which zeros are added where a row is no
+    number of whole blocks. Linear maps that read the same x share what is quantized, and the kernel
+    that computes x quantizes it, if it has the whole row or block. Always legal. After
+    differentiation, for the derivative is that of the operator.
+    """
+
+    name: ClassVar[str] = "expand-quantized-linear"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.QuantizedLinearOp):
+                _expand(op, rewriter)
+
+
+def _expand(op: coda.QuantizedLinearOp, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(op, "became a product of float8 with scales of rows or of blocks")
+    insert = OpInserter(rewriter, op, op.location)
+    quantizer = _Quantizer(insert)
+    value = quantizer.by_rows(op) if op.blocks is None else quantizer.by_blocks(op, op.blocks)
+    value = insert.cast(value, element_type_of(op.result))
+    value.name_hint = op.result.name_hint
+    replace_value(op, value)
+    rewriter.order.erase(op)
+
+
+@dataclass(frozen=True)
+class _Quantizer:
+    insert: OpInserter
+
+    def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
+        """A scale for each row of x and each row of the weight."""
+        wide = [self.insert.cast(value, f32) for value in op.operands]
+        is_turned = defined_by(op.weight, coda.TransposeOp) is not None
+        largest = (self._largest(wide[0]), self._largest_of_rows(wide[1], is_turned=is_turned))
+        scales = list(map(self._scale, largest))
+        x, weight = map(self._rounded, wide, scales)
+        value = self.insert.insert(coda.LinearOp(x, weight))
+        columns = self._reshaped(scales[1], shape_of(op.weight)[:1])
+        for scale in (scales[0], columns):
+            value = self.insert.mul(value, scale)
+        return value
+
+    def by_blocks(self, op: coda.QuantizedLinearOp, blocks: coda.BlocksAttr) -> SSAValue:
+        """A scale for each block."""
+        depth, columns = blocks.depth.data, blocks.columns.data
+        x = self._in_blocks(self._padded(op.x, -1, depth), depth)
+        of_x = self._scale(self._largest(x))
+        weight = self._padded(self._padded(op.weight, 1, depth), 0, columns)
+        of_weight = self._scale(self._largest_of_blocks(weight, depth, columns))
+        n, k = shape_of(weight)
+        each = self.insert.insert(
+            coda.BroadcastOp(
+                self._reshaped(of_weight, (n // columns, 1, k // depth)),
+                (n // columns, columns, k // depth),
+            )
+        )
+        elements = self._rounded(
+            self._in_blocks(weight, depth), self._reshaped(each, (n, k // depth, 1))
+        )
+        rows = shape_of(x)[:-2]
+        product = coda.ScaledLinearOp(
+            self._reshaped(self._rounded(x, of_x), (*rows, k)),
+            self._cut(self._reshaped(elements, (n, k)), shape_of(op.weight)[0]),
+            self._reshaped(of_x, (*rows, k // depth)),
+            of_weight,
+            blocks,
+        )
+        return self.insert.insert(product)
+
+    def _rounded(self, wide: SSAValue, scale: SSAValue) -> SSAValue:
+        quotient = self.insert.insert(coda.DivOp(wide, scale))
+        return self.insert.insert(coda.CastOp(quotient, Float8E4M3FNType()), "quantized")
+
+    def _scale(self, largest: SSAValue) -> SSAValue:
+        number, least = (
+            self.insert.insert(coda.ConstantOp(value, f32)) for value in (LARGEST, LEAST_SCALE)
+        )
+        scale = self.insert.insert(coda.DivOp(largest, number))
+        return self.insert.insert(coda.MaximumOp(scale, least), "scale")
+
+    def _largest(self, wide: SSAValue) -> SSAValue:
+        return self._maximum(self.insert.insert(coda.AbsOp(wide)))
+
+    def _maximum(self, magnitudes: SSAValue) -> SSAValue:
+        return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
+
+    def _largest_of_rows(self, wide: SSAValue, *, is_turned: bool) -> SSAValue:
+        """The largest magnitude of each row; by parts of it, if the rows are columns in memory."""
+        *rows, k = shape_of(wide)
+        if not is_turned or k in (DYNAMIC_INDEX, PART) or k % PART:
+            return self._largest(wide)
+        parts = self._largest(self._in_blocks(wide, PART))
+        return self._maximum(self._reshaped(parts, (*rows, k // PART)))
+
+    def _largest_of_blocks(self, weight: SSAValue, depth: int, columns: int) -> SSAValue:
+        """The largest magnitude of each `columns` x `depth` elements (N / columns x K / depth)."""
+        n, k = (size // part for size, part in zip(shape_of(weight), (columns, depth), strict=True))
+        rows = self._reshaped(self._largest(self._in_blocks(weight, depth)), (n * columns, k))
+        turned = self.insert.insert(coda.TransposeOp(rows, (1, 0)))
+        largest = self._maximum(self._reshaped(turned, (k, n, columns)))
+        return self.insert.insert(coda.TransposeOp(self._reshaped(largest, (k, n)), (1, 0)))
+
+    def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
+        """(... x K) as (... x K / depth x depth), in float32."""
+        *rows, k = shape_of(value)
+        blocks = self._reshaped(value, (*rows, k // depth, depth))
+        return self.insert.cast(blocks, f32)
+
+    def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        """`value` in another shape, whose dynamic sizes are the first ones of `value`."""
+        op = coda.ReshapeOp(value, shape)
+        dynamic = shape.count(DYNAMIC_INDEX)
+        if dynamic > 1:
+            known = self.insert.rewriter.shapes.dims(value)
+            count = max(axis for axis, size in enumerate(shape) if size == DYNAMIC_INDEX) + 1
+            op.attributes["coda.dims"] = dims_attribute((*known[:count], *shape[count:]))
+        return self.insert.insert(op, value.name_hint)
+
+    def _padded(self, value: SSAValue, axis: int, block: int) -> SSAValue:
+        """`value` with zeros behind it, so that dimension `axis` has whole blocks."""
+        size, axis = shape_of(value)[axis], axis % len(shape_of(value))
+        extent = ceiling(size, block) * block
+        return value if extent == size else self.insert.insert(coda.PadOp(value, axis, 0, extent))
+
+    def _cut(self, weight: SSAValue, rows: int) -> SSAValue:
+        """The first `rows` of a weight, whose last block may be smaller."""
+        if shape_of(weight)[0] == rows:
+            return weight
+        return self.insert.insert(coda.SliceOp(weight, 0, 0, rows))

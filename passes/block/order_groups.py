@@ -1,0 +1,99 @@
+"""Pass `order-groups`: a sort of numbers of groups, of which ends are counted, is one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.row_numbers import number_groups
+
+
+@dataclass(frozen=True)
+class OrderGroupsPass(FunctionPass):
+    """Sorts rows by group and counts them in one operator, which is two kernels.
+
+        %s, %order = coda.sort %ids                    %order, %ends = coda.group_order %ids
+        %h = torch.call "aten.histc"(%s)        ->
+        %ends = torch.call "aten.cumsum"(%h)
+
+    Tokens are sorted by expert in this way. Legal iff the ids are known to be numbers of the
+    groups, there are at most 512 of them, and the sorted numbers are read for the ends alone.
+    """
+
+    name: ClassVar[str] = "order-groups"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        calls = [op for op in rewriter.ops if isinstance(op, CallOp)]
+        for op in rewriter.ops:
+            if not isinstance(op, coda.SortOp):
+                continue
+            call = next((call for call in calls if _gives_ends(call, op, rewriter)), None)
+            if call is None:
+                continue
+            (ends,) = call.outputs
+            refusal = _why_not(op, ends)
+            if refusal is None:
+                calls.remove(call)
+                _rewrite(op, ends, rewriter)
+            else:
+                rewriter.missed(op, refusal)
+
+
+def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bool:
+    """Return whether `call` gives the ends of the groups that a sort puts in order."""
+    (ends, *others) = call.outputs
+    is_vector = not others and len(shape_of(ends)) == 1
+    return is_vector and number_groups(op.result, ends, rewriter.shapes)
+
+
+def _why_not(op: coda.SortOp, ends: SSAValue) -> Refusal | None:
+    (groups,) = shape_of(ends)
+    found = "the rows are sorted through PyTorch"
+    if groups > coda.MAX_GROUPS:
+        return Refusal(f"there are at most {coda.MAX_GROUPS} groups", f"{found}: {groups} groups")
+    if not _leads_to(op.result, ends):
+        name = name_of(op.result)
+        return Refusal(
+            "only the ends are computed from sorted numbers", f"{found}: {name} is read elsewhere"
+        )
+    return None
+
+
+def _leads_to(value: SSAValue, ends: SSAValue) -> bool:
+    """Return whether `value` is used for `ends` alone."""
+    if value is ends:
+        return True
+    users = [use.operation for use in value.uses]
+    return all(
+        isinstance(user, coda.CastOp | CallOp) and _leads_to(user.results[0], ends)
+        for user in users
+    )
+
+
+def _rewrite(op: coda.SortOp, ends: SSAValue, rewriter: FunctionRewriter) -> None:
+    rewriter.passed(op, "sorts rows by group, and counts them")
+    (groups,) = shape_of(ends)
+    ordered = coda.GroupOrderOp(op.x, groups=groups)
+    OpInserter(rewriter, op, op.location).insert(ordered)
+    for old, new in ((op.ids, ordered.order), (ends, ordered.ends)):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    _erase_unused(ends.owner, rewriter)
+
+
+def _erase_unused(op: object, rewriter: FunctionRewriter) -> None:
+    """Erase `op`, and what only it reads, up to the sort."""
+    if not isinstance(op, Operation) or any(result.uses for result in op.results):
+        return
+    operands = [] if isinstance(op, coda.SortOp) else list(op.operands)
+    rewriter.order.erase(op)
+    for operand in operands:
+        _erase_unused(operand.owner, rewriter)
