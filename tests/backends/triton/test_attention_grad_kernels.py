@@ -197,11 +197,12 @@ def test_heads_of_values_may_have_other_columns(keys: int, values: int):
         """Values of zeros fill the columns that keys have more, or those of zeros that of keys."""
         width = max(keys, values)
         q, k, v = (
-            torch.nn.functional.pad(x.unflatten(-1, (-1, n)), (0, width - n)).flatten(-2)
+            torch.nn.functional.pad(x.reshape(*x.shape[:2], -1, n), (0, width - n)).flatten(2)
             for x, n in ((q, keys), (k, keys), (v, values))
         )
         of = Heads(4, 2, width, f"causal=true, scale={keys**-0.5}")
-        return attend(of, q, k, v).unflatten(-1, (-1, width))[..., :values].flatten(-2)
+        y = attend(of, q, k, v)
+        return y.reshape(*y.shape[:2], -1, width)[..., :values].flatten(2)
 
     wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
     for one, other in zip(gradients(compiled, tensors, d_y), wanted, strict=True):
