@@ -6,9 +6,15 @@ TORCH ?= torch==2.13.0
 VENV_FLAGS ?=
 CONSTRAINTS ?= constraints.txt
 PYTEST_ARGS ?=
+# What make check looks at, and make goldens; all by default.
+FILES ?=
+GOLDENS ?= tests/test_filecheck.py tests/frontends/coda_text/test_errors.py
+FAULTS ?=
+SITE ?= build/site
 PROGRAMS ?= 20000
 SEED ?= 0
 JOBS ?= 2
+SECONDS ?= 600
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -38,18 +44,15 @@ nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults a
 	$(BIN)/python -m pytest -n auto --dist worksteal --nightly $(PYTEST_ARGS)
 	$(MAKE) faults random
 
-SECONDS ?= 600
-SEED ?= 0
-
-faults: $(STAMP) ## Plant all faults in passes and kernels (nightly): how many are seen?
-	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS)
+faults: $(STAMP) ## Plant all faults in passes and kernels (FAULTS=name to select): how many are seen?
+	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS) $(FAULTS)
 
 fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 goldens: $(STAMP) ## Rewrite the goldens that fail from what the tools print now
-	$(BIN)/python -m pytest -q -n 0 --update-goldens tests/test_filecheck.py tests/frontends/coda_text/test_errors.py
+	$(BIN)/python -m pytest -q -n 0 --update-goldens $(GOLDENS)
 
 filecheck: $(STAMP) ## Run the lit goldens only
 	$(BIN)/lit -v tests/filecheck
@@ -62,20 +65,20 @@ zoo: $(STAMP) ## Run tiny models of many architectures as emitted Triton, and gr
 random: $(STAMP) ## Check random programs (PROGRAMS=20000 SEED=0 JOBS=2): the nightly run
 	PYTHONPATH=tests $(BIN)/python -m generator run --programs $(PROGRAMS) --seed $(SEED) --jobs $(JOBS)
 
-lint: $(STAMP) ## Check style with ruff
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+lint: $(STAMP) ## Check style with ruff (FILES=path to select)
+	$(BIN)/ruff check $(FILES)
+	$(BIN)/ruff format --check $(FILES)
 
 format: $(STAMP) ## Format the sources
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	find examples -name '*.coda' -exec $(BIN)/coda-fmt -i {} +
 
-types: $(STAMP) ## Check types with pyright
-	$(BIN)/pyright
+types: $(STAMP) ## Check types with pyright (FILES=path to select)
+	$(BIN)/pyright $(FILES)
 
 site: $(STAMP) ## Build the documentation into build/site
-	$(BIN)/sphinx-build -c docs/site --fail-on-warning --keep-going -q . build/site
+	$(BIN)/sphinx-build -c docs/site --fail-on-warning --keep-going -q . $(SITE)
 
 screenshots: $(STAMP) ## Take the pictures of the explorer in docs/images, with Chromium
 	$(BIN)/python -c "import diffusers" 2>/dev/null || $(BIN)/python -m pip install -c $(CONSTRAINTS) diffusers

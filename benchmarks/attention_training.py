@@ -5,7 +5,7 @@
 coda and PyTorch's attention by each of its kernels, flash attention also under PyTorch's
 deterministic algorithms, in turn and in one process. bf16, causal,
 random normal data. The gradients of the first tokens are compared with float64 in the same run, and
-the bits of ten runs with one another. `--device cpu` with small sizes is for tests.
+the bits of ten runs with one another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from harness import (
     peak_memory,
     print_timings,
     publish,
+    read_options,
     table_of,
     time_interleaved,
     timings_data,
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kv-heads", type=int, default=8)
     add_layer_options(parser)
     add_common_options(parser)
-    given = parser.parse_args(arguments)
+    given = read_options(parser, arguments)
     sizes = Sizes(given.batch, given.time, given.heads, given.kv_heads, given.head_dim)
     inputs = sizes.inputs(given.device)
     variants = make_variants(sizes, inputs)

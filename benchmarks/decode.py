@@ -37,6 +37,7 @@ from harness import (
     make_parser,
     print_errors,
     publish,
+    read_options,
     wanted_sizes,
 )
 from launches import Call, Gemm, Program, copy_rate, kernel_counts, label, sequence_us
@@ -211,11 +212,17 @@ def facts(found: Mapping[str, Mapping[str, tuple[Variants, Times]]]) -> dict[str
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser(__doc__)
     add_sizes(parser, "4096")
-    parser.add_argument("--rows", default="1,16,64", help="numbers of tokens at a time")
+    parser.add_argument(
+        "--rows",
+        dest="row_counts",
+        type=wanted_sizes,
+        default="1,16,64",
+        help="numbers of tokens at a time",
+    )
     parser.add_argument("--more", type=int, default=0, help="schedules that the model puts next")
     parser.add_argument("--head-dim", type=int, default=128)
     add_common_options(parser)
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -224,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen, rate = schedule_pass(device), copy_rate(device)
     found: dict[str, dict[str, tuple[Variants, Times]]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}
-    for d, rows in product(wanted_sizes(options.sizes), wanted_sizes(options.rows)):
+    for d, rows in product(options.sizes, options.row_counts):
         section = f"D = {d}, M = {rows}"
         if not budget.allows(section):
             break

@@ -30,10 +30,12 @@ from harness import (
     print_errors,
     print_timings,
     publish,
+    read_options,
     reset_compilers,
     seed,
     time_interleaved,
     timings_data,
+    torch_compile,
     wanted,
 )
 from layer_variants import (
@@ -56,8 +58,6 @@ from coda_ir.float64 import relative_error
 BASELINE = "cuBLAS GEMM"
 CHECKED_ROWS = 512
 DEFAULT_SHAPES = "16384x2048x2048,4096x4096x4096"
-
-torch_compile: Any = import_module("torch").compile  # has no complete types
 
 
 def candidates(
@@ -153,16 +153,25 @@ def measure(
         return time_interleaved(made, rounds=options.rounds), errors
 
 
+def wanted_shapes(text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, shape.split("x"))) for shape in wanted(text)]
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser(__doc__)
-    parser.add_argument("--shapes", default=DEFAULT_SHAPES, help="M x N x K, with commas between")
+    parser.add_argument(
+        "--shapes",
+        type=wanted_shapes,
+        default=DEFAULT_SHAPES,
+        help="M x N x K, with commas between",
+    )
     names = ", ".join(case.name for case in CASES)
     parser.add_argument("--cases", help=f"parts of names, with commas between: {names}")
     parser.add_argument(
         "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
     )
     add_common_options(parser)
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -172,10 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parts = wanted(options.cases or "") or [""]
     timings: dict[str, dict[str, Timing]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}
-    for shape in wanted(options.shapes):
-        sizes = Sizes(*map(int, shape.split("x")))
+    for shape in options.shapes:
+        sizes = Sizes(*shape)
         for case in CASES:
-            section = f"{case.name}, {shape}"
+            section = f"{case.name}, {'x'.join(map(str, shape))}"
             if not any(part in case.name for part in parts):
                 continue
             if not budget.allows(section):

@@ -33,10 +33,11 @@ class Block:
         return 2 * 3 * self.hidden * self.intermediate
 
     def small(self) -> Block:
-        """The same with tiny widths and few experts, for tests on a CPU."""
+        """The same with tiny widths, few experts and few tokens, for the CPU."""
         few = {"n_group": 2, "topk_group": 1} if "n_group" in self.options else {}
         options = {**self.options, **few}
-        return replace(self, hidden=64, intermediate=48, experts=8, k=2, options=options)
+        sizes = {"hidden": 64, "intermediate": 48, "experts": 8, "k": 2}
+        return replace(self, **sizes, tokens=(33,), options=options)
 
     def make(self, setting: Setting) -> torch.nn.Module:
         """x + block(x) with random weights."""

@@ -37,6 +37,7 @@ from harness import (
     chosen,
     make_parser,
     publish,
+    read_options,
     release_memory,
     table_of,
     time_interleaved,
@@ -126,10 +127,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--blocks", default="all", help=f"of {', '.join(BLOCKS)} (all)")
     parser.add_argument("--parts", default="all", help=f"of {', '.join(PARTS)} (all)")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="of those of the fleet")
-    parser.add_argument("--tokens", help="numbers, instead of those of each block")
-    parser.add_argument("--small", action="store_true", help="tiny widths, for tests")
+    parser.add_argument(
+        "--tokens", type=wanted_sizes, default="", help="numbers, instead of those of each block"
+    )
     add_common_options(parser)
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -137,8 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     budget, parts = Budget(options.budget), chosen(options.parts, PARTS)
     measured: list[dict[str, object]] = []
     for name in chosen(options.blocks, tuple(BLOCKS)):
-        block = BLOCKS[name].small() if options.small else BLOCKS[name]
-        sizes = wanted_sizes(options.tokens) if options.tokens else block.tokens
+        block = BLOCKS[name] if options.device == "cuda" else BLOCKS[name].small()
+        sizes: Sequence[int] = options.tokens or block.tokens
         cases = [(part, tokens) for part in parts if part != DECODE for tokens in sizes]
         cases += [(DECODE, 1)] if DECODE in parts else []
         for part, tokens in cases:

@@ -171,10 +171,19 @@ def compile_model(device: str) -> tuple[Run, Prepare]:
     return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
 
 
+MEASURE = """
+import json, sys
+from first_call import measure
+print(json.dumps(measure(sys.argv[1], tune="--tune" in sys.argv)))
+"""
+"""What a new process runs, which has imported nothing else."""
+
+
 def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:
     """`measure` with the caches below `folder`."""
     done = subprocess.run(
-        [sys.executable, __file__, "--measure", program, *options],
+        [sys.executable, "-c", MEASURE, program, *options],
+        cwd=Path(__file__).parent,
         env=os.environ | caches(folder),
         stdout=subprocess.PIPE,
         text=True,
@@ -222,18 +231,15 @@ def print_table(program: str, results: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
+    from harness import read_options
+
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--layers", type=int, default=32, help="of the model")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
     parser.add_argument("--tune", action="store_true", help="the layer; needs a GPU")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
-    parser.add_argument("--measure", choices=PROGRAMS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.measure, tune=options.tune)))
-        return
-    if not Path("/dev/kfd").exists() and not any(Path("/dev").glob("nvidia[0-9]*")):
-        os.environ["TRITON_INTERPRET"] = "1"
+    options = read_options(parser, None)
+    tunes = options.tune and options.device == "cuda"
     figures: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coda_first_call_") as folder:
         text = Path(folder) / "llama.coda"
@@ -241,7 +247,7 @@ def main() -> None:
         os.environ["CODA_BENCHMARK_TEXT"] = str(text)
         for program in options.programs:
             figures[program] = compare(program, Path(folder) / program)
-            if options.tune and program == "layer":
+            if tunes and program == "layer":
                 figures[program] |= compare_tuned(program, Path(folder) / "tuned")
             print_table(program, figures[program])
     if options.json:

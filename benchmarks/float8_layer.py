@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from harness import torch_compile
 from llama_layer import (
     EPS,
     PROGRAM,
@@ -33,9 +33,7 @@ from coda_ir.frontends.torch.scaled_layers import (
 
 RECIPES: dict[str, Scheme] = {"rowwise": ROWWISE, "blocks": BLOCKS}
 
-# These have no complete types.
-torch_compile: Any = import_module("torch").compile
-_ATEN: Any = torch.ops.aten
+_ATEN: Any = torch.ops.aten  # has no complete types
 _OF_X, _OF_WEIGHT = [4], [5]
 """What `_scaled_mm_v2` calls scales of 1 x 128 elements, and of 128 x 128."""
 

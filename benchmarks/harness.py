@@ -18,8 +18,29 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from coda_ir.devices import default_device, interpret_without_gpu
+
 Candidate = Callable[[], object]
 ResultT = TypeVar("ResultT")
+
+WITHOUT_GPU = """\
+Without a GPU, this runs at tiny sizes in Triton's interpreter, and without torch.compile, to check
+that it works. The times mean nothing."""
+
+TOY_SIZES: Mapping[str, int] = {
+    "sizes": 64,
+    "shapes": 64,
+    "row_counts": 1,
+    "tokens": 33,
+    "batch": 1,
+    "time": 8,
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 16,
+    "layers": 1,
+    "rounds": 1,
+}
+"""Without a GPU, no option is larger than this, by its name."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,7 @@ class Queued:
 
 
 def do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
-    """The median time of a call in milliseconds, by Triton on a GPU, by the clock on the CPU."""
+    """The milliseconds of a call: the median by Triton on a GPU, one call on the CPU."""
     if isinstance(candidate, Queued):
         return _do_bench(candidate, warmup, rep) / candidate.count
     return _do_bench(candidate, warmup, rep)
@@ -53,10 +74,7 @@ def _do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
     if torch.cuda.is_available():
         triton_bench: Callable[..., float] = import_module("triton.testing").do_bench
         return triton_bench(candidate, warmup=warmup, rep=rep, return_mode="median")
-    times: list[float] = []
-    while sum(times) < rep:
-        times.append(1000 * timed(candidate)[1])
-    return statistics.median(times)
+    return 1000 * timed(candidate)[1]
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) 
     times: dict[str, list[int]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, candidate in candidates.items():
-            for _ in range(16):
+            for _ in range(16 if torch.cuda.is_available() else 1):
                 start = time.perf_counter_ns()
                 candidate()
                 times[name].append(time.perf_counter_ns() - start)
@@ -129,6 +147,14 @@ def peak_memory(candidate: Candidate) -> float | None:
     candidate()
     torch.cuda.synchronize()
     return (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def torch_compile(function: Any, **options: Any) -> Any:
+    """`torch.compile`; without a GPU the function itself, as compiling C++ takes Inductor long."""
+    if not torch.cuda.is_available():
+        return function
+    compile: Any = import_module("torch").compile  # has no complete types
+    return compile(function, **options)
 
 
 def seed() -> None:
@@ -202,9 +228,34 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
 
 
+def read_options(
+    parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """Parse a command line, and add the `device`. Without a GPU, sizes become `TOY_SIZES`."""
+    options = parser.parse_args(arguments)
+    options.device = default_device().type
+    if options.device == "cpu":
+        interpret_without_gpu()
+        print(WITHOUT_GPU)
+        for name, most in TOY_SIZES.items():
+            if hasattr(options, name):
+                setattr(options, name, _at_most(most, getattr(options, name)))
+    return options
+
+
+def _at_most(most: int, value: Sequence[Any] | int | None) -> Any:
+    """The number, or those of a list or tuple; a list has equal ones once."""
+    if not isinstance(value, Sequence):
+        return most if value is None else min(value, most)
+    numbers = [_at_most(most, each) for each in value]
+    return tuple(numbers) if isinstance(value, tuple) else list(dict.fromkeys(numbers))
+
+
 def add_sizes(parser: argparse.ArgumentParser, default: str = "2048") -> None:
-    """What `wanted_sizes` reads."""
-    parser.add_argument("--sizes", default=default, help="hidden sizes, separated by commas")
+    """The hidden sizes of a layer."""
+    parser.add_argument(
+        "--sizes", type=wanted_sizes, default=default, help="hidden sizes, separated by commas"
+    )
 
 
 def add_layer_options(parser: argparse.ArgumentParser) -> None:
@@ -217,7 +268,6 @@ def add_layer_options(parser: argparse.ArgumentParser) -> None:
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that makes a table."""
     parser.add_argument("--rounds", type=int, default=5, help="in which every variant is timed")
-    parser.add_argument("--device", default="cuda", help="cpu with small sizes is for tests")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, help="write the results to this file")
 

@@ -31,6 +31,7 @@ from harness import (
     make_parser,
     print_errors,
     publish,
+    read_options,
     seed,
     table_of,
 )
@@ -290,7 +291,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true", help="say what the time is spent on")
     add_layer_options(parser)
     add_common_options(parser)
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -37,6 +37,7 @@ from harness import (
     print_errors,
     print_timings,
     publish,
+    read_options,
     release_memory,
     reset_compilers,
     seed,
@@ -214,7 +215,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add_layer_options(parser)
     add_common_options(parser)
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 from float8_layer import RECIPES, float8_layer, float8_program, inductor_layer, trained_layer
-from harness import Candidate, Queued, peak_memory, timed
+from harness import Candidate, Queued, peak_memory, timed, torch_compile
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
 
 import coda_ir
+from coda_ir.diagnostics import CodaError
 
 CODA, EAGER, COMPILED, XLA = "coda", "eager", "torch.compile", "XLA"
 CODA_TUNED, MAX_AUTOTUNE, LIGER = "coda + tuning", "max-autotune", "Liger"
@@ -34,9 +35,7 @@ VARIANTS = (
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
 
-# These have no complete types.
-torch_compile: Any = import_module("torch").compile
-grad: Any = torch.autograd.grad
+grad: Any = torch.autograd.grad  # has no complete types
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def make_variants(
             continue
         try:
             variants[name] = make()
-        except ImportError as error:
+        except (ImportError, CodaError) as error:
             print(f"without {name}: {error}")
     return variants
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from harness import Budget, wanted_sizes
+from harness import Budget
 
 PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 EPS = 1e-5
@@ -47,7 +47,7 @@ class LayerShape:
 
 def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
     """The shapes that the options of a command ask for, while there is time for another one."""
-    for d in wanted_sizes(options.sizes):
+    for d in options.sizes:
         if not budget.allows(f"D = {d}"):
             return
         yield LayerShape(d, options.head_dim, options.batch, options.time)

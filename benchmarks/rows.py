@@ -4,15 +4,17 @@
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
 
 Batch 1, bf16, random weights. LLaMA: the logits of a prompt of 2048 tokens, and a token after 511
-in a cache. Stable Diffusion 3: a step for 512 x 512 pixels with guidance. Mamba: a prompt of 8192
-tokens, and a token from the states of a cache. A row says how many layers it has; `all layers` is
-its time times the work of the whole model over that of these layers. Percent are of the peak rate
-of products (prefill, images) or of memory (decoding) that the vendor states; products are those of
-weights and of attention. Errors are those against the same model in float64, of the first 512
+in a cache, with weights of 8 and 4 bits, too. Stable Diffusion 3: a step for 512 x 512 pixels with
+guidance. Mamba: a prompt of 8192 tokens, and a token from the states of a cache. A row says how
+many layers it has; `all layers` is its time times the work of the whole model over that of these
+layers. Percent are of the peak rate of products (prefill, images) or of memory (decoding) that the
+vendor states; products are those of weights and of attention. Errors are those against the same
+model in float64, of the first 512
 tokens; in float32 where float64 does not fit. Millijoules come from the GPU's counter, where
 `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
@@ -38,6 +40,7 @@ from harness import (
     Candidate,
     chosen,
     make_parser,
+    read_options,
     reset_compilers,
     seed,
     synchronize,
@@ -321,11 +324,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, help="of each model (default: see the row)")
     parser.add_argument("--tokens", type=int, help="of a prompt or a cache (default: see above)")
     parser.add_argument("--profile", type=int, default=0, help="so many kernels of each variant")
-    parser.add_argument("--device", default="cuda", help="cpu is for tests")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, default=Path("rows.json"))
-    parser.add_argument("--small", action="store_true", help="tiny models, for tests")
-    return parser.parse_args(arguments)
+    return read_options(parser, arguments)
 
 
 def read(path: Path) -> list[Record]:
@@ -345,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in ROWS:
         if not any(fnmatchcase(row.name, pattern) for pattern in patterns):
             continue
-        layers = 2 if options.small else options.layers or row.layers
+        layers = options.layers or row.layers
         record = next((r for r in records if (r.row, r.layers) == (row.name, layers)), None)
         if record is None:
             record = Record(row.name, layers, row.all_layers, row.bound)
@@ -364,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _setting(options: argparse.Namespace, row: Row, layers: int) -> Setting:
     tokens = options.tokens or row.tokens
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
-    return Setting(options.device, dtype, layers, 1, tokens, small=options.small)
+    return Setting(options.device, dtype, layers, 1, tokens, small=options.device == "cpu")
 
 
 if __name__ == "__main__":

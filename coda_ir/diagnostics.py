@@ -42,7 +42,7 @@ class Diagnostic:
     message: str
     remedy: str | None = None
     code: str | None = None
-    """What `coda-opt --explain` explains: a code such as E0201, or the pass of a remark."""
+    """What `--explain` of coda-opt explains: a code such as E0201, or the pass of a remark."""
 
     def to_dict(self) -> dict[str, str | dict[str, str | int]]:
         """Plain data for JSON; fields without a value are left out."""
@@ -116,7 +116,7 @@ class CodaError(Exception):
 
     @property
     def code(self) -> str:
-        """The kind of the mistake, which `coda-opt --explain` explains."""
+        """The kind of the mistake, which `--explain` of coda-opt explains."""
         names = [each.__name__ for each in type(self).__mro__ if issubclass(each, CodaError)]
         return exception_code(names, self.message)
 

@@ -1,51 +1,81 @@
-"""Runs the commands that pages of the documents list without what they print.
+"""Runs every command of the documentation site that its page lists or names.
 
-Blocks of console, which show the output, are run and compared by the tests of their pages. What
-needs a GPU, installs something or runs for hours is not run: the program that a command names
-parses its arguments instead.
+Blocks of console, which show the output, are run and compared by the tests of their pages. A
+command of `make` runs all that it always does, on less of it: the variables below say on what.
 """
 
-import argparse
 import json
+import os
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping
-from contextlib import chdir, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import chdir
 from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import pytest
-from support.pages import TOOLS, imports_from
+from support.pages import BIN, TOOLS, environment_for_make, imports_from
 
-from coda_ir.tools import coda_fmt
+from coda_ir.tools import coda_fmt, coda_opt
+from coda_ir.tools.opt.command_line import make_parser
 
 ROOT = Path(__file__).parents[1]
-EXTENSION = ROOT / "frontends/coda_text/editors/vscode"
 PAGES = (
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
+    ROOT / "docs/llms.txt",
     ROOT / "benchmarks/README.md",
     ROOT / "coda_ir/errors.md",
     ROOT / "examples/authoring/tasks.md",
-    EXTENSION / "README.md",
 )
 """Those of the site."""
 
-PROGRAMS = r"(?:(?:[A-Z_]+=\S+ )*(?:coda-\w+|python|pip|make|npm|code|pytest)|\.venv/bin/\S+) "
-LISTED = re.compile(rf"^    (?:cd \S+ && )?((?:{PROGRAMS}|coda-lsp).*)$", re.MULTILINE)
-MENTIONED = re.compile(rf"`({PROGRAMS}[^`\n]*)`")
+PROGRAM = (
+    r"(?:[A-Z_]+=\S+ )*"
+    r"(?:coda-\w+|python|pip|make|npm|git|code|pytest|lit|ruff|pyright|pre-commit|tar|\.venv/bin/[\w-]+)"
+)
+BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LISTED = re.compile(rf"^    (?:cd \S+ && )?({PROGRAM}(?: .*)?)$", re.MULTILINE)
+NAMED = re.compile(rf"`({PROGRAM}\s[^`]+)`")
 
+EXAMPLE = re.compile(r"^  (?:source <\()?(coda-opt [^)\n]*?)(?:\)|  |$)", re.MULTILINE)
+
+OWN_TESTS = {"make site": "test_site.py", 'pip install "coda-ir[lsp]"': "test_meta.py"}
+"""Commands that other tests run, which look at what they have made."""
+
+NARROWED: Mapping[str, str] = {
+    "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
+    "FILES": "coda_ir/sources.py",
+    "GOLDENS": "tests/test_filecheck.py::test_golden[passes/share_key_heads.mlir]",
+    "LIT_FILTER": "share_key_heads",
+    "FAULTS": "'operands of fused row code swapped'",
+    "PROGRAMS": "1",
+    "SEED": "3",
+    "SECONDS": "1",
+}
+"""Variables of `make` and of the programs that it runs."""
+
+MLP = """const D = 64
+fn mlp(x: bf16[M, D], weight w: bf16[D, D]) {
+    return relu(linear(x, w))
+}
+"""
+LAYER = """fn layer(x: bf16[B, T, 64], weight w: bf16[96, 64]) {
+    return relu(linear(x, w))
+}
+"""
 SOLUTION = """fn relu_squared(x: bf16[M, 64], weight w: bf16[96, 64]) -> bf16[M, 96] {
     return relu2(linear(x, w))
 }
 """
 """The solution of a task in examples/authoring."""
-PROGRAM = "fn f(x: f32[M, 16], weight w: f32[32, 16]) {\n    return relu(linear(x, w))\n}\n"
 MODEL = """import torch
 
 
@@ -56,194 +86,150 @@ BAD = 'func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {\n  %y = "coda.relu
 (tensor<4x8xf32>) -> tensor<4x8xf32>\n  func.return %y : tensor<4x8xf32>\n}\n'
 CRASHING = "#!/bin/sh\ngrep -q coda.relu $1 && echo AssertionError\n"
 """Stands for a `coda-opt` with a defect, in the command of `--test`."""
-REPRODUCER = f"// coda-opt crash reproducer: FILE\n// configuration: --passes='cse'\n{BAD}"
+FILES: Mapping[str, str] = {
+    "layer.coda": LAYER,
+    "mlp.coda": MLP,
+    "FILE.coda": SOLUTION,
+    "bad.mlir": BAD,
+    "FILE.mlir": f"// coda-opt crash reproducer: FILE\n// configuration: --passes='cse'\n{BAD}",
+    "FILE": "// property: round trip; a failure of `make random`\n// record: block 0\n",
+    "package/module.py": MODEL,
+    "bin/coda-opt": CRASHING,
+}
+"""What commands name."""
 
 
-def commands(pattern: re.Pattern[str]) -> list[str]:
-    found = [each for page in PAGES for each in pattern.findall(page.read_text())]
-    return sorted({re.split(r"\s{2,}|\s+#", each)[0].strip() for each in found})
+def commands() -> list[str]:
+    """Every command once, without the text behind it."""
+    # The reference of the site has the options of coda-opt, with examples.
+    found = {each.strip() for each in EXAMPLE.findall(make_parser().format_help())}
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text())
+        listed = (re.split(r"\s{2,}|\s+#", each)[0].strip() for each in LISTED.findall(text))
+        found |= {*listed, *(" ".join(each.split()) for each in NAMED.findall(text))}
+    return sorted(found - OWN_TESTS.keys())
+
+
+COMMANDS = commands()
+
+
+def exit_code(run: Callable[[], object]) -> object:
+    try:
+        return run()
+    except SystemExit as stop:
+        return stop.code
 
 
 def run_tool(tool: Callable[[list[str]], int], arguments: list[str]) -> None:
-    assert tool(arguments) == 0
+    assert not exit_code(lambda: tool(arguments))
+
+
+def run_python(arguments: list[str]) -> None:
+    """Run a script within this process, which has imported what it needs."""
+    if arguments[0] == "-m":
+        run_process([sys.executable, *arguments], Path.cwd())
+        return
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(sys, "argv", arguments)
+        script = partial(runpy.run_path, str(ROOT / arguments[0]), run_name="__main__")
+        assert not exit_code(lambda: script() and None)
+
+
+def run_process(
+    command: list[str], folder: Path = ROOT, variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Run a program whose standard input is at its end."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env={**inherited, **NARROWED, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def run_installed(name: str, arguments: list[str]) -> None:
+    run_process([f"{BIN}/{name}", *arguments])
+
+
+def run_make(arguments: list[str]) -> None:
+    if "fuzz" in arguments and find_spec("atheris") is None:
+        pytest.skip("needs atheris")
+    run_process(["make", *arguments], variables=environment_for_make(Path.cwd()))
 
 
 def run_server(arguments: list[str]) -> None:
     """The server runs until its input ends."""
-    command = [sys.executable, "-m", "coda_ir.lsp", *arguments]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    run_process([sys.executable, "-m", "coda_ir.lsp", *arguments])
 
 
-def run_script(arguments: list[str]) -> None:
-    with pytest.MonkeyPatch.context() as context, pytest.raises(SystemExit) as stop:
-        context.setattr(sys, "argv", arguments)
-        runpy.run_path(arguments[0], run_name="__main__")
-    assert stop.value.code == 0
+def run_pre_commit(arguments: list[str]) -> None:
+    """Within a clone of its own, which it changes."""
+    run_process(["git", "init", "--quiet", "clone"], Path.cwd())
+    shutil.copy(ROOT / ".pre-commit-config.yaml", "clone")
+    run_process([f"{BIN}/pre-commit", *arguments], Path.cwd() / "clone")
 
 
-KNOWN_TOOLS = {**TOOLS, "coda-fmt": coda_fmt.main}
+def run_tar(arguments: list[str]) -> None:
+    """The shell expands the names of folders at home."""
+    for folder in (argument for argument in arguments if argument.startswith("~/")):
+        Path(folder.replace("~", "home")).mkdir(parents=True)
+    home = {"HOME": str(Path("home").absolute())}
+    run_process(["sh", "-c", " ".join(["tar", *arguments])], Path.cwd(), home)
+
+
 RUN: Mapping[str, Callable[[list[str]], None]] = {
-    **{name: partial(run_tool, tool) for name, tool in KNOWN_TOOLS.items()},
+    **{name: partial(run_tool, tool) for name, tool in TOOLS.items()},
+    "coda-fmt": partial(run_tool, coda_fmt.main),
     "coda-lsp": run_server,
-    "python": run_script,
+    "python": run_python,
+    "make": run_make,
+    "lit": partial(run_installed, "lit"),
+    "pre-commit": run_pre_commit,
+    "tar": run_tar,
 }
 """By program: what runs it in a folder with the files that the documents name."""
 
 
-@contextmanager
-def parsing_only() -> Generator[None]:
-    """Programs within the block parse their arguments with argparse, and run no further."""
-    parse = argparse.ArgumentParser.parse_args
-
-    def parse_only(parser: argparse.ArgumentParser, args: Any = None, space: Any = None) -> None:
-        parse(parser, args, space)
-        raise SystemExit(0)
-
-    with pytest.MonkeyPatch.context() as context, pytest.raises(SystemExit) as stop:
-        context.setattr(argparse.ArgumentParser, "parse_args", parse_only)
-        context.setattr(sys, "path", [str(ROOT / "benchmarks"), str(ROOT / "tests"), *sys.path])
-        yield
-    assert stop.value.code == 0
+def write_files(folder: Path) -> None:
+    (folder / "examples").symlink_to(ROOT / "examples")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "bin/coda-opt").chmod(0o755)
+    assert coda_opt.main([str(folder / "mlp.coda"), "-o", str(folder / "model.mlir")]) == 0
 
 
-def parse_python(arguments: list[str]) -> None:
-    is_module = arguments[0] == "-m"
-    name, *rest = arguments[is_module:]
-    with parsing_only(), pytest.MonkeyPatch.context() as context:
-        context.setattr(sys, "argv", [name, *rest])
-        if is_module:
-            runpy.run_module(name, run_name="__main__")
-        else:
-            runpy.run_path(str(ROOT / name), run_name="__main__")
-
-
-def parse_make(arguments: list[str]) -> None:
-    """Make prints what it would run."""
-    subprocess.run(["make", "-C", ROOT, "-n", *arguments], check=True, capture_output=True)
-
-
-def parse_pytest(arguments: list[str]) -> None:
-    """The tests exist: collecting them takes long."""
-    for each in arguments:
-        assert each in ("-m", "pytest") or (ROOT / each).exists(), each
-
-
-def parse_lit(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "lit.main", "--show-tests", *arguments]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-
-
-def parse_pre_commit(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "pre_commit", *arguments, "--help"]
-    subprocess.run(command, check=True, capture_output=True)
-
-
-def parse_pip(arguments: list[str]) -> None:
-    """Pip finds the requirements among what is installed, and installs nothing."""
-    command = [sys.executable, "-m", "pip", *arguments, "--dry-run", "--no-index"]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "does not provide the extra" not in result.stderr
-
-
-def parse_npm(arguments: list[str]) -> None:
-    scripts = json.loads((EXTENSION / "package.json").read_text())["scripts"]
-    assert arguments == ["install"] or (arguments[0] == "run" and arguments[1] in scripts)
-
-
-def parse_code(arguments: list[str]) -> None:
-    found = json.loads((EXTENSION / "package.json").read_text())
-    assert arguments == ["--install-extension", f"{found['name']}-{found['version']}.vsix"]
-
-
-NOT_RUN: Mapping[str, tuple[str, Callable[[list[str]], None]]] = {
-    r"make": ("installs the environment, and runs what other tests run", parse_make),
-    r"pip": ("installs a package", parse_pip),
-    r"npm": ("installs packages of Node", parse_npm),
-    r"code": ("needs Visual Studio Code", parse_code),
-    r"python -m pytest": ("needs a GPU", parse_pytest),
-    r"pytest": ("runs other tests", parse_pytest),
-    r"lit": ("runs the goldens", parse_lit),
-    r"pre-commit": ("changes the clone", parse_pre_commit),
-    r"python (benchmarks/|-m fleet|-m zoo|-m generator|-m support)": (
-        "needs a GPU, or hours",
-        parse_python,
-    ),
-}
-"""Beginnings of commands that cannot run here, the reason, and what parses their arguments."""
-
-INCOMPLETE = {"coda-opt --emit", "coda-export --html", "CODA_REMARKS=missed python train.py"}
-"""An option without its value, one without a model, and a program of the reader."""
-
-
-def parser_of(command: str) -> Callable[[list[str]], None] | None:
-    """Return what parses the arguments of a command that is not run."""
-    for beginning, (_, parse) in NOT_RUN.items():
-        if re.match(rf"{beginning}(?![\w-])|{beginning}(?<=/)", command):
-            return parse
-    return None
-
-
-def parts(command: str) -> list[list[str]]:
-    """The programs of a line with their arguments, without variables of the environment."""
-    return [
-        shlex.split(re.sub(r"^([A-Z_]+=\S+ )+|^\.venv/bin/", "", each))
-        for each in command.split(" && ")
-    ]
-
-
-LINES = commands(LISTED)
-RUN_LINES = [line for line in LINES if parser_of(" ".join(parts(line)[0])) is None]
-PARSED_LINES = [line for line in LINES if line not in RUN_LINES]
-IN_TEXT = [line for line in commands(MENTIONED) if line not in {*LINES, *INCOMPLETE}]
-
-
-@pytest.mark.parametrize("command", RUN_LINES)
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if "--emit=svg" in command and shutil.which("dot") is None:
         pytest.skip("needs graphviz")
     write_files(tmp_path)
     monkeypatch.setenv("CODA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    (program, *arguments), *rest = parts(command)
-    assert not rest
+    monkeypatch.setenv(
+        "PYTHONPATH", ":".join(map(str, (ROOT, ROOT / "benchmarks", ROOT / "tests")))
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{BIN}", prepend=":")
+    variables, text = re.findall(r"^((?:[A-Z_]+=\S+ )*)(.*)$", command)[0]
+    for variable in variables.split():
+        name, value = variable.split("=")
+        monkeypatch.setenv(name, value, prepend=":" if name == "PYTHONPATH" else None)
+    program, *arguments = shlex.split(text)
     with chdir(tmp_path), imports_from(tmp_path):
-        RUN[program](arguments)
+        RUN[program.removeprefix(".venv/bin/")](arguments)
+    for option, value in pairwise(arguments):
+        if option == "--json":
+            assert json.loads((tmp_path / value).read_text())
 
 
-def write_files(folder: Path) -> None:
-    """The files that commands name."""
-    (folder / "examples").symlink_to(ROOT / "examples")
-    files = {"layer.coda": PROGRAM, "FILE.coda": SOLUTION, "bad.mlir": BAD, "FILE.mlir": REPRODUCER}
-    for name, text in {**files, "package/module.py": MODEL, "bin/coda-opt": CRASHING}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    (folder / "bin/coda-opt").chmod(0o755)
-
-
-@pytest.mark.parametrize("command", PARSED_LINES)
-def test_a_command_that_is_not_run_is_parsed(command: str):
-    for program, *arguments in parts(command):
-        parse = parser_of(shlex.join([program, *arguments]))
-        assert parse is not None
-        parse(arguments)
-
-
-@pytest.mark.parametrize("command", IN_TEXT)
-def test_a_command_in_a_sentence_is_parsed(command: str):
-    for program, *arguments in parts(command):
-        parse = parser_of(shlex.join([program, *arguments]))
-        if parse is not None:
-            parse(arguments)
-        else:
-            with parsing_only():
-                KNOWN_TOOLS[program](arguments)
-
-
-@pytest.mark.parametrize("beginning", NOT_RUN)
-def test_every_reason_is_needed(beginning: str):
-    assert any(re.match(beginning, " ".join(parts(line)[0])) for line in (*LINES, *IN_TEXT))
+@pytest.mark.parametrize(("command", "file"), OWN_TESTS.items())
+def test_another_test_runs_the_command(command: str, file: str):
+    assert command in (Path(__file__).parent / file).read_text()
 
 
 def test_there_are_commands():
-    assert len(RUN_LINES) >= 25 and len(PARSED_LINES) >= 10
+    assert len(COMMANDS) >= 60

@@ -1,7 +1,9 @@
 """Tests of the project itself: layout, packaging, goldens that can fail, links in the docs."""
 
 import ast
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -235,8 +237,7 @@ class TestExamples:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names of the files in the wheel."""
+def wheel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("wheel")
     # A copy, so that nothing stale of an earlier build is packed and nothing is left behind.
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
@@ -249,7 +250,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         text=True,
     )
     (path,) = directory.glob("*.whl")
-    with ZipFile(path) as archive:
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(wheel_file: Path) -> list[str]:
+    """The names of the files in the wheel."""
+    with ZipFile(wheel_file) as archive:
         return archive.namelist()
 
 
@@ -267,6 +274,21 @@ class TestPackaging:
         blocks = {f"coda_ir/{relative(path)}" for path in frontends.rglob("*.coda")}
         assert grammars and blocks, "the language has a grammar and a standard library"
         assert (modules | grammars | blocks | {"coda_ir/py.typed"}) - set(wheel) == set()
+
+    def test_the_wheel_is_installed_as_the_documents_say(self, wheel_file: Path, tmp_path: Path):
+        command = 'pip install "coda-ir[lsp]"'
+        offline = {"NO_INDEX": "1", "NO_DEPS": "1", "FIND_LINKS": wheel_file.parent}
+        result = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)],
+            env=os.environ
+            | {f"PIP_{k}": str(v) for k, v in offline.items()}
+            | {"PIP_TARGET": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "does not provide the extra" not in result.stderr
+        assert (tmp_path / "coda_ir/lsp").is_dir() and (tmp_path / "bin/coda-lsp").is_file()
 
     def test_the_licence_is_included(self, wheel: list[str]):
         assert any(name.endswith("/LICENSE") for name in wheel)

@@ -233,7 +233,7 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
             new if old == DYNAMIC_INDEX else old for old, new in zip(shape, known, strict=True)
         ]
     if DYNAMIC_INDEX in shape:
-        raise CodaError(f"gemm.map{place(op)}: no port tells the extents of the result")
+        raise CodaError(f"gemm.map{place(op)}: no port determines the extents of the result")
     return tuple(shape)
 
 

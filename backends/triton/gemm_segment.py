@@ -446,7 +446,7 @@ class SegmentEmitter(SegmentColumns):
         """
         if self.is_ordered:
             raise CodaError(
-                "the rows of a sample are added up tile by tile, which is no stated order",
+                "the rows of a sample are added up tile by tile, which is not a stated order",
                 "use coda.sum_to in the mode deterministic",
             )
         length = self.arguments.sample_rows(self.segment.results[index].samples)

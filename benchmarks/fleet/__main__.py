@@ -20,6 +20,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from harness import read_options
 from rich.console import Console
 from rich.table import Table
 
@@ -42,7 +43,7 @@ from fleet.runner import run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
+    options = read_options(_parser(), arguments)
     records = _read(options.json)
     known = {(record.model, record.part) for record in records}
     patterns = options.models.split(",")
@@ -79,7 +80,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, default=Path("fleet.json"))
     parser.add_argument("--autocast", action="store_true", help="weights in float32")
-    parser.add_argument("--small", action="store_true", help="tiny models, for tests")
     return parser
 
 

@@ -10,7 +10,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from harness import peak_memory, reset_compilers, seed, synchronize, time_interleaved, timed
+from harness import (
+    peak_memory,
+    reset_compilers,
+    seed,
+    synchronize,
+    time_interleaved,
+    timed,
+    torch_compile,
+)
 from liger_model import LigerModel
 
 from coda_ir.float64 import relative_error
@@ -129,8 +137,8 @@ def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
 
     return {
         EAGER: lambda model: model,
-        COMPILED: compile_model,
-        COMPILED_GRAPHS: partial(compile_model, mode="reduce-overhead"),
+        COMPILED: torch_compile,
+        COMPILED_GRAPHS: partial(torch_compile, mode="reduce-overhead"),
         CODA: ours(),
         CODA_KERNELS: ours(fallback="eager"),
         CODA_INDUCTOR: ours(fallback="inductor", compare=False),

@@ -17,6 +17,8 @@ from processes import Job
 from fleet.measure import Record, measure
 from fleet.models import FLEET, Member, Setting
 
+METHOD = "spawn" if torch.cuda.is_available() else "fork"
+"""How a process starts: what has used a GPU cannot be forked, and importing takes seconds."""
 COMPILED, TIMED = 1, 2
 """The stages of a process; 0 at first."""
 
@@ -29,7 +31,7 @@ class _Wave:
     """Parts that compile at the same time, and are then timed one after the other."""
 
     def __init__(self, tasks: Sequence[tuple[Member, str]], options: argparse.Namespace):
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context(METHOD)
         # Without a lock, which a process that is ended may hold.
         self.stages = context.Array("b", len(tasks), lock=False)
         self.jobs = {
@@ -45,7 +47,7 @@ class _Wave:
 
         turn = _Turn(number, self.stages)
         arguments = (member.name, part, _setting(options), options, turn)
-        return Job("spawn", _work, arguments, failed)
+        return Job(METHOD, _work, arguments, failed)
 
     def records(self, until: float) -> Iterator[Record]:
         """The records as they come."""
@@ -125,14 +127,13 @@ def _work(
 
 
 def _setting(options: argparse.Namespace) -> Setting:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    is_narrow = device == "cuda" and not options.autocast
+    is_narrow = options.device == "cuda" and not options.autocast
     return Setting(
-        device,
+        options.device,
         torch.bfloat16 if is_narrow else torch.float32,
         options.layers,
         options.batch,
         options.tokens,
         autocast=options.autocast,
-        small=options.small,
+        small=options.device == "cpu",
     )

@@ -97,7 +97,8 @@ def check_new_name(check: Check, symbol: Symbol, name: str) -> None:
     """Raises CodaError where `symbol` cannot be called `name`."""
     if not _NAME.fullmatch(name):
         raise CodaError(
-            f"'{name}' is not a name", "names are letters, digits and _, and begin with no digit"
+            f"'{name}' is not a name",
+            "names consist of letters, digits and _, and do not begin with a digit",
         )
     if name in RESERVED or name in KEYWORDS:
         raise CodaError(f"'{name}' is reserved", "choose another name")

@@ -97,7 +97,7 @@ class _Choice:
                 self.times[incumbent] = (before + after) / 2
                 return time / self.times[incumbent]
             before = after
-        raise MeasurementError("the clock of the device did not keep still")
+        raise MeasurementError("the clock rate of the device was not stable")
 
     def _confirmed(self, incumbent: Candidate) -> Candidate:
         """The best of the incumbent's form, unless another form is faster than that."""

@@ -198,7 +198,7 @@ class CrossEntropyOp(InferTypeOp):
     """
 
     name = "coda.cross_entropy"
-    ELEMENTS: ClassVar = (f32,)
+    RESULT_ELEMENTS: ClassVar = (f32,)
 
     @staticmethod
     def infer(_: Extents, target: Extents, reduction: str, **__: object) -> list[Extents]:
@@ -233,7 +233,7 @@ class EmbeddingOp(InferTypeOp):
     """
 
     name = "coda.embedding"
-    ELEMENTS: ClassVar = (1,)
+    RESULT_ELEMENTS: ClassVar = (1,)
 
     @staticmethod
     def infer(ids: Extents, table: Extents, **_: object) -> list[Extents]:

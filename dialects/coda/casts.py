@@ -27,7 +27,7 @@ class CastOp(InferTypeOp):
     """
 
     name = "coda.cast"
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     operand = operand_def(TensorType)
     result = result_def(TensorType)

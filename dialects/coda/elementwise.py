@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
     prop_def,
@@ -29,7 +29,6 @@ from coda_ir.dialects.coda.elementwise_op import (
     FunctionOfTwo,
     RealFunction,
     UnaryOp,
-    broadcast_operands,
     elementwise,
 )
 from coda_ir.dialects.coda.shapes import (
@@ -218,10 +217,10 @@ class GeluOp(UnaryOp):
     approximate = prop_def(StringAttr)
 
     def __init__(self, operand: SSAValue | Operation, approximate: str = "none"):
-        super().__init__(operand, approximate=StringAttr(approximate))
+        super().__init__(operand, approximate=approximate)
 
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         if self.approximate.data not in ("none", "tanh"):
             raise VerifyException(
                 f'property approximate is "{self.approximate.data}", expected "none" or "tanh"'
@@ -236,10 +235,10 @@ class SoftcapOp(UnaryOp):
     cap = prop_def(FloatAttr)
 
     def __init__(self, operand: SSAValue | Operation, cap: float):
-        super().__init__(operand, cap=FloatAttr(cap, 64))
+        super().__init__(operand, cap=float(cap))
 
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         if not self.cap.value.data > 0:
             raise VerifyException(
                 f"property cap is {self.cap.value.data}, expected a positive number"
@@ -338,7 +337,7 @@ class EluOp(UnaryOp):
     alpha = prop_def(FloatAttr)
 
     def __init__(self, operand: SSAValue | Operation, alpha: float = 1.0):
-        super().__init__(operand, alpha=FloatAttr(alpha, 64))
+        super().__init__(operand, alpha=float(alpha))
 
 
 @elementwise()
@@ -352,10 +351,10 @@ class PowOp(UnaryOp):
     exponent = prop_def(FloatAttr)
 
     def __init__(self, operand: SSAValue | Operation, exponent: float):
-        super().__init__(operand, exponent=FloatAttr(exponent, 64))
+        super().__init__(operand, exponent=float(exponent))
 
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         if not (exponent := self.exponent.value.data) or not isfinite(exponent):
             raise VerifyException(f"property exponent is {exponent}, expected a number but 0")
 
@@ -408,17 +407,14 @@ class CompareOp(BinaryOp):
     name = "coda.compare"
     relation = prop_def(StringAttr)
 
+    RESULT_ELEMENTS: ClassVar = (i1,)
     RELATIONS: ClassVar[tuple[str, ...]] = ("eq", "ne", "lt", "le", "gt", "ge")
 
     def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, relation: str):
-        super().__init__(lhs, rhs, relation=StringAttr(relation))
+        super().__init__(lhs, rhs, relation=relation)
 
-    @classmethod
-    def result_element_type(cls, operand: SSAValue) -> Attribute:
-        return i1
-
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         expect_one_of("relation", self.relation.data, self.RELATIONS)
         is_ordered = self.relation.data not in ("eq", "ne")
         if is_ordered and element_type_of(self.lhs) == i1:
@@ -440,6 +436,8 @@ class WhereOp(ElementwiseOp):
     """
 
     name = "coda.where"
+    RESULT_ELEMENTS: ClassVar = (1,)
+
     condition = operand_def(TensorType)
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
@@ -450,18 +448,14 @@ class WhereOp(ElementwiseOp):
         lhs: SSAValue | Operation,
         rhs: SSAValue | Operation,
     ):
-        values = [SSAValue.get(value) for value in (condition, lhs, rhs)]
-        shape = broadcast_operands(self.name, values)
-        super().__init__(
-            operands=values, result_types=[TensorType(element_type_of(values[1]), shape)]
-        )
+        super().__init__(condition, lhs, rhs)
 
     @property
     def elements_of_one_type(self) -> Sequence[SSAValue]:
         return (self.lhs, self.rhs)
 
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         expect_element_type("operand 0", self.condition, i1)
 
 

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -11,16 +11,15 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.base import CodaOp, FoldsAway
+from coda_ir.dialects.coda.base import FoldsAway
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.shapes import (
     broadcast_shapes,
     element_type_of,
     expect_element_type,
-    expect_shape,
     format_shape,
     is_float,
     is_float8,
-    shape_of,
 )
 
 Scalar: TypeAlias = Callable[..., Operation]
@@ -44,7 +43,7 @@ class Elements(Enum):
         return (type == i1) == (self == Elements.BOOLEANS)
 
 
-class ElementwiseOp(CodaOp, ABC):
+class ElementwiseOp(InferTypeOp, ABC):
     """An operator that maps elements to elements, after broadcasting its operands.
 
     Operands and result have one element type unless an operator says otherwise.
@@ -67,9 +66,21 @@ class ElementwiseOp(CodaOp, ABC):
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
-    def verify_(self) -> None:
-        shape = broadcast_operands(self.name, self.operands)
-        expect_shape("result", self.result, shape)
+    @classmethod
+    def infer(cls, *operands: Extents, **_: object) -> list[Extents]:
+        """The common shape of operands; raises VerifyException where they do not broadcast."""
+        shape: tuple[int, ...] = ()
+        for index, operand in enumerate(operands):
+            merged = broadcast_shapes(shape, operand)
+            if merged is None:
+                raise VerifyException(
+                    f"{cls.name}: operand {index} of shape {format_shape(operand)} "
+                    f"does not broadcast with shape {format_shape(shape)}"
+                )
+            shape = merged
+        return [shape]
+
+    def check(self) -> None:
         first, *others = self.elements_of_one_type
         for value in (first, *others):
             if not self.ELEMENTS.includes(element_type_of(value)):
@@ -79,39 +90,18 @@ class ElementwiseOp(CodaOp, ABC):
                 )
         for index, operand in enumerate(others, 1):
             expect_element_type(f"operand {index}", operand, element_type_of(first))
-        expect_element_type("result", self.result, self.result_element_type(first))
 
     @property
     def elements_of_one_type(self) -> Sequence[SSAValue]:
         """The operands that have the same element type, which is one of `ELEMENTS`."""
         return self.operands
 
-    @classmethod
-    def result_element_type(cls, operand: SSAValue) -> Attribute:
-        """The element type of the result, where operands have that of `operand`."""
-        return element_type_of(operand)
-
-
-def broadcast_operands(name: str, operands: Sequence[SSAValue]) -> tuple[int, ...]:
-    """The common shape of `operands`; raises where they do not broadcast."""
-    shape: tuple[int, ...] = ()
-    for index, operand in enumerate(operands):
-        merged = broadcast_shapes(shape, shape_of(operand))
-        if merged is None:
-            raise VerifyException(
-                f"{name}: operand {index} of shape {format_shape(shape_of(operand))} "
-                f"does not broadcast with shape {format_shape(shape)}"
-            )
-        shape = merged
-    return shape
-
 
 class UnaryOp(ElementwiseOp, ABC):
     operand = operand_def(TensorType)
 
-    def __init__(self, operand: SSAValue | Operation, **properties: Attribute):
-        value = SSAValue.get(operand)
-        super().__init__(operands=[value], result_types=[value.type], properties=dict(properties))
+    def __init__(self, operand: SSAValue | Operation, **given: Any):
+        super().__init__(operand, **given)
 
 
 class RealFunction(UnaryOp, ABC):
@@ -122,16 +112,8 @@ class BinaryOp(ElementwiseOp, ABC):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
 
-    def __init__(
-        self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **properties: Attribute
-    ):
-        left, right = SSAValue.get(lhs), SSAValue.get(rhs)
-        shape = broadcast_operands(self.name, (left, right))
-        super().__init__(
-            operands=[left, right],
-            result_types=[TensorType(self.result_element_type(left), shape)],
-            properties=dict(properties),
-        )
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **given: Any):
+        super().__init__(lhs, rhs, **given)
 
 
 class FunctionOfTwo(BinaryOp, ABC):

@@ -33,12 +33,11 @@ from coda_ir.dialects.coda.block import (
     verify_loss,
     verify_padding,
 )
-from coda_ir.dialects.coda.elementwise_op import ElementwiseOp, broadcast_operands
+from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.extension import verify_like
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
-    AnyTensor,
     computes_in_float32,
     dims_agree,
     element_type_of,
@@ -67,7 +66,7 @@ class WeightGradientOp(InferTypeOp):
     """
 
     name = "coda.weight_gradient"
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @staticmethod
     def infer(dy: Extents, x: Extents) -> list[Extents]:
@@ -108,7 +107,7 @@ class GroupedWeightGradientOp(InferTypeOp):
     """
 
     name = "coda.grouped_weight_gradient"
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @staticmethod
     def infer(dy: Extents, x: Extents, offsets: Extents) -> list[Extents]:
@@ -212,15 +211,10 @@ class ActivationGradOp(ElementwiseOp):
     activation = prop_def(StringAttr)
 
     def __init__(self, x: SSAValue | Operation, dy: SSAValue | Operation, activation: str):
-        x, dy = SSAValue.get(x), SSAValue.get(dy)
-        super().__init__(
-            operands=[x, dy],
-            properties={"activation": StringAttr(activation)},
-            result_types=[_broadcast_type(self.name, (x, dy))],
-        )
+        super().__init__(x, dy, activation=activation)
 
-    def verify_(self) -> None:
-        super().verify_()
+    def check(self) -> None:
+        super().check()
         expect_one_of("activation", self.activation.data, ACTIVATIONS[1:])
 
 
@@ -250,12 +244,7 @@ class MaximumGradOp(ElementwiseOp):
         *,
         bound: bool = False,
     ):
-        operands = [SSAValue.get(value) for value in (a, b, dy)]
-        super().__init__(
-            operands=operands,
-            properties={"bound": UnitAttr() if bound else None},
-            result_types=[_broadcast_type(self.name, operands)],
-        )
+        super().__init__(a, b, dy, bound=bound)
 
 
 @irdl_op_definition
@@ -272,7 +261,7 @@ class CrossEntropyGradOp(InferTypeOp):
     """
 
     name = "coda.cross_entropy_grad"
-    ELEMENTS: ClassVar = (0, f32)
+    RESULT_ELEMENTS: ClassVar = (0, f32)
 
     @staticmethod
     def infer(logits: Extents, *_: Extents, **__: object) -> list[Extents]:
@@ -393,10 +382,6 @@ def _expect_floats(*values: SSAValue) -> None:
                 f"element type {element_type_of(value)}, expected a float type: there is no "
                 "gradient of integers"
             )
-
-
-def _broadcast_type(name: str, operands: Sequence[SSAValue]) -> AnyTensor:
-    return TensorType(element_type_of(operands[0]), broadcast_operands(name, operands))
 
 
 GRADIENT_OPS: tuple[type[CodaOp], ...] = (

@@ -60,7 +60,7 @@ class InferTypeOp(CodaOp, ABC):
 
     infer = cast(Rule, like_first)
     """The extents of the results from those of the operands, and from the properties by name."""
-    ELEMENTS: ClassVar[Sequence[Attribute | int | None]] = (0,)
+    RESULT_ELEMENTS: ClassVar[Sequence[Attribute | int | None]] = (0,)
     """The element type of each result, or the number of the operand that has the same; None where
     the constructor states it.
     """
@@ -112,7 +112,7 @@ class InferTypeOp(CodaOp, ABC):
         """The element types of the results, None of one that is stated."""
         return [
             element_type_of(operands[each]) if isinstance(each, int) else each
-            for each in self.ELEMENTS
+            for each in self.RESULT_ELEMENTS
         ]
 
     @property

@@ -170,7 +170,7 @@ class OneHotOp(LibraryCallOp):
     name = "coda.one_hot"
     ATEN: ClassVar = "one_hot.default"
     PARAMETERS: ClassVar = ("ids", "classes")
-    ELEMENTS: ClassVar = (i64,)
+    RESULT_ELEMENTS: ClassVar = (i64,)
     FUSES_IF: ClassVar = "the epilogue knows the number of its column"
 
     @staticmethod
@@ -204,8 +204,9 @@ class TopkOp(LibraryCallOp):
     name = "coda.topk"
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
-    ELEMENTS: ClassVar = (0, i64)
+    RESULT_ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use the maximum of the row if only the largest value is needed: it fuses"
 
     @staticmethod
     def infer(x: Extents, k: int, dim: int) -> list[Extents]:
@@ -235,8 +236,9 @@ class SortOp(LibraryCallOp):
     ATEN: ClassVar = "sort.stable"
     PARAMETERS: ClassVar = ("x", "stable", "dim", "descending")
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
-    ELEMENTS: ClassVar = (0, i64)
+    RESULT_ELEMENTS: ClassVar = (0, i64)
     FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    REMEDY: ClassVar = "use topk if only the first elements are needed, max or min for one of them"
 
     @staticmethod
     def infer(x: Extents, dim: int, descending: bool) -> list[Extents]:

@@ -74,7 +74,7 @@ class Product(InferTypeOp, ABC):
     another one is stated.
     """
 
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @classmethod
     def default_element_type(cls, x: SSAValue) -> Attribute:
@@ -236,7 +236,7 @@ class GroupOrderOp(InferTypeOp):
     """
 
     name = "coda.group_order"
-    ELEMENTS: ClassVar = (i64, i32)
+    RESULT_ELEMENTS: ClassVar = (i64, i32)
 
     @staticmethod
     def infer(ids: Extents, *, groups: int) -> list[Extents]:

@@ -111,7 +111,7 @@ class ExtentOp(InferTypeOp):
     """
 
     name = "coda.extent"
-    ELEMENTS: ClassVar = (i64,)
+    RESULT_ELEMENTS: ClassVar = (i64,)
 
     @staticmethod
     def infer(like: Extents, dim: int) -> list[Extents]:

@@ -144,7 +144,7 @@ class NormStatsOp(InferTypeOp):
 
     name = "coda.norm_stats"
     infer = columns_to_one
-    ELEMENTS: ClassVar = (f32, f32)
+    RESULT_ELEMENTS: ClassVar = (f32, f32)
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)
@@ -194,7 +194,7 @@ class ReduceOp(InferTypeOp):
 
     name = "coda.reduce"
     infer = columns_to_one
-    ELEMENTS: ClassVar = (None, None)
+    RESULT_ELEMENTS: ClassVar = (None, None)
 
     x = operand_def(TensorType)
     kind = prop_def(StringAttr)

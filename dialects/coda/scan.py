@@ -203,7 +203,7 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
     """
 
     name = "coda.selective_scan"
-    ELEMENTS: ClassVar = (0, f32)
+    RESULT_ELEMENTS: ClassVar = (0, f32)
 
     @staticmethod
     def infer(x: Extents, dt: Extents, a: Extents, *_: Extents, **__: object) -> list[Extents]:
@@ -323,7 +323,7 @@ class SSDOp(StateSpaceModel, SSDLike):
     """
 
     name = "coda.ssd"
-    ELEMENTS: ClassVar = (None, f32)
+    RESULT_ELEMENTS: ClassVar = (None, f32)
 
     @staticmethod
     def infer(

@@ -21,7 +21,6 @@ include_patterns = [
     "benchmarks/README.md",
     "coda_ir/errors.md",
     "examples/authoring/tasks.md",
-    "frontends/coda_text/editors/vscode/README.md",
 ]
 myst_heading_anchors = 4
 default_role = "code"

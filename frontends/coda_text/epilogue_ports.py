@@ -147,7 +147,7 @@ def _operand(
     if argument.text not in UNSTATED:
         error(
             argument.span,
-            f"{kind.value}<{argument.text}>: expected the type of elements that are no floats",
+            f"{kind.value}<{argument.text}>: expected an element type other than a float type",
             element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
         )
         return None
@@ -266,7 +266,9 @@ def _select_result(
 def _group_result(port: Port, constants: Mapping[str, int], error: Report) -> EpilogueResult | None:
     assert port.kind is not None
     columns = _group_columns(port.kind, constants, error)
-    return columns and EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
+    if not columns:
+        return None
+    return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
 
 
 def _group_columns(kind: KindSyntax, constants: Mapping[str, int], error: Report) -> int | None:
@@ -324,7 +326,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
         case PortKind.GROUP | PortKind.HALF_GROUP:
             fits, expected = _fits_groups(port, dims, rows, columns)
         case _:
-            raise AssertionError(f"{port.kind.value} is no port of the language")
+            raise AssertionError(f"{port.kind.value} is not a port of the language")
     if not fits:
         raise Mistake(
             f"the {port.kind.value} port '{port.name.text}' got {value.type}, expected {expected}",

@@ -162,7 +162,7 @@ class FunctionWriter:
         name = identifier(self._func.sym_name.data)
         if name != self._func.sym_name.data:
             raise UnwritableError(
-                f"the function {self._func.sym_name.data} cannot be called so in .coda",
+                f"the function {self._func.sym_name.data} has a name that .coda does not allow",
                 f"call it {name}",
             )
         return f"fn {name}({inner}\n){self._results()}"

@@ -56,7 +56,7 @@ NOT_FOLDED = Remark(
     UnknownLoc(),
     "no weight is folded: the graph needs gradients, or has a transform of torch.func",
     condition="the weights are frozen",
-    suggestion="call the model inside of torch.no_grad() where it is not trained",
+    suggestion="call the model inside of torch.no_grad() when it is not trained",
 )
 
 

@@ -133,7 +133,9 @@ def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]
 def _place_of(symbol: str, graph: DynamoGraph) -> Callable[[list[Any]], int]:
     """Where the inputs of a graph tell the value of a symbol."""
     if symbol not in graph.places:
-        raise CodaError(f"the graph returns the size {symbol}", "no input of the graph tells it")
+        raise CodaError(
+            f"the graph returns the size {symbol}", "no input of the graph determines it"
+        )
     position, axis = graph.places[symbol]
     if axis is None:
         return lambda inputs: inputs[position]

@@ -47,7 +47,7 @@ class DropHiddenQueriesPass(FunctionPass):
                 if isinstance(found, Refusal):
                     rewriter.missed(op, found)
                 else:
-                    rewriter.passed(op, "reads queries that see no key unchanged")
+                    rewriter.passed(op, "reads queries that see no key as they are")
                     op.operands[0] = found
 
 

@@ -22,7 +22,9 @@ UNLIKE = Refusal(
     "keys and values are repeated for the same query heads",
     "keys and values are shared by different heads",
 )
-TOO_MANY = Refusal(f"at most {MOST_QUERIES} query heads share a key head", "more query heads do")
+TOO_MANY = Refusal(
+    f"at most {MOST_QUERIES} query heads share a key head", "more query heads share a key head"
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class ShareKeyHeadsPass(FunctionPass):
             if refusal is not None:
                 rewriter.missed(op, refusal)
                 continue
-            rewriter.passed(op, "heads of queries share the keys that they have in common")
+            rewriter.passed(op, "query heads share one copy of their keys")
             _share(op, found, heads, rewriter)
 
 

@@ -114,13 +114,13 @@ class _Users:
         if self.other is not None:
             return Refusal(
                 "products and sums of its parts replace all of it",
-                f"{name_of(op.result)} is copied together: {self.other.name} needs it as it is",
+                f"{name_of(op.result)} is copied as a whole: {self.other.name} reads it as a whole",
             )
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:
             return Refusal(
                 "the numerics mode lets rounding points move",
-                f"{name_of(op.result)} is copied together: its products are rounded together in the"
-                " mode eager-exact",
+                f"{name_of(op.result)} is copied as a whole: its products are rounded together in"
+                " the mode eager-exact",
                 "use the mode fp32-epilogue or deterministic",
             )
         return None

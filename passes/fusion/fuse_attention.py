@@ -71,7 +71,7 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
         return Refusal("tiles and partial sums are stored", "it has a result of another kind")
     if rewriter.order.slices_after(_others(op, producer), producer) is None:
         found = "an operand is computed from them, by another kernel"
-        return Refusal("what is read with the gradients is there before them", found)
+        return Refusal("what is read with the gradients is computed before them", found)
     return None
 
 

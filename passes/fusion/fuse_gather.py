@@ -57,12 +57,12 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
         if not _is_input(use) or not _can_gather(use):
             return Refusal(
                 "only GEMMs of one input read the rows",
-                f"copies rows for a GEMM: {use.operation.name} reads them, too",
+                f"copies rows for a GEMM: {use.operation.name} reads them too",
             )
     bound, (rows, _) = bound_of(op.ids, rewriter.shapes), rewriter.shapes.dims(op.x)
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
-            "the ids are known to be numbers of rows, as those of a sort are",
+            "the ids are known to be valid row numbers, as those of a sort are",
             f"copies rows for a GEMM, which would not detect an id in {name_of(op.ids)} that names "
             "none",
         )

@@ -52,7 +52,7 @@ def _order(op: coda.IndexOp, gemm: FusedOp) -> SSAValue | Refusal:
     if not op.x.has_one_use() or not _has_rows_alone(gemm):
         return Refusal(
             "the rows are the only result of a GEMM, and nothing else reads them",
-            f"copies rows of a GEMM: {name_of(op.x)} is read in its order, too",
+            f"copies rows of a GEMM: {name_of(op.x)} is read in its own order too",
         )
     return order
 

@@ -47,7 +47,7 @@ _REASONS: dict[type[Operation], Refusal] = {
         (coda.SelectiveScanGradOp, coda.SSDGradOp),
         Refusal(
             "a row needs no other rows of the sequence",
-            "runs as separate kernels, which compute the states again",
+            "runs as separate kernels, which recompute the states",
         ),
     ),
     coda.EmbeddingOp: Refusal(
@@ -56,10 +56,10 @@ _REASONS: dict[type[Operation], Refusal] = {
     coda.SoftmaxOp: Refusal(
         "the whole row is on chip", "softmax runs as a separate kernel over whole rows"
     ),
-    CallOp: Refusal("the operator has a counterpart in the dialect coda", "runs through PyTorch"),
+    CallOp: Refusal("an operator of the dialect coda computes it", "runs through PyTorch"),
     VjpOp: Refusal(
-        "the operator has a counterpart in the dialect coda",
-        "is differentiated by PyTorch, which computes it again",
+        "an operator of the dialect coda computes it",
+        "is differentiated by PyTorch, which recomputes it",
     ),
     coda.CrossEntropyGradOp: Refusal(
         "the epilogue knows the number of its column",
@@ -94,7 +94,7 @@ IN_GRAPH = "stays in the graph, between the programs"
 WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
 
 NOT_DETERMINISTIC = (
-    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when "
+    "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when "
     "it runs"
 )
 
@@ -129,12 +129,12 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
     """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
-        return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows")
+        return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)
     if isinstance(op, coda.LibraryCallOp):
         if _is_reported(op.location, (op.name,), rewriter):
             return None
         name = op.ATEN.partition(".")[0]
-        return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}")
+        return Refusal(op.FUSES_IF, f"runs as a library call: PyTorch's {name}", op.REMEDY)
     if OneQueryAttention.of(op, rewriter.shapes) is not None:
         return ONE_QUERY
     if reason is not None:
@@ -234,8 +234,10 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
-        found = f"needs {name_of(statistics[0])} of whole rows, which the GEMM has only at its end"
-        return Refusal("the tile has all that the epilogue needs", f"a pointwise kernel {found}")
+        found = f"needs {name_of(statistics[0])} of whole rows, which are known only after the GEMM"
+        return Refusal(
+            "the tile holds everything that the epilogue needs", f"a pointwise kernel {found}"
+        )
     widest = max(group_sizes(segment), default=1)
     if widest > 1 and any(_is_gemm_tile(port.value) for port in segment.ports):
         return Refusal(

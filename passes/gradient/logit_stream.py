@@ -183,9 +183,9 @@ def _users(value: SSAValue) -> Iterable[Operation]:
 
 def _stored(value: SSAValue, why: str) -> Refusal:
     return Refusal(
-        "logits and their gradient are used column by column, or summed up",
+        "logits and their gradient are used column by column, or summed",
         f"{name_of(value)} is stored: {why}",
-        "use the logits for the loss alone",
+        "use the logits only for the loss",
     )
 
 

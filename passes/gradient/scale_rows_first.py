@@ -68,7 +68,7 @@ def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
     values = {product.result, *(v for v in op.operands if unwidened(v) is product.result)}
     if any(value.has_more_than_one_use() for value in values):
         return Refusal(
-            "nothing else reads the product", f"{name} is stored anyway: it is used elsewhere, too"
+            "nothing else reads the product", f"{name} is stored anyway: it is used elsewhere too"
         )
     return None
 

@@ -60,7 +60,7 @@ class AccumulateInPlacePass(FunctionPass):
             if any(map(is_given_up, ports_of(op))):
                 _store_in_place(op, rewriter)
             elif isinstance(op, FusedOp) and (found := _running_sum(op)) is not None:
-                rewriter.passed(op, "adds its product to the sum so far, in its memory")
+                rewriter.passed(op, "accumulates its product into the running sum, in place")
                 _accumulate(EpilogueEditor(op, rewriter.order), *found)
 
 
@@ -97,7 +97,7 @@ def _states_in_place(op: StateSpaceModel, rewriter: FunctionRewriter) -> None:
     if not isinstance(initial, BlockArgument) or not is_donated(initial):
         return
     if initial.has_more_than_one_use():
-        found = f"{name_of(initial)} is donated in vain: it is used elsewhere too"
+        found = f"{name_of(initial)} is donated without effect: it is used elsewhere too"
         rewriter.missed(op, Refusal("what is overwritten has no other use", found))
     else:
         rewriter.passed(op, f"stores its states in the memory of {name_of(initial)}")
@@ -195,7 +195,7 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
     if value.has_more_than_one_use():
         return Refusal(
             "what is overwritten has no other use",
-            f"{name_of(value)} is donated in vain: it is used elsewhere too",
+            f"{name_of(value)} is donated without effect: it is used elsewhere too",
         )
     wanted = ResultKind.TILE if kind == PortKind.TILE else ResultKind.TILE_T
     for number, (port, type) in enumerate(segment.results):
@@ -203,7 +203,7 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
             return number
     return Refusal(
         "a result is computed from what it overwrites, and has its type and layout",
-        f"{name_of(value)} is donated in vain: no result fits into its memory",
+        f"{name_of(value)} is donated without effect: no result fits into its memory",
     )
 
 

@@ -41,4 +41,4 @@ class OverlapLaunchesPass(FunctionPass):
             is_attention = OneQueryAttention.of(op, rewriter.shapes) is not None
             if is_attention or isinstance(op, FusedOp | MapOp | FinalizeOp):
                 op.attributes[DEPENDENT_ATTRIBUTE] = UnitAttr()
-                rewriter.passed(op, "its launch overlaps with the kernel before")
+                rewriter.passed(op, "its launch overlaps with the preceding kernel")

@@ -113,7 +113,7 @@ class LowerLeftoversPass(ModulePass):
             rewriter.passed(func, "becomes a graph that calls programs")
             return GRAPH
         if refusal.suggestion is None:
-            rewriter.analysis(func, f"has kernels and no graph: {refusal.found}")
+            rewriter.analysis(func, f"is emitted as kernels without a graph: {refusal.found}")
         else:
             rewriter.missed(func, refusal)
         return KERNELS

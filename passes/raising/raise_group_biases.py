@@ -63,7 +63,7 @@ def _why_not(
         )
     if product.result.has_more_than_one_use():
         return Refusal(
-            "nothing else reads the product", f"the product without {name} is read elsewhere, too"
+            "nothing else reads the product", f"the product without {name} is read elsewhere too"
         )
     if not number_groups(rows.ids, product.offsets, rewriter.shapes):
         return Refusal(

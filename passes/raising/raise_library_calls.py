@@ -55,7 +55,11 @@ def _is_candidate(op: CallOp) -> bool:
 
 
 class _NearMiss(Exception):
-    """A call with options that no operator has."""
+    """A call with options that no operator has, and what to write instead."""
+
+    def __init__(self, found: str, remedy: str | None = None):
+        super().__init__(found)
+        self.remedy = remedy
 
 
 def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
@@ -66,7 +70,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
     try:
         made = _MAKERS[op.callee.data](*given, **named)
     except _NearMiss as error:
-        return _refused(op, str(error))
+        return _refused(op, str(error), error.remedy)
     taken = op.picks or tuple(range(len(op.outputs)))
     difference = _difference(made, [*zip(taken, op.outputs, strict=True)])
     new = [*operators_before(made), made]
@@ -104,8 +108,9 @@ class _Names:
         return name
 
 
-def _refused(op: CallOp, found: str) -> Refusal:
-    return Refusal("an operator of the block level means the same", f"{op.callee.data}: {found}")
+def _refused(op: CallOp, found: str, remedy: str | None = None) -> Refusal:
+    condition = "an operator of the block level means the same"
+    return Refusal(condition, f"{op.callee.data}: {found}", remedy)
 
 
 # By the parameters of the overloads, with the defaults of ATen.
@@ -161,7 +166,7 @@ def _topk(
 ) -> coda.LibraryCallOp:
     """Without `sorted`, PyTorch leaves the order open."""
     if not largest:
-        raise _NearMiss("it takes the smallest elements")
+        raise _NearMiss("it takes the smallest elements", "take the largest of -x, and negate them")
     return coda.TopkOp(x, k=k, dim=dim)
 
 
@@ -174,7 +179,7 @@ def _sort(
 
 def _cumsum(x: SSAValue, dim: int, dtype: str | None = None) -> coda.LibraryCallOp:
     if dtype not in (None, BY_ATTRIBUTE[element_type_of(x)].torch):
-        raise _NearMiss("it converts its operand")
+        raise _NearMiss("it converts its operand", "convert it before: x.to(dtype).cumsum(dim)")
     return coda.CumsumOp(x, dim=dim)
 
 

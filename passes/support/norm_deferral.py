@@ -103,19 +103,17 @@ def _not_deferred(use: Use) -> Refusal:
         condition, what = f"{condition} of its rows alone", _other_role(consumer, use.index)
     elif any(isinstance(each, coda.GroupedLinearMap) for each in _behind_views(consumer)):
         condition = f"{condition}, not a grouped one"
-        what = "a grouped GEMM, as of experts, takes its rows"
-        remedy = "none in the program: rows of experts are gathered from the stored norm"
+        what = "a grouped GEMM (of experts) reads its rows"
+        remedy = "none: the rows for the experts are gathered from the stored norm"
     elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:
         what, remedy = f"a call of PyTorch, {calls[0].callee.data}, takes its rows", None
     elif isinstance(consumer, coda.ReshapeOp) and all(
         isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _behind_views(consumer)
     ):
-        what, remedy = f"{consumer.name} uses it, before a GEMM", "reshape after the linear"
+        what, remedy = f"{consumer.name} uses it before a GEMM", "reshape after the linear"
     else:
         what = f"{consumer.name} uses it"
-    found = (
-        f"the norm is not deferred: {what}, so that a kernel stores it once its rows are complete"
-    )
+    found = f"the norm is not deferred: {what}, so a separate kernel has to write it to memory"
     return Refusal(condition, found, remedy)
 
 

@@ -13,7 +13,7 @@ from experts import main
 @pytest.mark.parametrize("block", BLOCKS)
 def test_blocks(block: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "experts.json"
-    options = ["--small", "--device", "cpu", "--json", str(path), "--tokens", "33"]
+    options = ["--json", str(path)]
     parts = ["forward", "training", "decode"] if block == "qwen3_moe" else ["forward"]
     options += ["--blocks", block, "--parts", ",".join(parts)]
     main([*options, "--variants", "eager,coda", "--rounds", "1"])

@@ -131,13 +131,22 @@ def test_ping_pong_hides_the_epilogue_and_loads_more():
 
 
 def test_few_rows_are_bound_by_memory_and_use_every_processor():
-    found = best(gemm("?", 4096, 4096), Space(("tma",)), rows=1)
+    found = best(gemm("?", 4096, 4096), Space(("tma",)), rows=2)
     assert found.schedule.tile[:2] == (16, 32)
     assert found.schedule.stages.data > SM_90.stages
     assert found.estimate.waves == pytest.approx(1, abs=0.05)
     assert found.schedule.split_k.data == 1
     floor_us = 4096 * 4096 * 2 / SM_90.memory_gb_per_s / 1000
     assert floor_us < found.us < 1.5 * floor_us
+
+
+def test_a_single_row_needs_no_tensor_cores():
+    """Programs of few columns that lie side by side in memory, as many as a processor holds."""
+    found = best(gemm("?", 4096, 4096), Space(("tma",)), rows=1)
+    assert found.schedule.mainloop == "one_row" and found.schedule.tile == (1, 8, 512)
+    floor_us = 4096 * 4096 * 2 / SM_90.memory_gb_per_s / 1000
+    assert floor_us < found.us < 1.6 * floor_us
+    assert best(gemm("?", 4096, 4096), Space(("pointer",)), rows=None).schedule.block_m.data > 1
 
 
 def grouped(rows: int) -> Ranked:

@@ -5,8 +5,10 @@ A comment marks the block after it: `<!-- file: NAME -->` is a file that the pag
 command in a block of console prints what follows it (`shown_pattern`).
 """
 
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import chdir, contextmanager
@@ -18,15 +20,32 @@ from filecheck.main import main as filecheck
 
 from coda_ir.tools import coda_cache, coda_export, coda_opt
 
-DOCUMENTS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ROOT / "docs"
+BIN = Path(sys.prefix) / "bin"
 BLOCK = re.compile(r"(?:^<!-- (\w+): (\S+) -->\n)?^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 TOOLS: dict[str, Callable[[list[str]], int]] = {
     "coda-cache": coda_cache.main,
     "coda-export": coda_export.main,
     "coda-opt": coda_opt.main,
+    "lit": lambda arguments: _run_lit(arguments),
     "filecheck": lambda arguments: _exit_code(filecheck, ["filecheck", *arguments]),
 }
+
+
+def environment_for_make(folder: Path) -> dict[str, str]:
+    """Variables with which `make` uses the environment of this process, and installs nothing.
+
+    What `make` takes for an environment that is up to date are links, within `folder`.
+    """
+    venv = folder / "venv"
+    venv.mkdir()
+    for part in Path(sys.prefix).iterdir():
+        (venv / part.name).symlink_to(part)
+    (venv / ".installed").unlink(missing_ok=True)
+    (venv / ".installed").touch()
+    return {"VENV": str(venv), "PIP_DRY_RUN": "1"}
 
 
 @contextmanager
@@ -80,6 +99,19 @@ def shown_pattern(output: str) -> str:
         for line in output.splitlines()
     ]
     return "".join(lines)
+
+
+def _run_lit(arguments: list[str]) -> int:
+    """Run goldens with the tools of this environment and the modules of the current folder."""
+    result = subprocess.run(
+        [f"{BIN}/lit", *arguments],
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": f".:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(result.stdout, end="")
+    return result.returncode
 
 
 def _exit_code(main: Callable[..., Any], arguments: list[str]) -> int:

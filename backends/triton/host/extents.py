@@ -127,7 +127,7 @@ class Extents:
 
 def _unknown(op: Operation, what: str) -> CodaError:
     return CodaError(
-        f"{format_location(op.location)}: {op.name}: {what} cannot be told from the arguments",
+        f"{format_location(op.location)}: {op.name}: the arguments do not determine {what}",
         "name it in the dimensions of an argument",
     )
 

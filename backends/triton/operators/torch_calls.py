@@ -146,7 +146,7 @@ def _reshape(host: HostProgram, op: Operation) -> None:
     if len(unknown) > 1:
         raise CodaError(
             f"{format_location(op.location)}: coda.reshape: the extents "
-            f"{', '.join(map(str, unknown))} cannot be told from the arguments",
+            f"{', '.join(map(str, unknown))} cannot be determined from the arguments",
             "use dimensions that an argument has",
         )
     if not unknown:

@@ -16,7 +16,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-equivalence",
         action="store_true",
         help="run the program before and after each pass, in float64 on random inputs, and fail at "
-        "the first pass that changed a result; run the Triton that it becomes in the end, too; "
+        "the first pass that changed a result; finally run the emitted Triton as well; "
         "--dim fixes the size of a symbol",
     )
     group.add_argument(

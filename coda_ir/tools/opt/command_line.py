@@ -35,7 +35,7 @@ examples:
   coda-opt layer.coda -p coda-to-gemm --print-ir-after-change -o /dev/null
                                                         what each pass changed
   coda-opt layer.coda -p coda-to-gemm --timing --statistics -o /dev/null
-                                                        what each pass took and did
+                                                        time and statistics of each pass
   source <(coda-opt --print-completion bash)            complete command lines
 
 exit codes:

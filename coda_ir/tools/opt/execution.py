@@ -23,7 +23,9 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("reference", "triton"),
         help="backend that executes the program (default: reference)",
     )
-    group.add_argument("--entry", metavar="NAME", help="function to execute; needed for several")
+    group.add_argument(
+        "--entry", metavar="NAME", help="function to execute; required if there are several"
+    )
     group.add_argument(
         "--dim",
         **DIM,

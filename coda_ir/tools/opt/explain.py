@@ -116,6 +116,6 @@ def language_words() -> Mapping[str, str]:
         for name, meaning in meanings.items():
             text = form.format(name, meaning)
             words[name] = f"{words[name]}\n\n{text}" if name in words else text
-    for name in ("epilogue", *(word for meanings, _ in texts[1:] for word in meanings)):
+    for name in {"epilogue", *(word for meanings, _ in texts[1:] for word in meanings)}:
         words[name] += f"\n\n{indent(EXAMPLE, '    ')}"
     return words

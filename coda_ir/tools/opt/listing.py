@@ -9,6 +9,7 @@ from inspect import cleandoc
 from textwrap import fill, shorten
 
 from xdsl.passes import ModulePass, get_pass_option_infos
+from xdsl.transforms import get_all_passes as get_xdsl_passes
 from xdsl.utils.hints import type_repr
 
 from coda_ir.pipeline import PipelinePass
@@ -60,17 +61,18 @@ def act(session: Session) -> int | None:
 
 
 def pass_lines(session: Session) -> Iterator[str]:
-    """Pipelines and passes of ours, then the names of xDSL's, of which none is imported."""
+    """Pipelines and passes of ours and of users, then the names of xDSL's, which stay unloaded."""
     yield from _own_lines()
+    yield from _lines_of_others(session)
     yield "Passes of xDSL (--list-all-passes describes them):"
-    yield from _names(sorted(session.passes.keys() - get_all_passes().keys()))
+    yield from _names(sorted(get_xdsl_passes()))
 
 
 def all_pass_lines(session: Session) -> Iterator[str]:
-    """Pipelines and passes of ours, then those of xDSL."""
+    """Pipelines and passes of ours and of users, then those of xDSL."""
     yield from _own_lines()
-    others = sorted(session.passes.keys() - get_all_passes().keys())
-    yield from _group("Passes of xDSL", {name: session.passes[name]() for name in others})
+    yield from _lines_of_others(session)
+    yield from _group("Passes of xDSL", _loaded(session, get_xdsl_passes().keys()))
 
 
 def _own_lines() -> Iterator[str]:
@@ -80,6 +82,17 @@ def _own_lines() -> Iterator[str]:
     yield from _group(
         "Passes of CODA IR", {n: c for n, c in sorted(classes.items()) if n not in pipelines}
     )
+
+
+def _lines_of_others(session: Session) -> Iterator[str]:
+    """The passes of other packages, where there are any."""
+    names = session.passes.keys() - get_all_passes().keys() - get_xdsl_passes().keys()
+    if names:
+        yield from _group("Passes of other packages", _loaded(session, names))
+
+
+def _loaded(session: Session, names: Iterable[str]) -> Mapping[str, type[ModulePass]]:
+    return {name: session.passes[name]() for name in sorted(names)}
 
 
 def _group(title: str, classes: Mapping[str, type[ModulePass]]) -> Iterator[str]:

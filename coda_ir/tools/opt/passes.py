@@ -31,7 +31,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-rewrites",
         type=positive,
         metavar="N",
-        help="rewrites by patterns that one pass may do (default: many, by the size of the input)",
+        help="pattern rewrites that one pass may make (default: in proportion to the input)",
     )
 
 

@@ -33,7 +33,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--print-ir-after-change",
         action="store_true",
-        help="after passes only where they changed it; alone, after all of these",
+        help="print the IR only after passes that changed it (any, unless some are named)",
     )
     group.add_argument(
         "--print-ir-after-failure",
@@ -44,7 +44,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         "--print-ir-tree-dir",
         metavar="DIR",
         type=Path,
-        help="write DIR/NN_PASS.mlir instead, one file per pass; alone, after all passes",
+        help="write DIR/NN_PASS.mlir instead, a file per pass (all, unless some are named)",
     )
     # What xDSL calls it.
     group.add_argument(

@@ -39,8 +39,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--test",
         metavar="COMMAND",
-        help="shell command that exits with 0 where a module is interesting; %%s in it is the "
-        "file with the module (default: at its end)",
+        help="shell command that exits with 0 if a module is interesting; %%s stands for the "
+        "file with the module (default: appended)",
     )
     group.add_argument(
         "--reduce-max-tests",

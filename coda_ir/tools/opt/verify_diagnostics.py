@@ -33,7 +33,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         const="all",
         choices=get_args(Mode),
         help="check that the input gives exactly the diagnostics that its comments expect, as in "
-        "'// expected-error@+1 {{text}}'; with =only-expected, others may come as well",
+        "'// expected-error@+1 {{text}}'; with =only-expected, others are allowed",
     )
 
 

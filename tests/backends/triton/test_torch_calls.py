@@ -49,7 +49,7 @@ def test_program(rows: int):
 
 def test_a_dimension_that_nothing_tells():
     text = PROGRAM.replace('"M, dtype', '"N, dtype').replace('coda.dims = ["M"]', "a")
-    with pytest.raises(CodaError, match="the extent N cannot be told from the arguments"):
+    with pytest.raises(CodaError, match="the arguments do not determine the extent N"):
         coda_ir.compile(parse_mlir(text), device="cpu")
 
 

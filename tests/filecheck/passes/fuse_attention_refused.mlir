@@ -133,7 +133,7 @@ func.func @statistic(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: te
   func.return %e : tensor<2x6x64xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: an operand is computed from them, by another kernel; failed condition: what is read with the gradients is there before them; costs 3120 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: an operand is computed from them, by another kernel; failed condition: what is read with the gradients is computed before them; costs 3120 bytes
 // CHECK:      func.func @statistic(
 // CHECK-NEXT:   %moment, %dq, %p = gemm.attention_dq (%dy : tensor<2x6x64xbf16>, %y : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x64xbf16>, %k : tensor<2x9x32xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 16 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x64xbf16>, partial_row<add> : tensor<2x6x?xf32>) {

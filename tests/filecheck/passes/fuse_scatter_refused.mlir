@@ -149,7 +149,7 @@ func.func @returned(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: tenso
 // CHECK-NEXT:   func.return %y, %z : tensor<?x16xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its order, too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its own order too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
 
 // -----
 
@@ -189,4 +189,4 @@ func.func @sums(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: tensor<?x
 // CHECK-NEXT:   func.return %z, %s : tensor<?x16xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its order, too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its own order too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes

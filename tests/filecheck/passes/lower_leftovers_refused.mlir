@@ -17,7 +17,7 @@ func.func @exact(%x: tensor<?x8xbf16> {coda.dims = ["M", 8]}, %w: tensor<8x8xbf1
 
 // CHECK: func.func @exact
 // CHECK-NOT: func.call
-// REMARK: remark[analysis] lower-leftovers: func.func: has kernels and no graph: the program states where it rounds
+// REMARK: remark[analysis] lower-leftovers: func.func: is emitted as kernels without a graph: the program states where it rounds
 
 // -----
 

@@ -157,4 +157,4 @@ func.func @stored(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores: te
 // CHECK-NEXT:   func.return %y, %p : tensor<?x16xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-group-biases: coda.add: the product without %b is read elsewhere, too; failed condition: nothing else reads the product; costs 96*M bytes
+// REMARK: remark[missed] raise-group-biases: coda.add: the product without %b is read elsewhere too; failed condition: nothing else reads the product; costs 96*M bytes

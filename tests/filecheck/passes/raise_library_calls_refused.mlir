@@ -14,6 +14,7 @@ func.func @smallest(%s: tensor<?x8xf32>) -> tensor<?x2xf32> {
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: it takes the smallest elements; failed condition: an operator of the block level means the same; costs 32*d0 + 8*d1 bytes
+// REMARK:   help: take the largest of -x, and negate them
 
 // -----
 
@@ -56,6 +57,7 @@ func.func @wider(%x: tensor<?x8xf32>) -> tensor<?x8xf64> {
 // CHECK-NEXT: }
 
 // REMARK: remark[missed] raise-library-calls: torch.call: aten.cumsum.default: it converts its operand; failed condition: an operator of the block level means the same; costs 32*d0 + 64*d1 bytes
+// REMARK:   help: convert it before: x.to(dtype).cumsum(dim)
 
 // -----
 

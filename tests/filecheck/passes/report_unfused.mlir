@@ -54,12 +54,12 @@ func.func @not_deterministic(%x: tensor<?x8xf32>, %i: tensor<?x8xi64>) -> (tenso
 }
 
 // REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
-// REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and says so when it runs
+// REMARK: remark[analysis] report-unfused: torch.call: aten.cumsum.default is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when it runs
 // REMARK: remark[missed] report-unfused: torch.call: aten.cumsum.default runs through PyTorch;
 // REMARK-NOT: not deterministic
 // REMARK: remark[missed] report-unfused: torch.call: aten.scatter_add.default runs through PyTorch;
 // REMARK-NOT: not deterministic
-// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which computes it again;
+// REMARK: remark[missed] report-unfused: torch.vjp: aten.cumsum.default is differentiated by PyTorch, which recomputes it;
 // REMARK: remark[analysis] report-unfused: torch.vjp: aten.cumsum.default is not deterministic on GPUs
 // CHECK:      func.func @not_deterministic(
 // CHECK-NEXT:   %a = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, 0"} : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -87,4 +87,24 @@ func.func @float64(%x: tensor<?x8xf64>) -> tensor<?x8xf32> {
 // CHECK-NEXT:   %b = coda.cast %a : (tensor<?x8xf64>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %c = coda.exp %b : (tensor<?x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   func.return %c : tensor<?x8xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// Whole rows, for which there may be something that fuses.
+
+func.func @order(%x: tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x4096xf32>) {
+  %v, %i = coda.topk %x {k = 2 : i64, dim = 1 : i64} : (tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  %s, %j = coda.sort %x {dim = 1 : i64, descending = false} : (tensor<4x4096xf32>) -> (tensor<4x4096xf32>, tensor<4x4096xi64>)
+  func.return %v, %s : tensor<4x2xf32>, tensor<4x4096xf32>
+}
+
+// REMARK: remark[missed] report-unfused: coda.topk: {{.*}} failed condition: the place of an element does not depend on the others of its row;
+// REMARK:   help: use the maximum of the row if only the largest value is needed: it fuses
+// REMARK: remark[missed] report-unfused: coda.sort: runs as a library call: PyTorch's sort; failed condition: the place of an element does not depend on the others of its row;
+// REMARK:   help: use topk if only the first elements are needed, max or min for one of them
+// CHECK:      func.func @order(
+// CHECK-NEXT:   %v, %i = coda.topk
+// CHECK-NEXT:   %s, %j = coda.sort
+// CHECK-NEXT:   func.return
 // CHECK-NEXT: }

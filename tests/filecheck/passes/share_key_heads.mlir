@@ -18,7 +18,7 @@ func.func @decode(%q: tensor<1x4x1x16xbf16>, %k: tensor<1x2x32x16xbf16>, %v: ten
 // CHECK-NEXT:    %y = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %m) {arguments = "{0}, {1}, {2}, {3}, 0.0, False, scale=0.25, enable_gqa=True"}
 // CHECK-NEXT:    func.return %y
 
-// PASSED: remark[passed] share-key-heads: torch.call: heads of queries share the keys that they have in common
+// PASSED: remark[passed] share-key-heads: torch.call: query heads share one copy of their keys
 
 // The operands of the call are in another order than its arguments.
 

@@ -54,4 +54,4 @@ func.func @too_many(%q: tensor<1x32x1x16xbf16>, %k: tensor<1x1x32x16xbf16>, %v: 
 
 // CHECK-LABEL: func.func @too_many(
 // CHECK:         "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %m)
-// MISSED: remark[missed] share-key-heads: torch.call: more query heads do
+// MISSED: remark[missed] share-key-heads: torch.call: more query heads share a key head

@@ -20,7 +20,7 @@ func.func @logits_returned(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tens
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %z : tensor<f32>, tensor<?x8xbf16>, tensor<?x40xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -43,7 +43,7 @@ func.func @gradient_returned(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: te
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %dz : tensor<f32>, tensor<?x8xbf16>, tensor<?x40xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: func.return uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -68,7 +68,7 @@ func.func @other_statistic(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tens
 // CHECK-NEXT:   %top = coda.reduce %z {kind = "max"} : (tensor<?x40xbf16>) -> tensor<?x1xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %top : tensor<f32>, tensor<?x8xbf16>, tensor<?x1xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: coda.reduce uses it; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: coda.reduce uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -93,7 +93,7 @@ func.func @maximum(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64
 // CHECK-NEXT:   %top = coda.reduce %dz {kind = "max"} : (tensor<?x40xbf16>) -> tensor<?x1xbf16>
 // CHECK-NEXT:   func.return %loss, %dh, %top : tensor<f32>, tensor<?x8xbf16>, tensor<?x1xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: coda.reduce uses it; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: coda.reduce uses it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -120,7 +120,7 @@ func.func @needs_row(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi
 // CHECK-NEXT:   %dh = coda.matmul %centered, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh : tensor<f32>, tensor<?x8xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: its columns need the result of coda.reduce; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: its columns need the result of coda.reduce; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -143,7 +143,7 @@ func.func @both_operands(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor
 // CHECK-NEXT:   %dw = coda.weight_gradient %dz, %z : (tensor<?x40xbf16>, tensor<?x40xbf16>) -> tensor<40x40xbf16>
 // CHECK-NEXT:   func.return %loss, %dw : tensor<f32>, tensor<40x40xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: coda.weight_gradient multiplies with it; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: coda.weight_gradient multiplies with it; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -164,7 +164,7 @@ func.func @no_sum(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d_loss, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x40xbf16>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x40xbf16>
 // CHECK-NEXT:   func.return %loss : tensor<f32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: nothing sums it up; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %dz is stored: nothing sums it up; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -212,7 +212,7 @@ func.func @added(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>,
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh : tensor<f32>, tensor<?x8xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: an argument of its shape is needed; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: an argument of its shape is needed; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -235,7 +235,7 @@ func.func @conv1d(%h: tensor<?x8xbf16>, %w: tensor<8x40xbf16>, %t: tensor<?xi64>
 // CHECK-NEXT:   %dh = coda.linear %dz, %w : (tensor<?x40xbf16>, tensor<8x40xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh : tensor<f32>, tensor<?x8xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: it is computed by coda.matmul; failed condition: logits and their gradient are used column by column, or summed up; costs 164*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: it is computed by coda.matmul; failed condition: logits and their gradient are used column by column, or summed; costs 164*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -298,4 +298,4 @@ func.func @saved(%z: tensor<?x40xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %dh : tensor<?x8xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: an argument of its shape is needed; failed condition: logits and their gradient are used column by column, or summed up; costs 160*d0 + 8*d1 + 4*d2 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: an argument of its shape is needed; failed condition: logits and their gradient are used column by column, or summed; costs 160*d0 + 8*d1 + 4*d2 + 4 bytes
