@@ -12,6 +12,8 @@ from fleet.models import Setting, sd3
 from model_parts import Decode, Part, Step, Tensors, bytes_read, make_model
 from torch.utils.flop_counter import FlopCounterMode
 
+import coda_ir
+
 CHECKED = 512
 """Tokens at the start of a prompt whose logits are compared: later tokens do not change them."""
 
@@ -164,10 +166,15 @@ class Row:
     """The model with random weights, and the inputs of its step."""
 
 
-def _of(model: str, part: type[LanguagePart]) -> Callable[[Setting], Case]:
+def _of(
+    model: str, part: type[LanguagePart], recipe: str | None = None
+) -> Callable[[Setting], Case]:
     def make(setting: Setting) -> Case:
         found = make_model(model, setting.device, setting.layers, small=setting.small)
-        return part(found.to(setting.dtype), setting.tokens)
+        found = found.to(setting.dtype)
+        if recipe is not None:
+            coda_ir.quantize(found, recipe, skip=("lm_head",))
+        return part(found, setting.tokens)
 
     return make
 
@@ -175,6 +182,10 @@ def _of(model: str, part: type[LanguagePart]) -> Callable[[Setting], Case]:
 ROWS = (
     Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt)),
     Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues)),
+    *(
+        Row(f"llama-7b decode {r}", "bytes", 32, 32, 512, _of("llama", KeysAndValues, r))
+        for r in ("int8", "float8", "int4")
+    ),
     Row("llama-13b prefill", "flops", 40, 40, 2048, _of("llama-13b", StartOfPrompt)),
     Row("llama-13b decode", "bytes", 40, 40, 512, _of("llama-13b", KeysAndValues)),
     Row("sd3 step", "flops", 24, 24, 0, ImageStep),

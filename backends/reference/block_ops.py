@@ -17,9 +17,11 @@ from coda_ir.backends.reference.numerics import (
     Handler,
     Handlers,
     Numerics,
+    dequantized,
     grouped_product_of,
     product_of,
     rounded_and_rest,
+    rounded_once,
     rounded_to_float8,
     scaled_product_of,
     split_columns,
@@ -159,6 +161,12 @@ def scaled(op: coda.ScaledLinearOp, operands: Tensors, numerics: Numerics) -> Te
     per_row = x_scales.reshape(rows.shape[0], x_scales.shape[-1])
     product = scaled_product_of((rows, weight, per_row, weight_scales), op.blocks)
     return [product.reshape(*x.shape[:-1], weight.shape[0])]
+
+
+def low_bits(op: coda.LowBitLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
+    x, *of_weight = operands
+    weight = dequantized(of_weight, op.scheme, x.shape[-1], kn=op.is_kn)
+    return [rounded_once(lambda wide: wide @ weight.T, x)]
 
 
 def quantized(op: coda.QuantizedLinearOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -337,6 +345,7 @@ BLOCK_HANDLERS: Handlers = {
     coda.GroupedMatmulOp: grouped,
     coda.GroupOrderOp: group_order,
     coda.ScaledLinearOp: scaled,
+    coda.LowBitLinearOp: low_bits,
     coda.QuantizedLinearOp: quantized,
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,

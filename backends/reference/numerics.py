@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from coda_ir.dialects.coda import BlocksAttr
+from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.float64 import grouped_mm
@@ -147,6 +147,34 @@ def scaled_product_of(
         total += product * scale
         total = total if step is None else total.to(x.dtype).double()
     return total.to(x.dtype)
+
+
+def dequantized(
+    operands: Sequence[torch.Tensor], scheme: QuantizedAttr, k: int, *, kn: bool
+) -> torch.Tensor:
+    """The weight (N x K) in float64, of `operands` elements or words, scales, and zero points if
+    there are any, which are K x N for `kn`.
+    """
+    words, scales, *zeros = (value.T if kn else value for value in operands)
+    depth, order = scheme.depth.data, scheme.order
+    along = {"k": 1, "n": 0}.get(scheme.axis)
+    weight = (words if along is None else unpacked(words, order, along)).double()
+    offset = torch.full_like(scales, scheme.offset.data, dtype=torch.float64)
+    for zero in zeros:
+        offset += unpacked(zero, order, 0) if zero.dtype == torch.int32 else zero
+
+    def wide(groups: torch.Tensor) -> torch.Tensor:
+        return groups.double().repeat_interleave(depth, 1)[:, :k]
+
+    return (weight - wide(offset)) * wide(scales)
+
+
+def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tensor:
+    """The elements of four bits that `words` hold along a dimension, at positions of `order`."""
+    elements = torch.stack([words.int() >> 4 * position & 15 for position in order], -1)
+    return (elements if axis else elements.movedim(-1, 1)).reshape(
+        words.shape[0] * (1 if axis else len(order)), -1
+    )
 
 
 def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:

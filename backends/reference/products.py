@@ -6,7 +6,8 @@ from math import prod
 import torch
 from xdsl.ir import SSAValue
 
-from coda_ir.backends.reference.numerics import Numerics, scaled_product_of
+from coda_ir.backends.reference.numerics import Numerics, dequantized, scaled_product_of
+from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
 from coda_ir.dialects.gemm import FusedOp, Layout, LibraryOp, OrderAttr, Segment
 from coda_ir.float64 import grouped_mm, slices_of_groups
 
@@ -37,7 +38,11 @@ def scaled_product(
     numerics: Numerics,
 ) -> torch.Tensor:
     """The accumulator of a segment whose operands have scales of blocks."""
-    assert op.blocks is not None and op.x_scales is not None
+    if op.quantized is not None:
+        x = _rows_of(value_of[op.x], transposed=False)
+        weight = _dequantized(op.quantized, segment, value_of, x.shape[-1])
+        return _multiply([(x, weight.T)], order, numerics)
+    assert isinstance(op.blocks, BlocksAttr) and op.x_scales is not None
     step = None if order is None or numerics.exact else order["depth"]
     rows = [_rows_of(value_of[value], transposed=False) for value in (op.x, op.x_scales)]
     parts = [
@@ -45,6 +50,17 @@ def scaled_product(
         for weight, scales in zip(segment.weights, segment.scales, strict=True)
     ]
     return torch.cat(parts, -1)
+
+
+def _dequantized(
+    scheme: QuantizedAttr, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor], k: int
+) -> torch.Tensor:
+    """The weights of a segment one below the other, N x K."""
+    operands = zip(*filter(None, (segment.weights, segment.scales, segment.zeros)), strict=True)
+    is_kn = segment.layout == Layout.KN
+    return torch.cat(
+        [dequantized([value_of[v] for v in values], scheme, k, kn=is_kn) for values in operands]
+    )
 
 
 def _terms(

@@ -15,8 +15,9 @@ from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import HostValue
 from coda_ir.backends.triton.kernel import EmittedKernel, SharedTiles
 from coda_ir.backends.triton.kernel_text import emitted
-from coda_ir.backends.triton.mainloop import PointerMainLoop, TmaMainLoop
+from coda_ir.backends.triton.mainloop import OneRowMainLoop, PointerMainLoop, TmaMainLoop
 from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.backends.triton.quantized_loop import QuantizedMainLoop
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
 from coda_ir.diagnostics import CodaError
@@ -62,6 +63,8 @@ class _GemmEmitter(GemmEmitter):
     @cached_property
     def main_loop(self) -> TmaMainLoop | PointerMainLoop:
         loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
+        loop = OneRowMainLoop if self.schedule.has_one_row else loop
+        loop = loop if self.op.quantized is None else QuantizedMainLoop
         return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups, self.ragged)
 
     @cached_property

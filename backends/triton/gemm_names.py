@@ -37,7 +37,7 @@ def gemm_kernel_name(op: FusedOp) -> str:
     is_gathered = op.gather is not None or op.gather_weights is not None
     name += "_gather" if is_gathered else ""
     name += "_scatter" if op.scatter is not None else ""
-    name += "_blocks" if op.blocks is not None else ""
+    name += "_quantized" if op.quantized else "_blocks" if op.blocks is not None else ""
     if len(op.inputs) > 1:
         name += "_terms"
     for part in parts:

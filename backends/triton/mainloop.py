@@ -16,6 +16,7 @@ from coda_ir.backends.triton.kernel import call
 from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
@@ -94,6 +95,7 @@ class MainLoop(ABC):
     """K of each input: a number, or the name of a parameter."""
 
     FUNCTION: ClassVar[str]
+    """The device function that has the loop over K."""
     IMPORTS: ClassVar[frozenset[str]] = frozenset()
     """Import statements that the host code of a launch needs."""
 
@@ -125,10 +127,10 @@ class MainLoop(ABC):
             before, bounds = self._bounds(term)
             operands = self.operands(term, tile, of_tile)
             extents = (*self.extents(term, tile), *self._accumulation(), *self._scales(tile))
-            arguments = (_tuple(names), *operands, *bounds, *extents)
-            target = ", ".join(names) if len(names) > 1 else _tuple(names)
+            arguments = (tuple_text(names), *operands, *bounds, *extents)
+            target = ", ".join(names) if len(names) > 1 else tuple_text(names)
             lines += [*before, *call(f"{target} = {self.FUNCTION}", arguments)]
-            lines += self._last_step(target, [_tuple(names), *operands], extents)
+            lines += self._last_step(target, [tuple_text(names), *operands], extents)
         if sum == "SUM_TYPE":
             lines += [f"{name} = {name}.to(tl.float32)" for name in names]
         return lines
@@ -136,7 +138,7 @@ class MainLoop(ABC):
     def _scales(self, tile: ColumnTile) -> list[str]:
         """The arguments that say where the scales of blocks of each row and column are."""
         op, blocks = self.op, self.op.blocks
-        if blocks is None or op.x_scales is None:
+        if not isinstance(blocks, BlocksAttr) or op.x_scales is None:
             return []
         self.helpers.add("scaled_dot")
         count = shape_of(op.x_scales)[-1]
@@ -149,7 +151,7 @@ class MainLoop(ABC):
         x_scales = self.arguments.operand(op.x_scales, "x_scales")
         return [
             f"a_scales={x_scales} + row[:, None] * {count}",
-            f"b_scales={_tuple(places)}",
+            f"b_scales={tuple_text(places)}",
             f"SCALED={blocks.depth.data}",
         ]
 
@@ -226,7 +228,7 @@ class PointerMainLoop(MainLoop):
             step = f"{'.to(tl.int64)' if is_wide else ''} * {depth}"
         columns = zip(weights, tile.weight_columns(), strict=True)
         places = [f"{self._weight(w)} + {column}[None, :]{step}" for w, column in columns]
-        return [self.rows[term], _tuple(places)]
+        return [self.rows[term], tuple_text(places)]
 
     def _weight(self, weight: SSAValue) -> str:
         """Where the first element of a weight is: of that of the group of the rows."""
@@ -255,6 +257,12 @@ class PointerMainLoop(MainLoop):
             for name, value in ids.items()
             if value is not None
         ]
+
+
+class OneRowMainLoop(PointerMainLoop):
+    """Multiplies one row in float32: no tensor core is of use, and no tile has rows for nothing."""
+
+    FUNCTION = "multiply_row"
 
 
 @dataclass
@@ -295,7 +303,7 @@ class TmaMainLoop(MainLoop):
         starts = corners(tile, box)
         if self.groups is not None and has_rows:
             starts = [f"(row_group * {outer} + {corner[1:]}" for corner in starts]
-        return [*a, _tuple(descriptors), _tuple(starts)]
+        return [*a, tuple_text(descriptors), tuple_text(starts)]
 
     def _input(self, term: int) -> list[str]:
         x, bm = self.op.inputs[term], self.schedule.block_m.data
@@ -341,7 +349,8 @@ class TmaMainLoop(MainLoop):
         return joined(rows, " or 1")
 
 
-def _tuple(elements: Iterable[str]) -> str:
+def tuple_text(elements: Iterable[str]) -> str:
+    """A tuple of expressions as text."""
     *others, last = elements
     return f"({', '.join([*others, last])})" if others else f"({last},)"
 

@@ -19,6 +19,7 @@ _HELPERS = read_definitions(
     "device",
     "powers",
     "main_loops",
+    "quantized",
     "attention_heads",
     "attention_tiles",
     "attention_outputs",

@@ -13,6 +13,7 @@ from coda_ir.cost_model.workload import Workload
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
+    Layout,
     ResultKind,
     ScheduleAttr,
     Segment,
@@ -34,6 +35,15 @@ FEWEST_STEPS = 4
 
 FEW_ROWS = 256
 """Rows with which the multiplications of a GEMM take about as long as reading its weights."""
+
+ONE_ROW = "one_row"
+"""The main loop for tiles of a single row."""
+
+ROW_BYTES, ROW_COLUMNS = 1024, 64
+"""Of a step of `one_row`: bytes along K of a column of N x K, and columns of K x N, or of words."""
+
+ROW_WAVES, ROW_STEPS = 24, 2
+"""The same for programs of `one_row`, of which a processor has many at a time."""
 
 SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
@@ -138,7 +148,7 @@ def configurations(
             is_special = _is_specialized(tile, stages, space, device)
             if SPECIALIZED in space.main_loops and tile[0] * tile[1] > 128 * 128:
                 is_special |= _holds_products(cuts)
-            loop = SPECIALIZED if is_special else "pointer"
+            loop = SPECIALIZED if is_special else "pointer" if tile[0] > 1 else ONE_ROW
             schedule = ScheduleAttr.get(loop, tile, warps=warps, stages=stages, group_m=group_m)
             try:
                 found = Configuration.of(cuts, schedule, workload)
@@ -163,9 +173,11 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
         return
     bm, _, bk = found.schedule.tile
     tiles = workload.tiles(bm) * found.programs
+    is_row = found.schedule.has_one_row
+    waves, steps = (ROW_WAVES, ROW_STEPS) if is_row else (MOST_WAVES, FEWEST_STEPS)
     for split_k in SPLITS:
-        is_useful = tiles * split_k <= MOST_WAVES * device.processors
-        if is_useful and workload.depth >= split_k * bk * FEWEST_STEPS:
+        is_useful = tiles * split_k <= waves * device.processors
+        if is_useful and workload.depth >= split_k * bk * steps:
             yield split_k
 
 
@@ -173,6 +185,8 @@ def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Col
     """The stages to try: where tiles are small and few, more have to be on their way."""
     if space.stages:
         return space.stages
+    if tile[0] == 1:
+        return (1,)
     if tile[0] <= SMALL_ROWS and device.stages > 2 and _has_few_rows(workload):
         return (device.stages, device.stages + 2)
     if SPECIALIZED not in space.main_loops:
@@ -205,14 +219,39 @@ def _tiles(
         shapes = product(space.rows_of_tiles, columns)
         depths = _depths(cuts, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
+        tiles += _tiles_of_one_row(cuts, device, workload)
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
-            tiles += [(bm, bn, 128) for bm, bn, _ in tiles if bm <= SMALL_ROWS]
+            tiles += [(bm, bn, 128) for bm, bn, _ in tiles if 1 < bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):
         usual = _warps(tile[0], tile[1], cuts.op)
         if space.warps is not None:
             yield tile, space.warps
         else:
             yield from ((tile, w) for w in ((usual, 12 - usual) if space.all_warps else (usual,)))
+
+
+def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
+    """Tiles of a row by weights of few bits, whose K lies side by side in N x K, or whose columns
+    do in K x N.
+    """
+    op, k = cuts.op, total_depth(cuts.op)
+    if not workload.has_known_rows or workload.rows > 1 or device.name == "interpreter":
+        return []
+    if op.is_transposed or k == DYNAMIC_INDEX or workload.weight_bytes >= 2:
+        return []
+    if any(segment.layout == Layout.KN for segment in cuts.segments):
+        if op.quantized is None or op.quantized.packed == 1:
+            return []
+        depth = min(128, op.quantized.depth.data)
+        return [(1, columns, depth) for columns in (ROW_COLUMNS, ROW_COLUMNS // 2)]
+    deepest = max(16, 1 << (k - 1).bit_length())
+    depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)
+    groups = max((size for part in cuts.segments for size in group_sizes(part)), default=1)
+    columns = 4
+    # A tile has whole groups, of pairs too: with more columns, steps are shorter.
+    least = 1 << (groups - 1).bit_length()
+    wider = max(columns, 2 * least if groups > 1 else 1)
+    return [(1, wider, max(16, columns * depth // wider))]
 
 
 def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
@@ -248,6 +287,8 @@ def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     products of float8 are before they are added, and a reduction over groups needs many.
     """
     op = cuts.op
+    if schedule.has_one_row:
+        return 128
     if _is_f32(op):
         return _most_epilogue_elements(cuts)
     if _holds_products(cuts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, hypot
 
 from coda_ir.cost_model.configurations import SMALL_ROWS, Configuration
 from coda_ir.cost_model.devices import Device
@@ -27,8 +27,21 @@ EPILOGUE_RATE = 0.5
 """Share of the peak rate of additions that epilogues reach. So that those of GELU and its gradient
 in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
 
+CROWDED_BYTES, CROWDED_ACCUMULATORS, CROWDING = 8, 64, 3.2
+"""An epilogue that moves more bytes for each accumulator, of products of float8 of which a thread
+has more than so many, takes so much longer: the sums of pieces leave it few registers. So that the
+gradient of a SwiGLU (five tiles of bf16) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
+of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096."""
+
 REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
+
+ROW_OPERATIONS = 4.0
+"""Instructions of a thread for each element of a weight that no tensor core multiplies."""
+
+BUSY_MEMORY = 2
+"""How many times as long as alone a load takes while all processors load and nothing is loaded
+ahead. So that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
 
 MEETING_LOADS = 4
 """How many loads take as long as a fence, an atomic operation and a load. Not measured yet."""
@@ -75,7 +88,9 @@ class Estimate:
         """Programs that a processor works on at a time: as many as there are, and as fit."""
         configuration, device = self.configuration, self.device
         threads = 32 * configuration.schedule.warps.data
-        registers = threads * (configuration.accumulators + OTHER_REGISTERS)
+        is_row = configuration.schedule.has_one_row
+        others = OTHER_REGISTERS // 2 if is_row else OTHER_REGISTERS
+        registers = threads * (configuration.accumulators + others)
         fitting = (
             device.shared_memory // max(1, configuration.shared_memory(device)),
             device.threads // threads,
@@ -94,6 +109,10 @@ class Estimate:
         """Nanoseconds of the products of one tile, at the rate that the main loop reaches."""
         bm, bn, bk = self.configuration.schedule.tile
         device, is_f32 = self.device, self.workload.is_f32
+        if self.configuration.schedule.has_one_row:
+            # Additions that fetch, widen and multiply an element.
+            per_ns = 500 * device.vector_tflops / device.processors * self.main_loop.efficiency
+            return bn * bk * self.steps * ROW_OPERATIONS / per_ns
         tflops = device.vector_tflops if is_f32 else device.matrix_tflops
         if self.workload.is_float8:
             tflops *= device.float8_rate
@@ -121,6 +140,8 @@ class Estimate:
         their way, and so are those of the other programs on the processor.
         """
         schedule, loop = self.configuration.schedule, self.main_loop
+        if schedule.has_one_row:
+            return self.steps * BUSY_MEMORY * self.device.memory_ns / self.resident
         under_way = max(1, schedule.stages.data - 1) * (1 if loop.stage_ns else self.resident)
         stage_ns = loop.stage_ns + loop.piece_ns * (len(schedule.pieces) - 1)
         return self.steps * max(stage_ns, self.device.memory_ns) / under_way
@@ -138,7 +159,13 @@ class Estimate:
         storing = (
             loop.unaligned_ns * workload.unaligned + loop.half_word_ns * workload.of_half_words
         )
-        return bm * bn * (moving + computing + storing)
+        return bm * bn * (moving + computing + storing) * (CROWDING if self._is_crowded else 1.0)
+
+    @property
+    def _is_crowded(self) -> bool:
+        accumulators, workload = self.configuration.accumulators, self.workload
+        is_heavy = workload.is_float8 and workload.epilogue_bytes > CROWDED_BYTES
+        return is_heavy and accumulators > CROWDED_ACCUMULATORS
 
     @cached_property
     def sharing(self) -> float:
@@ -195,6 +222,9 @@ class Estimate:
     def us(self) -> float:
         """Microseconds of the kernel."""
         longer = max(self.busy, self.memory)
+        if self.configuration.schedule.has_one_row:
+            # Loads wait for multiplications of the same program.
+            longer = hypot(self.busy, self.memory)
         return (longer + self.meeting) / 1000 + self.device.launch_us
 
     @property

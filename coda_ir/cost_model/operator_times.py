@@ -56,7 +56,7 @@ VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.ConstantOp, coda.B
 ATTENTION = (coda.AttentionOp, coda.AttentionGradOp, gemm.AttentionSumOp)
 LIBRARY = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.WeightGradientOp),
-    *(coda.ScaledLinearOp, coda.QuantizedLinearOp),
+    *(coda.ScaledLinearOp, coda.QuantizedLinearOp, coda.LowBitLinearOp),
     coda.GroupedWeightGradientOp,
     gemm.LibraryOp,
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coda_ir.cost_model.configurations import (
+    ONE_ROW,
     SPECIALIZED,
     SPLIT,
     Configuration,
@@ -40,12 +41,14 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
-    order of the space. Raises ValueError for a tile or a `split_k` of the space that is not legal.
+    order of the space. With weights of few bits, a single row is multiplied without tensor cores
+    where that is legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
     workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(cuts, space, device, workload):
-        for name in _main_loops(space, op):
+        is_row = configuration.schedule.has_one_row
+        for name in (ONE_ROW,) if is_row else _main_loops(space, op):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError:
@@ -53,6 +56,8 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
                     raise
                 continue
             found.setdefault(ranked.schedule, ranked)
+    rows_alone = {s: ranked for s, ranked in found.items() if s.has_one_row}
+    found = rows_alone or found
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 

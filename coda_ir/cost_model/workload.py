@@ -123,7 +123,12 @@ class Workload:
 
 
 def weight_bytes(op: FusedOp) -> float:
-    """Bytes of an element of the weights, on average."""
+    """Bytes of an element of the weights, on average, with the scales of quantized ones."""
+    if op.quantized is not None:
+        elements = op.depth(0) * sum(segment.columns for segment in op.segments())
+        of_groups = (*op.weights, *op.weight_scales, *op.weight_zeros)
+        stored = sum(prod(shape_of(value)) * element_bytes(value.type) for value in of_groups)
+        return stored / elements
     return sum(element_bytes(weight.type) for weight in op.weights) / len(op.weights)
 
 

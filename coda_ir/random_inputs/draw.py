@@ -20,6 +20,7 @@ from coda_ir.random_inputs.roles import (
     Index,
     NormWeight,
     Permutation,
+    QuantizedElements,
     Role,
     RotaryTable,
     roles_of,
@@ -162,6 +163,9 @@ class _Draw:
             if isinstance(role, Permutation):
                 return torch.randperm(shape[0], generator=generator)
         if not stated_dtype(parameter.type).is_floating_point:
+            if any(isinstance(role, QuantizedElements) for role in roles):
+                limits = torch.iinfo(stated_dtype(parameter.type))
+                return torch.randint(limits.min, limits.max + 1, shape, generator=generator)
             return self._integers(roles, shape, generator)
         table = _table_kind(parameter, roles)
         if table is not None and shape:

@@ -79,7 +79,21 @@ class Permutation:
     """Each of the numbers from 0 on once."""
 
 
-Role: TypeAlias = GemmWeight | NormWeight | RotaryTable | Decay | Index | GroupEnds | Permutation
+@dataclass(frozen=True)
+class QuantizedElements:
+    """Elements of few bits, or words of them."""
+
+
+Role: TypeAlias = (
+    GemmWeight
+    | NormWeight
+    | RotaryTable
+    | Decay
+    | Index
+    | GroupEnds
+    | Permutation
+    | QuantizedElements
+)
 
 _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 """Operators whose result is used for what their operand is for."""
@@ -125,6 +139,8 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 0)
         case coda.ScaledLinearOp() | coda.QuantizedLinearOp() if index == 1:
             return _weight(op.weight, 1)
+        case coda.LowBitLinearOp() if value in (op.weight, op.zeros):
+            return QuantizedElements()
         case coda.GroupedLinearMap() if index == 1:
             return _weight(op.weight, 1 + op.K_AXIS)
         case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:
@@ -169,6 +185,8 @@ def _role_in_gemm(op: Operation, use: Use) -> Role | None:
             return Permutation()
         case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
             return _weight(value, -1 if op.layout.data == Layout.NK else -2)
+        case FusedOp() if op.quantized is not None and value in (*op.weights, *op.weight_zeros):
+            return QuantizedElements()
         case FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
         case MapOp():

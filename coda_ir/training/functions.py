@@ -123,14 +123,12 @@ class TrainableFunction(NotCopied):
     @cached_property
     def _contributing(self) -> frozenset[str]:
         """The arguments that results depend on. The others have no gradient, as in PyTorch."""
-        from coda_ir.passes.gradient.derivatives.activity import contributing_to, float_results
+        from coda_ir.passes.gradient.derivatives.activity import contributing_arguments
 
         if self._is_given:
             return frozenset(self._floating)
-        block = functions_of(self._module)[self.name].body.block
-        found = contributing_to(block, float_results(block))
-        pairs = zip(self.signature.arguments, block.args, strict=True)
-        return frozenset(spec.name for spec, argument in pairs if argument in found)
+        found = contributing_arguments(functions_of(self._module)[self.name])
+        return frozenset(self.signature.arguments[argument.index].name for argument in found)
 
     def pair(
         self,

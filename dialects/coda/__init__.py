@@ -95,6 +95,7 @@ from coda_ir.dialects.coda.linear import (
     LinearOp,
     MatmulOp,
 )
+from coda_ir.dialects.coda.low_bit_linear import LowBitLinearOp, QuantizedAttr
 from coda_ir.dialects.coda.positions import (
     ExtentOp,
     PositionsOp,
@@ -140,6 +141,7 @@ Coda = Dialect(
         GroupedMatmulOp,
         GroupOrderOp,
         ScaledLinearOp,
+        LowBitLinearOp,
         QuantizedLinearOp,
         RMSNormOp,
         LayerNormOp,
@@ -166,7 +168,7 @@ Coda = Dialect(
         *EXTENSION_OPS,
         *GRADIENT_OPS,
     ],
-    [BlocksAttr],
+    [BlocksAttr, QuantizedAttr],
 )
 
 __all__ = [
@@ -231,6 +233,7 @@ __all__ = [
     "LogicalAndOp",
     "LogicalNotOp",
     "LogicalOrOp",
+    "LowBitLinearOp",
     "MatmulOp",
     "MaximumGradOp",
     "MaximumOp",
@@ -242,6 +245,7 @@ __all__ = [
     "PadOp",
     "PositionsOp",
     "PowOp",
+    "QuantizedAttr",
     "QuantizedLinearOp",
     "RMSNormOp",
     "RealFunction",

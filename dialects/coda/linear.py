@@ -236,7 +236,7 @@ class GroupOrderOp(InferTypeOp):
     """
 
     name = "coda.group_order"
-    ELEMENTS: ClassVar = (i64, i32)
+    RESULT_ELEMENTS: ClassVar = (i64, i32)
 
     @staticmethod
     def infer(ids: Extents, *, groups: int) -> list[Extents]:

@@ -159,7 +159,7 @@ class QuantizedLinearOp(InferTypeOp):
     """
 
     name = "coda.quantized_linear"
-    ELEMENTS: ClassVar = (None,)
+    RESULT_ELEMENTS: ClassVar = (None,)
 
     @staticmethod
     def infer(x: Extents, weight: Extents, **_: object) -> list[Extents]:

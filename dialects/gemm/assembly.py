@@ -34,6 +34,7 @@ class ParsedSegments:
 
     weights: list[SSAValue] = field(default_factory=list[SSAValue])
     scales: list[SSAValue] = field(default_factory=list[SSAValue])
+    zeros: list[SSAValue] = field(default_factory=list[SSAValue])
     ports: list[SSAValue] = field(default_factory=list[SSAValue])
     result_types: list[Attribute] = field(default_factory=list[Attribute])
     attrs: list[SegmentAttr] = field(default_factory=list[SegmentAttr])
@@ -143,6 +144,9 @@ def print_segment(printer: Printer, segment: Segment) -> None:
     if segment.scales:
         printer.print_string(" scales")
         print_typed_values(printer, segment.scales)
+    if segment.zeros:
+        printer.print_string(" zeros")
+        print_typed_values(printer, segment.zeros)
     if segment.pairing is not None:
         printer.print_string(" pair")
         segment.pairing.print_parameters(printer)
@@ -200,6 +204,8 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
             layout = Layout.KN
         if parser.parse_optional_keyword("scales"):
             into.scales.extend(parse_typed_values(parser))
+        if parser.parse_optional_keyword("zeros"):
+            into.zeros.extend(parse_typed_values(parser))
     if parser.parse_optional_keyword("pair"):
         pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
     ports = parse_ports(parser)

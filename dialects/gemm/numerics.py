@@ -89,6 +89,8 @@ def promotes_sums(op: "FusedOp") -> bool:
     """Return whether what each step of K sums up is added in float32: products of float8, of which
     Hopper's tensor cores keep few bits, and those with scales of blocks.
     """
+    if op.quantized is not None:
+        return True
     is_fast = numerics_mode(op) == NumericsMode.FAST and op.blocks is None
     return is_float8(element_type_of(op.x)) and not is_fast
 

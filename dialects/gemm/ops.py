@@ -26,7 +26,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from coda_ir.dialects.coda import BlocksAttr
+from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
 from coda_ir.dialects.coda.shapes import AnyTensor, shape_of
 from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
@@ -108,6 +108,13 @@ class FusedOp(GemmInputs, HasSegments):
             columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)
             -> (tile : tensor<?x512xbf16>) {...}
 
+    With `quantized`, the weights are as in `coda.low_bit_linear`, with scales and zero points of
+    groups along K, and dequantized on the way to the product.
+
+        %y = gemm.fused %x : tensor<?x256xbf16> quantized<128, "k01234567">
+            columns(%w : tensor<32x512xi32>) kn scales(%s : tensor<2x512xf32>)
+            zeros(%z : tensor<2x512xui8>) -> (tile : tensor<?x512xbf16>) {...}
+
     Source: CODA, arXiv 2605.19269.
     """
 
@@ -120,13 +127,14 @@ class FusedOp(GemmInputs, HasSegments):
     scatter = opt_operand_def(TensorType)
     x_scales = opt_operand_def(TensorType)
     weight_scales = var_operand_def(TensorType)
+    weight_zeros = var_operand_def(TensorType)
     ports = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
     segment_attrs = prop_def(ArrayAttr[SegmentAttr], prop_name="segments")
     transposed = opt_prop_def(UnitAttr)
     schedule = opt_prop_def(ScheduleAttr)
     order = opt_prop_def(OrderAttr)
-    blocks = opt_prop_def(BlocksAttr)
+    blocks = opt_prop_def(BlocksAttr | QuantizedAttr)
     bodies = var_region_def()
     traits = traits_def(Pure(), PortsAreTheOnlyWayIn())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -144,7 +152,7 @@ class FusedOp(GemmInputs, HasSegments):
         gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
         x_scales: SSAValue | None = None,
-        blocks: BlocksAttr | None = None,
+        blocks: BlocksAttr | QuantizedAttr | None = None,
     ):
         is_single = isinstance(inputs, SSAValue | Operation)
         optional = (groups, gather, gather_weights, scatter, x_scales)
@@ -154,6 +162,7 @@ class FusedOp(GemmInputs, HasSegments):
                 [w for segment in segments for weights in segment.terms for w in weights],
                 *([] if value is None else [value] for value in optional),
                 [scales for segment in segments for scales in segment.scales],
+                [zeros for segment in segments for zeros in segment.zeros],
                 [port.value for segment in segments for port in segment.ports],
             ],
             properties={
@@ -179,6 +188,11 @@ class FusedOp(GemmInputs, HasSegments):
         if self.gather is None or not self.is_transposed:
             return super().depth(index)
         return shape_of(self.gather)[0]
+
+    @property
+    def quantized(self) -> QuantizedAttr | None:
+        """The scheme of weights that are quantized while x is not; None where there are none."""
+        return self.blocks if isinstance(self.blocks, QuantizedAttr) else None
 
     def with_segments(
         self,
@@ -214,6 +228,7 @@ class FusedOp(GemmInputs, HasSegments):
             self.bodies,
             len(self.inputs),
             self.weight_scales,
+            self.weight_zeros,
             is_stored_by_row=self.scatter is not None,
         )
 
@@ -246,7 +261,7 @@ class FusedOp(GemmInputs, HasSegments):
         for keyword, value in self._of_rows:
             print_operand(printer, keyword, value)
         if self.blocks is not None:
-            printer.print_string(" blocks")
+            printer.print_string(" blocks" if self.quantized is None else " quantized")
             self.blocks.print_parameters(printer)
             print_operand(printer, "", self.x_scales)
         with printer.indented():
@@ -273,6 +288,8 @@ class FusedOp(GemmInputs, HasSegments):
             blocks = BlocksAttr.new(BlocksAttr.parse_parameters(parser))
             with parser.in_parens():
                 x_scales = [parse_typed_value(parser)]
+        elif parser.parse_optional_keyword("quantized"):
+            blocks = QuantizedAttr.new(QuantizedAttr.parse_parameters(parser))
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
@@ -281,7 +298,10 @@ class FusedOp(GemmInputs, HasSegments):
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, inputs=len(inputs))
         op = cls.build(
-            operands=[inputs, parsed.weights, *of_rows, x_scales, parsed.scales, parsed.ports],
+            operands=[
+                *(inputs, parsed.weights, *of_rows, x_scales),
+                *(parsed.scales, parsed.zeros, parsed.ports),
+            ],
             properties={
                 "segments": ArrayAttr(parsed.attrs),
                 "transposed": UnitAttr() if transposed else None,

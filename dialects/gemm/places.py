@@ -99,7 +99,7 @@ def part_of(value: SSAValue) -> Part | None:
         return None
     joined, (*rows, width) = use.operation, shape_of(value)
     extents = [shape_of(part)[-1] for part in joined.parts]
-    if joined.dim.value.data != len(rows) or not rows or DYNAMIC_INDEX in extents:
+    if joined.dim.value.data != len(rows) or not rows or not width or DYNAMIC_INDEX in extents:
         return None
     place = PlaceAttr.of(sum(extents[: use.index]), width, sum(extents), copies)
     return Part(joined, place)

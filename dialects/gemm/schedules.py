@@ -31,7 +31,8 @@ class ScheduleAttr(ParametrizedAttribute):
     `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
 
     Extents of a tile are powers of two. Warp-specialized, BN may be three times one: a tile of 192
-    columns is multiplied as 128 and 64 of them.
+    columns is multiplied as 128 and 64 of them. The tiles of `one_row`, which multiplies without
+    tensor cores, have a single row, and as few columns as there may be.
     """
 
     name = "gemm.schedule"
@@ -44,7 +45,10 @@ class ScheduleAttr(ParametrizedAttribute):
     group_m: IntAttr
     split_k: IntAttr
 
-    MAINLOOPS: ClassVar = ("pointer", "tma", "warp_specialized", "ping_pong", "split_rows")
+    MAINLOOPS: ClassVar = (
+        *("pointer", "tma", "warp_specialized", "ping_pong", "split_rows"),
+        "one_row",
+    )
 
     @staticmethod
     @cache
@@ -81,6 +85,11 @@ class ScheduleAttr(ParametrizedAttribute):
     def is_warp_specialized(self) -> bool:
         """True if a warp of its own loads, for the warps that compute."""
         return self.mainloop in ("warp_specialized", "ping_pong", "split_rows")
+
+    @property
+    def has_one_row(self) -> bool:
+        """True if a tile is a row, multiplied without tensor cores."""
+        return self.mainloop == "one_row"
 
     @property
     def alternates(self) -> bool:
@@ -130,11 +139,14 @@ class ScheduleAttr(ParametrizedAttribute):
         )
 
     def verify(self) -> None:
+        if self.has_one_row and self.block_m.data != 1:
+            raise VerifyException(f"schedule: BM is {self.block_m.data}, expected 1 for one_row")
         for what, extent in zip(("BM", "BN", "BK"), self.tile, strict=True):
             may_be_three = what == "BN" and self.mainloop == "warp_specialized" and extent % 3 == 0
-            if extent < 16 or not is_power_of_two(extent // 3 if may_be_three else extent):
+            least = 1 if self.has_one_row and what != "BK" else 16
+            if extent < least or not is_power_of_two(extent // 3 if may_be_three else extent):
                 raise VerifyException(
-                    f"schedule: {what} is {extent}, expected a power of two of at least 16"
+                    f"schedule: {what} is {extent}, expected a power of two of at least {least}"
                 )
         if self.warps.data not in (1, 2, 4, 8, 16):
             raise VerifyException(

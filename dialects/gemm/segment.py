@@ -73,6 +73,8 @@ class Segment:
     """What the further inputs of the GEMM are multiplied with, alike in number and columns."""
     scales: Sequence[SSAValue] = field(default=())
     """The scales of blocks of each weight; empty where the GEMM has none."""
+    zeros: Sequence[SSAValue] = field(default=())
+    """The zero points of each quantized weight; empty where they have none."""
     is_stored_by_row: bool = False
     """True if no box holds the rows that a tile stores: each row of a result has a place of its
     own."""
@@ -97,8 +99,10 @@ class Segment:
         return self.block.args[: self.accumulator_count]
 
     def weight_columns(self, index: int) -> int:
-        """N of one weight, or `DYNAMIC_INDEX`."""
-        return shape_of(self.weights[index])[-2 if self.layout == Layout.NK else -1]
+        """N of one weight, or `DYNAMIC_INDEX`: of a packed one, that of its scales."""
+        is_packed = self.scales and element_type_of(self.weights[index]) == i32
+        value = self.scales[index] if is_packed else self.weights[index]
+        return shape_of(value)[-2 if self.layout == Layout.NK else -1]
 
     @property
     def columns(self) -> int:
@@ -211,6 +215,7 @@ def read_segments(
     bodies: Sequence[Region],
     inputs: int = 1,
     scales: Sequence[SSAValue] = (),
+    zeros: Sequence[SSAValue] = (),
     *,
     is_stored_by_row: bool = False,
 ) -> list[Segment]:
@@ -236,6 +241,7 @@ def read_segments(
                 outputs=own,
                 more_weights=terms[1:],
                 scales=scales[s : s + count],
+                zeros=zeros[s : s + count],
                 is_stored_by_row=is_stored_by_row,
             )
         )

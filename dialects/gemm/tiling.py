@@ -237,6 +237,8 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
             f"split_k is {schedule.split_k.data}, expected 1: each group of rows has its own K"
         )
     bk, blocks = schedule.block_k.data, op.blocks
+    if op.quantized is not None and schedule.has_one_row:
+        return
     if blocks is not None and (bk > blocks.depth.data or blocks.depth.data % bk):
         raise ValueError(f"BK is {bk}, expected a divisor of {blocks.depth.data}, K of a block")
 

@@ -75,6 +75,8 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     Raises ValueError as `column_ranges` does.
     """
     op = cuts.op
+    if op.quantized is not None:
+        return "a box has the elements of a weight, and those of a quantized one are computed"
     if op.gather is not None:
         return "a box has rows that follow one another, and those of x are gathered"
     if op.gather_weights is not None:

@@ -68,7 +68,7 @@ def verify_fused(op: FusedOp) -> None:
     for segment in op.segments():
         if not segment.weights:
             raise VerifyException("columns() has no weight, expected at least one")
-        for number, weights in enumerate(segment.terms):
+        for number, weights in enumerate(segment.terms if op.quantized is None else ()):
             _verify_weights(op, number, weights, segment)
         _verify_pairing(segment, segment.columns)
         domain = (*op.row_shape, segment.columns)

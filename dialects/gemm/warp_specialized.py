@@ -124,6 +124,8 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     """Why its operands of 8 bits cannot be multiplied from shared memory."""
     op = cuts.op
+    if op.quantized is not None:
+        return "its weights are dequantized: products take them from registers"
     types = [{element_type_of(value) for value in values} for values in (op.inputs, op.weights)]
     if not any(map(is_eight_bits, chain(*types))):
         return None
@@ -165,7 +167,7 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
 def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     """Why the products of a step, in pieces of columns, do not have one scale for each row."""
     blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
-    if blocks is None:
+    if not isinstance(blocks, BlocksAttr):
         return None
     if cuts.op.groups is not None:
         return "its scales are those of rows that are in no groups"

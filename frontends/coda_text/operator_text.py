@@ -175,6 +175,18 @@ class OperatorWriter:
         stated = {name: str(size) for name, size in blocks.items() if size != 128}
         return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
 
+    def low_bits(self, op: coda.LowBitLinearOp) -> Text:
+        scheme, stated = op.scheme, dict[str, str]()
+        if scheme.depth.data != 128:
+            stated["depth"] = str(scheme.depth.data)
+        if scheme.offset.data:
+            stated["offset"] = str(scheme.offset.data)
+        if scheme.packing.data:
+            stated["packing"] = f'"{scheme.packing.data}"'
+        if op.is_kn:
+            stated["transposed"] = "true"
+        return _call("low_bit_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+
     def quantized(self, op: coda.QuantizedLinearOp) -> Text:
         if op.blocks not in (None, coda.BlocksAttr.get()):
             raise Inexpressible(f"quantized_linear with {op.blocks}")
@@ -300,6 +312,7 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.CastOp: OperatorWriter.cast,
     coda.MatmulOp: OperatorWriter.matmul,
     coda.ScaledLinearOp: OperatorWriter.scaled,
+    coda.LowBitLinearOp: OperatorWriter.low_bits,
     coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.LayerNormOp: OperatorWriter.layer_norm,
     coda.ReduceOp: OperatorWriter.reduce,

@@ -29,6 +29,7 @@ from coda_ir.frontends.coda_text.elementwise import (
 from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.low_bit_linear import LOW_BIT_LINEAR, low_bit_linear
 from coda_ir.frontends.coda_text.scaled_linear import (
     QUANTIZED_LINEAR,
     SCALED_LINEAR,
@@ -342,6 +343,7 @@ _RULES: dict[str, Rule] = {
     "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
     "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
     SCALED_LINEAR: scaled_linear,
+    LOW_BIT_LINEAR: low_bit_linear,
     QUANTIZED_LINEAR: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,

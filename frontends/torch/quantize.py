@@ -1,4 +1,4 @@
-"""`coda_ir.quantize`: the linear layers of a model in float8."""
+"""`coda_ir.quantize`: the linear layers of a model in float8, or with weights of few bits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import torch
 from torch import nn
 
 from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.dialects.coda import LEAST_DEPTH
+from coda_ir.dialects.gemm import is_power_of_two
+from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 from coda_ir.frontends.torch.scaled_layers import BLOCKS, ROWWISE, ScaledLinear, Scheme
 from coda_ir.frontends.torch.trained_layers import QuantizedLinear
 
@@ -24,35 +27,59 @@ class NotQuantizedWarning(UserWarning):
     """Linear layers of a model stay in their type."""
 
 
+WEIGHTS: Mapping[str, WeightScheme] = MappingProxyType(
+    {
+        "int4": WeightScheme("int4", 128, has_zeros=True),
+        "int8": WeightScheme("int8", None),
+        "float8": WeightScheme("float8", None),
+    }
+)
+"""Recipes for weights alone."""
+
+
 def quantize(
     model: ModelT,
     recipe: str = "blocks",
     *,
     skip: Collection[str] = (),
+    group: int | None = None,
+    zero_points: bool | None = None,
     training: bool = False,
 ) -> ModelT:
-    """Put layers of float8 (e4m3) in the place of the linear layers of `model`, which is changed.
+    """Put layers of fewer bits in the place of the linear layers of `model`, which is changed.
 
-    `recipe` says what shares a scale: `blocks`, 1 x 128 elements of an input and 128 x 128 of a
-    weight (DeepSeek-V3, arXiv 2412.19437), or `rowwise`, a row of an input (a token) and a row of a
-    weight (a column of the result). Weights are quantized here, inputs in each call, both by their
-    largest elements. Compiled or exported, the quantization of an input is part of the kernel that
-    computes it, as far as that has whole blocks. `skip` has the last parts of the names of layers
-    that stay, such as `lm_head`; so do layers that share their weight, and in `blocks` those whose
-    K is no multiple of 128, of which a warning tells. The layers are for inference: they have no
+    Two recipes multiply in float8 (e4m3), three read weights of fewer bits.
+
+    For products of float8, the recipe says what shares a scale: `blocks`, 1 x 128 elements of an
+    input and 128 x 128 of a weight (DeepSeek-V3, arXiv 2412.19437), or `rowwise`, a row of an input
+    (a token) and a row of a weight (a column of the result). Weights are quantized here, inputs in
+    each call, both by their largest elements. Compiled or exported, the quantization of an input is
+    part of the kernel that computes it, as far as that has whole blocks.
+
+    With `int4`, `int8` and `float8` the weight alone is quantized, and inputs stay as they are:
+    each row of the weight has a scale for `group` elements along K (a power of two of at least 32;
+    128 for `int4`, all of K for the others, where `group` is None), and with `zero_points` (those
+    of `int4` have them by default, float8 never) a zero point. Decoding, whose time is the reading
+    of weights, gains most.
+
+    `skip` has the last parts of the names of layers that stay, such as `lm_head`; so do layers that
+    share their weight, and those whose N and K are no multiples of what a recipe groups or packs,
+    of which a warning tells. The layers are for inference: they have no
     gradients. With `training` they have: the parameters stay as they are (bf16 or float32), and are
     quantized in each call. The gradient of a layer's input is a product of float8, too: the
     gradient of the result by the weight with scales of its own for K x N. The gradient of the
     weight is a product in the type of the input, which is not quantized, as in torchao's recipe
-    `rowwise_with_gw_hp`. Returns `model`. Raises CodaError for an unknown recipe, and for a model
-    that is a linear layer itself.
+    `rowwise_with_gw_hp`. Recipes for weights alone have no `training`.
+    Returns `model`.
+    Raises CodaError for an unknown recipe, for options that a recipe has not, and for a model that
+    is a linear layer itself.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
-    if recipe not in RECIPES:
-        raise CodaError(f"unknown recipe '{recipe}'", f"use one of {', '.join(RECIPES)}")
+    scheme = _scheme(recipe, group, zero_points)
+    if training and isinstance(scheme, WeightScheme):
+        raise CodaError(f"training is given for '{recipe}'", f"use one of {', '.join(RECIPES)}")
     if type(model) is nn.Linear:
         raise CodaError("the model is a single linear layer", "pass nn.Sequential(model)")
-    scheme = RECIPES[recipe]
     given: Any = model  # `named_modules` has no complete type
     modules: dict[str, nn.Module] = dict(given.named_modules())
     readers = _readers(model)
@@ -62,16 +89,41 @@ def quantize(
         if type(linear) is not nn.Linear or name.rpartition(".")[2] in skip:
             continue
         if not scheme.fits(linear.weight):
-            left.append(f"{name} (K = {linear.in_features})")
+            left.append(f"{name} (K = {linear.in_features}, N = {linear.out_features})")
         elif readers[linear.weight] > 1:
             left.append(f"{name} (its weight is shared)")
         else:
-            make = QuantizedLinear.of if training else ScaledLinear.of
-            model.set_submodule(name, make(linear, scheme))
+            if isinstance(scheme, WeightScheme):
+                layer: nn.Module = LowBitLinear.of(linear, scheme)
+            else:
+                layer = (QuantizedLinear if training else ScaledLinear).of(linear, scheme)
+            model.set_submodule(name, layer)
     if left:
         message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)
     return model
+
+
+def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme | WeightScheme:
+    """The scheme of a recipe. Raises CodaError for an unknown one, or for options that it lacks."""
+    if recipe not in RECIPES and recipe not in WEIGHTS:
+        known = ", ".join((*RECIPES, *WEIGHTS))
+        raise CodaError(f"unknown recipe '{recipe}'", f"use one of {known}")
+    if recipe in RECIPES:
+        for name, value in (("group", group), ("zero_points", zero_points)):
+            if value is not None:
+                raise CodaError(
+                    f"{name} is given for the recipe '{recipe}'",
+                    f"leave it out, or use one of {', '.join(WEIGHTS)}",
+                )
+        return RECIPES[recipe]
+    scheme = WEIGHTS[recipe]
+    if group is not None and (group < LEAST_DEPTH or not is_power_of_two(group)):
+        raise CodaError(f"group is {group}", f"use a power of two of at least {LEAST_DEPTH}")
+    if zero_points and recipe == "float8":
+        raise CodaError("zero_points is given for float8", "leave it out, or use int8")
+    has_zeros = scheme.has_zeros if zero_points is None else zero_points
+    return WeightScheme(scheme.type, group or scheme.group, has_zeros)
 
 
 def _readers(model: nn.Module) -> Counter[torch.Tensor]:

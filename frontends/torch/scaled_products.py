@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import (
     ceiling,
+    computes_in_float32,
     element_type_of,
     is_float,
     is_float8,
@@ -21,6 +22,7 @@ from coda_ir.dialects.coda.shapes import (
 from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
+from coda_ir.frontends.torch.low_bit_layers import LOW_BIT_LINEAR
 from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
 from coda_ir.frontends.torch.trained_layers import QUANTIZED_LINEAR
 from coda_ir.frontends.torch.types import element_type
@@ -97,6 +99,22 @@ def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
     return _with_bias(graph, value, bias, element_type(dtype))
 
 
+def low_bit_linear(graph: GraphImporter, node: Node) -> Value | None:
+    """The product of layers whose weights have 8 or 4 bits."""
+    x, weight, scales = (graph.tensor(operand) for operand in arguments(node)[:3])
+    zeros, bias, depth, offset, packing = arguments(node)[3:]
+    type = element_type_of(x)
+    if DYNAMIC_INDEX in shape_of(weight) or not computes_in_float32(type):
+        return None
+    scheme = coda.QuantizedAttr.get(depth, offset=offset, packing=packing)
+    points = None if zeros is None else graph.tensor(zeros)
+    wide = type if bias is None else f32
+    op = coda.LowBitLinearOp(
+        *(x, weight, scales, points, scheme), kn=bool(packing), result_element_type=wide
+    )
+    return _with_bias(graph, graph.insert(op).result, bias, type)
+
+
 def quantized_linear(graph: GraphImporter, node: Node) -> Value | None:
     """The product of layers that are trained in float8."""
     x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
@@ -154,5 +172,6 @@ SCALED_PRODUCTS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten._scaled_mm.default": scaled_mm,
     "aten._scaled_mm_v2.default": scaled_mm_v2,
     str(SCALED_LINEAR): scaled_linear,
+    str(LOW_BIT_LINEAR): low_bit_linear,
     str(QUANTIZED_LINEAR): quantized_linear,
 }

@@ -41,7 +41,8 @@ class ConvertLinearToGemmPass(FunctionPass):
     its biases become a port of rows by group; the gradients of the weights are those of groups, too
     (`gemm.fused transposed %dz groups(%ends)`). Columns that are joined for gradients of weights
     alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
-    operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`). Legal iff
+    operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and so do those of a
+    `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
     float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
     rows to sum over.
     """
@@ -60,13 +61,19 @@ class ConvertLinearToGemmPass(FunctionPass):
 
 Gradient: TypeAlias = coda.WeightGradientOp | coda.GroupedWeightGradientOp
 LinearMap: TypeAlias = (
-    coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.ScaledLinearOp | Gradient
+    coda.LinearOp
+    | coda.MatmulOp
+    | coda.GroupedLinearMap
+    | coda.ScaledLinearOp
+    | coda.LowBitLinearOp
+    | Gradient
 )
 LINEAR_MAPS = (
     coda.LinearOp,
     coda.MatmulOp,
     coda.GroupedLinearMap,
     coda.ScaledLinearOp,
+    coda.LowBitLinearOp,
     coda.WeightGradientOp,
     coda.GroupedWeightGradientOp,
 )
@@ -93,23 +100,34 @@ def _rows_of_x(op: Gradient) -> list[SSAValue]:
     return [op.x]
 
 
+def _scales_of(op: LinearMap) -> list[SSAValue]:
+    """The scales of the weight that a linear map has as an operand."""
+    if isinstance(op, coda.LowBitLinearOp):
+        return [op.scales]
+    return [op.weight_scales] if isinstance(op, coda.ScaledLinearOp) else []
+
+
 def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
     block = Block(arg_types=[f32])
     accumulator = block.args[0]
     accumulator.name_hint = "acc"
     block.add_op(YieldOp(accumulator))
     is_gradient = isinstance(op, Gradient)
+    low_bits = op if isinstance(op, coda.LowBitLinearOp) else None
+    is_by_column = isinstance(op, _STORED_BY_COLUMN) if low_bits is None else not low_bits.is_kn
     segment = Segment(
         weights=_rows_of_x(op) if is_gradient else [op.weight],
         ports=[],
         results=[Result(ResultPortAttr.tile(), tensor_type(op.result))],
         body=Region(block),
-        layout=Layout.NK if isinstance(op, _STORED_BY_COLUMN) else Layout.KN,
-        scales=[op.weight_scales] if isinstance(op, coda.ScaledLinearOp) else [],
+        layout=Layout.NK if is_by_column else Layout.KN,
+        scales=_scales_of(op),
+        zeros=[low_bits.zeros] if low_bits and low_bits.zeros else [],
     )
     builder = ScalarBuilder(segment.block, op.location, numerics_mode(op))
     is_scaled = isinstance(op, coda.ScaledLinearOp)
-    bias, value = None if is_gradient or is_scaled else bias_of(op), accumulator
+    can_have_bias = isinstance(op, coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap)
+    bias, value = bias_of(op) if can_have_bias else None, accumulator
     is_grouped = isinstance(op, coda.GroupedLinearMap | coda.GroupedWeightGradientOp)
     groups = op.offsets if is_grouped else None
     if bias is not None:
@@ -124,7 +142,7 @@ def _convert(op: LinearMap, rewriter: FunctionRewriter) -> None:
         transposed=is_gradient,
         groups=groups,
         x_scales=op.x_scales if is_scaled else None,
-        blocks=op.blocks if is_scaled else None,
+        blocks=op.blocks if is_scaled else low_bits and low_bits.scheme,
     )
     fused.location = op.location
     fused.outputs[0].name_hint = op.result.name_hint

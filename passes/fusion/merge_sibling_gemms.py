@@ -77,7 +77,8 @@ _IS_FULL = Refusal(
 def _inputs(op: FusedOp) -> Hashable:
     """Equal for GEMMs that can be column ranges of one."""
     of_rows = (op.groups, op.gather, op.gather_weights, op.scatter)
-    return tuple(op.inputs), op.is_transposed, of_rows, op.order, op.x_scales, op.blocks
+    of_blocks = (op.x_scales, op.blocks, bool(op.weight_zeros))
+    return tuple(op.inputs), op.is_transposed, of_rows, op.order, of_blocks
 
 
 def _share_weights(rewriter: FunctionRewriter) -> None:

@@ -39,6 +39,7 @@ def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
         pairing=pairing,
         more_weights=segment.more_weights,
         scales=segment.scales,
+        zeros=segment.zeros,
     )
     paired.block.add_op(YieldOp())
     lanes: Lanes = {old.args[0]: _named(paired.block.args, old.args[0])}
@@ -117,6 +118,7 @@ def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp
         layout=left.layout,
         pairing=PairingAttr.halves(),
         scales=[*left.scales, *right.scales],
+        zeros=[*left.zeros, *right.zeros],
         more_weights=[a + b for a, b in zip(left.more_weights, right.more_weights, strict=True)],
     )
     block.add_op(YieldOp())

@@ -153,6 +153,8 @@ def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
 def _can_be_padded(x: SSAValue, before: int, after: int) -> bool:
     """Return whether a kernel can store `x`, which has no other use, between what pads it."""
     value, width = columns_of(x), shape_of(x)[-1]
+    if not width:
+        return False
     place = PlaceAttr.of(before, width, before + width + after)
     is_only_use = x.has_one_use() and value.has_one_use()
     return Site.of(value) is not None and is_only_use and _is_aligned(value, place)

@@ -265,6 +265,7 @@ def _product_of(op: FusedOp, segment: Segment) -> Segment:
         layout=segment.layout,
         more_weights=segment.more_weights,
         scales=segment.scales,
+        zeros=segment.zeros,
     )
 
 

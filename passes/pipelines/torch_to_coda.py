@@ -11,6 +11,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from coda_ir.passes.block.canonicalize import CanonicalizePass
 from coda_ir.passes.block.drop_no_ops import DropNoOpsPass
+from coda_ir.passes.gradient.derivatives.activity import keep_differentiated
 from coda_ir.passes.raising.group_head_norms import GroupHeadNormsPass
 from coda_ir.passes.raising.raise_activations import RaiseActivationsPass
 from coda_ir.passes.raising.raise_attention import RaiseAttentionPass
@@ -62,7 +63,8 @@ STEPS: tuple[ModulePass, ...] = (
 class TorchToCodaPass(ModulePass):
     """Raises the operators of an exported model: the passes of `STEPS` in order.
 
-    Patterns match on what is computed, never on names of modules or classes.
+    Patterns match on what is computed, never on names of modules or classes. Arguments that they
+    leave without a use keep their gradient, of zeros (`coda.differentiated`).
     """
 
     name: ClassVar[str] = "torch-to-coda"
@@ -72,4 +74,5 @@ class TorchToCodaPass(ModulePass):
         return STEPS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PassPipeline(self.steps()).apply(ctx, op)
+        with keep_differentiated(op):
+            PassPipeline(self.steps()).apply(ctx, op)

@@ -54,8 +54,9 @@ def is_tilewise(value: SSAValue) -> bool:
     the tile of a GEMM, or pointwise code.
     """
     op = value.owner
-    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.ScaledLinearOp)
-    if isinstance(op, (*gemms, coda.GluOp)) or is_pointwise(op):
+    gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
+    scaled = (coda.ScaledLinearOp, coda.LowBitLinearOp)
+    if isinstance(op, (*gemms, *scaled, coda.GluOp)) or is_pointwise(op):
         return True
     if isinstance(op, coda.RopeOp) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         # What is rotated or normalized by head is so in the epilogue of its projection.
@@ -128,6 +129,7 @@ def check_gemm_types(
     | coda.WeightGradientOp
     | coda.GroupedLinearMap
     | coda.ScaledLinearOp
+    | coda.LowBitLinearOp
     | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
     """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
@@ -245,6 +247,7 @@ def share_inputs(first: FusedOp, second: FusedOp) -> bool:
         and first.groups is second.groups
         and first.x_scales is second.x_scales
         and first.blocks == second.blocks
+        and bool(first.weight_zeros) == bool(second.weight_zeros)
     )
 
 

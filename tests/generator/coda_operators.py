@@ -217,6 +217,21 @@ def _scaled_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"scaled_linear({q}, {w}, {scales}, {of_weight}, {blocks}, dtype={b.element})", columns
 
 
+def _low_bit_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A product with a weight of 4 bits along either axis, or of 8."""
+    columns, depth = b.choices.pick(b.columns), b.choices.pick((32, 128))
+    element, packing = b.choices.pick((("i8", ""), ("u8", "")))
+    if n % 8 == 0 and b.choices.chance(50):
+        element, packing = "i32", "k01234567"
+    words = n // 8 if packing else n
+    w = b.parameter(columns, words, element=element, weight=True)
+    groups = columns, -(-n // depth)
+    scales = b.parameter(*groups, element="f32", weight=True)
+    zeros = f", {b.parameter(*groups, element='u8', weight=True)}" if b.choices.chance(50) else ""
+    options = f'depth={depth}, offset={b.choices.pick((0, 8))}, packing="{packing}"'
+    return f"low_bit_linear({x}, {w}, {scales}{zeros}, {options})", columns
+
+
 # Rows and elements by number, and order.
 
 
@@ -467,6 +482,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (2, _float8),
     (2, _narrow_product),
     (2, _scaled_product),
+    (2, _low_bit_product),
     (2, _index),
     (1, _embedding),
     (2, _gather),

@@ -6,12 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, Float8E5M2Type, f32, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    IntegerType,
+    Signedness,
+    f32,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from generator.function_builder import FLOATS, FunctionBuilder, tensor_of
 from generator.norms import add_group_norm, add_norm, add_norm_of_channels, add_rotation, norm
 from generator.views import broadcast_view
@@ -55,6 +65,8 @@ BINARY = (coda.AddOp, coda.MulOp, coda.SubOp, coda.MaximumOp, coda.MinimumOp)
 CONSTANTS = (1.0, 0.0, 0.5, -2.0, 3.0, 0.125, 1e-3, 30.0)
 
 SPECIAL = (1e30, -1e38, 1e-30, float("inf"), float("-inf"), float("nan"))
+
+BYTE = IntegerType(8, Signedness.UNSIGNED)
 
 STATISTICS = ("sum", "mean", "max", "lse")
 
@@ -279,6 +291,35 @@ def scaled_linear(
     return b.add(coda.ScaledLinearOp(x, weight, scales, of_weight, blocks))
 
 
+def add_low_bit_linear(b: FunctionBuilder) -> None:
+    """A product with a weight of 8 or 4 bits, or two of them as gate and up projection."""
+    x, style, choices = b.pick_tile(), b.style, b.choices
+    k, n = b.columns_of(x), choices.pick(style.columns)
+    if not computes_in_float32(element_type_of(x)):
+        return
+    words = [(i32, f"{axis}{order}") for axis in "kn" for order in ("01234567", "04152637")]
+    fitting = [(type, text) for type, text in words if (k if text[0] == "k" else n) % 8 == 0]
+    fitting += [(BYTE, "k10")] if k % 2 == 0 else []
+    stored, packing = choices.pick((*fitting, (i8, ""), (BYTE, ""), (Float8E4M3FNType(), "")))
+    is_float = isinstance(stored, Float8E4M3FNType)
+    offset = 0 if is_float else choices.pick((0, 1, 8))
+    scheme = coda.QuantizedAttr.get(choices.pick((32, 128)), offset=offset, packing=packing)
+    is_kn, has_zeros = choices.chance(50), not is_float and choices.chance(50)
+
+    def parameter(extents: tuple[int, int], type: Attribute, hint: str) -> SSAValue:
+        return b.parameter(extents[::-1] if is_kn else extents, type, hint=hint, weight=True)
+
+    groups, products = (n, -(-k // scheme.depth.data)), list[SSAValue]()
+    for _ in range(choices.pick((1, 2))):
+        weight = parameter(scheme.words(n, k), stored, "w")
+        scales = parameter(groups, choices.pick((f32, FLOATS["f16"], FLOATS["bf16"])), "scales")
+        zeros = parameter(groups, choices.pick((i8, BYTE)), "zeros") if has_zeros else None
+        products.append(b.add(coda.LowBitLinearOp(x, weight, scales, zeros, scheme, kn=is_kn)))
+    if len(products) > 1:
+        products = [b.add(coda.MulOp(b.add(coda.SiluOp(products[0])), products[1]))]
+    b.tiles += products
+
+
 def add_gate(b: FunctionBuilder) -> None:
     x = b.pick_tile()
     if b.columns_of(x) % 2 == 0:
@@ -487,5 +528,6 @@ STEPS: Sequence[tuple[int, Step]] = (
     (1, add_tied_rows),
     (3, add_grouped_linear),
     (2, add_scaled_linear),
+    (2, add_low_bit_linear),
     (1, add_quantized_linear),
 )

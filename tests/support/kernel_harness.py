@@ -21,6 +21,7 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, ResultKind
 from coda_ir.dialects.gemm.tiling import partial_tiles
+from coda_ir.random_inputs.roles import QuantizedElements, roles_of
 from coda_ir.signatures import stated_dtype
 from coda_ir.storage import overwritten
 from support.device import DEVICE
@@ -106,6 +107,11 @@ def random_arguments(
         shape = [own.pop(0) if extent == DYNAMIC_INDEX else extent for extent in stated]
         dtype = stated_dtype(parameter.type)
         if not dtype.is_floating_point:
+            if any(isinstance(role, QuantizedElements) for role in roles_of(parameter)):
+                limits = torch.iinfo(dtype)
+                drawn = torch.randint(limits.min, limits.max + 1, shape, generator=generator)
+                arguments.append(drawn.to(dtype))
+                continue
             arguments.append(torch.randint(-2, 20, shape, generator=generator).to(dtype))
             continue
         tensor = torch.randn(shape, generator=generator)

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot, scaled_dot
+from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot, scaled_dot, wide
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
 
@@ -75,6 +75,37 @@ def multiply(
             sums = sums + (total,)
         accs = sums
     return accs
+
+
+@triton.jit
+def multiply_row(
+    accs,
+    a_row,
+    b_columns,
+    first,
+    last,
+    K,
+    A_STEP: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """`multiply` for one row of a, without tensor cores: each thread keeps sums of its own."""
+    totals = ()
+    for _ in tl.static_range(len(accs)):
+        totals = totals + (tl.zeros((BLOCK_K, accs[0].shape[1]), SUM_TYPE),)
+    for k in range(first, last, BLOCK_K):
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            # a is loaded for each column, as b is, so that both are in the same threads.
+            a_rows = tl.broadcast_to(a_row, (1, accs[0].shape[1]))
+            a = load_depth(a_rows, k, K, A_STEP, BLOCK_K, 0, True)
+            b = load_depth(b_columns[i], k, K, B_STEP, BLOCK_K, 0, True)
+            sums = sums + (totals[i] + wide(a) * wide(b),)
+        totals = sums
+    found = ()
+    for i in tl.static_range(len(accs)):
+        found = found + (accs[i] + tl.sum(totals[i], 0)[None, :],)
+    return found
 
 
 @triton.jit

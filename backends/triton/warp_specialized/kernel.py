@@ -35,6 +35,7 @@ from coda_ir.backends.triton.warp_specialized.row_tiles import RowTiles
 from coda_ir.backends.triton.warp_specialized.segment import Ahead, GroupSegmentEmitter
 from coda_ir.backends.triton.warp_specialized.tile_moves import MOVED, protocol_of
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.coda import BlocksAttr
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, ScheduleAttr, Segment, promotes_sums
 from coda_ir.dialects.gemm.slots import Staging
@@ -300,7 +301,7 @@ class _Emitter(GemmEmitter):
     def _weight_scales(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
         """The statement that says where the scales of blocks are, of columns that share one."""
         op, blocks = self.op, self.op.blocks
-        if blocks is None or op.x_scales is None:
+        if not isinstance(blocks, BlocksAttr) or op.x_scales is None:
             return []
         places: list[str] = []
         for weight, first in scaled_columns(blocks, segment, columns, tile, self.schedule):

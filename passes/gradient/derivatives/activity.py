@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, stores_floats
 from coda_ir.passes.gradient.derivatives import (
@@ -14,6 +16,11 @@ from coda_ir.passes.gradient.derivatives import (
     is_constant_operand,
     refusal,
 )
+
+DIFFERENTIATED = "coda.differentiated"
+"""The attribute of an argument that has a gradient, of zeros, although no result depends on it:
+rewrites left out what did, such as the part of a concatenation that nothing reads.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,29 @@ def contributing_to(block: Block, results: Iterable[SSAValue]) -> set[SSAValue]:
         if any(value in found for value in op.results):
             found.update(op.operands[index] for index in differentiable_operands(op))
     return found
+
+
+def contributing_arguments(func: FuncOp) -> list[BlockArgument]:
+    """The arguments on whose elements a result depends, or depended on before rewrites."""
+    found = contributing_to(func.body.block, float_results(func.body.block))
+    stated = func.arg_attrs.data if func.arg_attrs is not None else ()
+    marked = {index for index, entry in enumerate(stated) if DIFFERENTIATED in entry.data}
+    return [a for a in func.body.block.args if a in found or a.index in marked]
+
+
+@contextmanager
+def keep_differentiated(module: ModuleOp) -> Generator[None]:
+    """Mark the arguments on which no result depends any more after rewrites."""
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    before = {func: contributing_arguments(func) for func in functions}
+    yield
+    for func, arguments in before.items():
+        lost = {a.index for a in arguments} - {a.index for a in contributing_arguments(func)}
+        if lost and func.arg_attrs is not None:
+            entries = [entry.data for entry in func.arg_attrs.data]
+            marks = [{DIFFERENTIATED: UnitAttr()} if i in lost else {} for i in range(len(entries))]
+            pairs = zip(entries, marks, strict=True)
+            func.arg_attrs = ArrayAttr(DictionaryAttr({**entry, **mark}) for entry, mark in pairs)
 
 
 def float_results(block: Block) -> list[SSAValue]:

@@ -43,6 +43,14 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         ),
         ((D, 200), f32),
     ),
+    "low_bit_linear": (
+        lambda: coda.LowBitLinearOp(
+            *(X, tensor(1, 16, element_type=i32), tensor(1, 16), None),
+            coda.QuantizedAttr.get(32, packing="k01234567"),
+            kn=True,
+        ),
+        ((D, 16), bf16),
+    ),
     "quantized_linear": (lambda: coda.QuantizedLinearOp(X, tensor(16, 8)), ((D, 16), bf16)),
     "wide quantized_linear": (
         lambda: coda.QuantizedLinearOp(

@@ -146,3 +146,22 @@ func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %sx:
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x512xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A weight of four bits stays one, with its scales and zero points.
+
+func.func @four_bits(%x: tensor<?x320xf16>, %w: tensor<40x64xi32>, %s: tensor<5x64xf16>, %z: tensor<5x8xi32>) -> tensor<?x64xf16> {
+  %y = coda.low_bit_linear %x, %w, %s, %z {kn, scheme = #coda.quantized<64, offset = 1, "k01234567">} : (tensor<?x320xf16>, tensor<40x64xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
+  func.return %y : tensor<?x64xf16>
+}
+
+// CHECK:      func.func @four_bits(%x: tensor<?x320xf16>, %w: tensor<40x64xi32>, %s: tensor<5x64xf16>, %z: tensor<5x8xi32>) -> tensor<?x64xf16> {
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x320xf16> quantized<64, offset = 1, "k01234567">
+// CHECK-NEXT:     columns(%w : tensor<40x64xi32>) kn scales(%s : tensor<5x64xf16>) zeros(%z : tensor<5x8xi32>)
+// CHECK-NEXT:       -> (tile : tensor<?x64xf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x64xf16>
+// CHECK-NEXT: }

@@ -78,6 +78,33 @@ def test_means_of_no_rows():
             assert parameter.grad is not None and not parameter.grad.any()
 
 
+class PartsOfAWeight(nn.Module):
+    """A linear map, and parts of a weight that no element of the result reads."""
+
+    def __init__(self, part: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self.linear, self.weight, self.part = nn.Linear(16, 8), nn.Parameter(torch.randn(8)), part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        return y + self.part(self.weight, y[0])
+
+
+UNREAD: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "no elements": lambda w, y: w[:0].sum(),
+    "the other part of a concatenation": lambda w, y: torch.cat([y, w])[:8],
+    "the other chunk": lambda w, y: torch.cat([w, y]).chunk(2)[1],
+    "detached": lambda w, y: torch.cat([y, w.detach()])[:8],
+}
+
+
+@pytest.mark.parametrize("part", UNREAD)
+def test_gradients_of_what_is_not_read(part: str):
+    """They are zeros, or None, where they are PyTorch's: an optimizer tells them apart."""
+    model = PartsOfAWeight(UNREAD[part])
+    check(compiled(model), model, torch.randn(3, 16))
+
+
 class ContrastiveLoss(nn.Module):
     """That of CLIP."""
 

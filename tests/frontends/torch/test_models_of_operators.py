@@ -134,6 +134,7 @@ NOT_RAISED: Mapping[type, str] = {
     **dict.fromkeys(
         (coda.GroupedLinearOp, coda.GroupedMatmulOp), "experts have them, as test_experts.py tests"
     ),
+    coda.LowBitLinearOp: "layers of coda_ir.quantize have it, as test_quantize.py tests",
     coda.QuantizedLinearOp: "layers trained in float8 have it, as test_trained_layers.py tests",
     coda.ScaledLinearOp: "torch._scaled_mm has it, as test_scaled_products.py tests",
     coda.ExtentOp: "sizes that models compute with, as the golden of raise-elementwise has them",

@@ -18,6 +18,7 @@ from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 from coda_ir.frontends.torch.quantize import NotQuantizedWarning
 from coda_ir.frontends.torch.scaled_layers import (
     BLOCKS,
@@ -192,9 +193,8 @@ def test_which_layers() -> None:
     """Those with whole blocks and a weight of their own, without those to skip."""
     with pytest.warns(NotQuantizedWarning) as found:
         model = coda_ir.quantize(Tied(), "blocks", skip=("lm_head",))
-    message = (
-        "recipe 'blocks': layers that stay as they are: wide (K = 96), head (its weight is shared)"
-    )
+    left = "wide (K = 96, N = 128), head (its weight is shared)"
+    message = f"recipe 'blocks': layers that stay as they are: {left}"
     assert [str(each.message) for each in found] == [message]
     kinds = {name: type(each) for name, each in model.named_children()}
     assert kinds["narrow"] is ScaledLinear
@@ -232,3 +232,94 @@ def test_blocks_without_an_operator() -> None:
     assert not [op for op in exported.module.walk() if isinstance(op, coda.ScaledLinearOp)]
     y = exported.compile(target="reference", device="cpu")(x)
     torch.testing.assert_close(y, layer(x))
+
+
+WEIGHT_RECIPES: dict[str, dict[str, Any]] = {
+    "int4": {},
+    "int4 without zero points": {"zero_points": False, "group": 64},
+    "int8": {},
+    "int8 in groups": {"group": 32, "zero_points": True},
+    "float8": {},
+    "float8 in groups": {"group": 128},
+}
+
+
+def of_weights(layer: Layer, name: str) -> Layer:
+    return coda_ir.quantize(layer, name.split()[0], **WEIGHT_RECIPES[name])
+
+
+def with_exact_weights(layer: Layer) -> Layer:
+    """The layer in float64, with the weights that quantized ones stand for."""
+    wide = Layer().double()
+    for name, module in layer.named_children():
+        assert isinstance(module, LowBitLinear)
+        linear: Any = wide.get_submodule(name)
+        linear.weight = nn.Parameter(exact_weight(module))
+        linear.bias = None if module.bias is None else nn.Parameter(module.bias.double())
+    return wide
+
+
+def exact_weight(module: LowBitLinear) -> torch.Tensor:
+    return module.dequantized().double()
+
+
+@pytest.mark.any_device
+@pytest.mark.parametrize("name", WEIGHT_RECIPES)
+def test_layer_with_weights_of_few_bits(name: str) -> None:
+    """Beside the exact layer of what is quantized, the error is that of rounding to bfloat16."""
+    layer = of_weights(Layer(), name)
+    tensors = inputs(layer)
+    exported = coda_ir.export(layer, tensors)
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    results = exported.to(DEVICE).compile()(*(tensor.to(DEVICE) for tensor in tensors))
+    expected = with_exact_weights(layer)(*(tensor.double() for tensor in tensors))
+    for result, plain, reference in zip(results, layer(*tensors), expected, strict=True):
+        assert relative_error(result.cpu(), reference) <= 6e-3
+        assert relative_error(plain, reference) <= 8e-3
+
+
+@pytest.mark.parametrize("name", ["int4", "int8", "int8 in groups"])
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_compiled_with_weights_of_few_bits(name: str) -> None:
+    layer = of_weights(Layer(), name)
+    tensors = inputs(layer)
+    for result, reference in zip(compiled(layer)(*tensors), layer(*tensors), strict=True):
+        assert relative_error(result, reference) <= 8e-3
+
+
+@pytest.mark.parametrize(("bits", "bound"), [(4, 1 / 15), (8, 1 / 255)])
+@pytest.mark.parametrize("has_zeros", [True, False])
+def test_rounding_to_few_bits(bits: int, bound: float, has_zeros: bool) -> None:
+    """An element differs by half of the step of its group, which spans the group's range."""
+    scheme = WeightScheme("int4" if bits == 4 else "int8", 32, has_zeros)
+    linear = nn.Linear(72, 40, bias=False)
+    layer = LowBitLinear.of(linear, scheme)
+    wide, found = linear.weight.detach().double(), exact_weight(layer)
+    groups = F.pad(wide, (0, 24)).view(40, 3, 32)
+    spans = groups.amax(-1).clamp(min=0) - groups.amin(-1).clamp(max=0)
+    spans = spans if has_zeros else 2 * groups.abs().amax(-1) * 15 / 14
+    limits = spans.repeat_interleave(32, 1)[:, :72] * bound * (0.51 if has_zeros else 0.52)
+    # A zero point is rounded, so that the ends of the range move by half a step.
+    assert ((wide - found).abs() <= 2 * limits).all()
+    assert ((wide - found).abs() <= limits).double().mean() > 0.95
+
+
+def test_gradients_are_refused() -> None:
+    """A weight in words has no product along N."""
+    layer = of_weights(Layer(), "int4").gate
+    x = torch.randn(3, 128, dtype=torch.bfloat16, requires_grad=True)
+    with torch.enable_grad(), pytest.raises((coda_ir.CodaError, RuntimeError)):
+        layer(x).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ("blocks", {"group": 64}, "group is given for the recipe 'blocks'"),
+        ("int4", {"group": 48}, "group is 48"),
+        ("float8", {"zero_points": True}, "zero_points is given for float8"),
+    ],
+)
+def test_options_that_a_recipe_has_not(recipe: str, options: Any, message: str) -> None:
+    with pytest.raises(coda_ir.CodaError, match=message):
+        coda_ir.quantize(Layer(), recipe, **options)

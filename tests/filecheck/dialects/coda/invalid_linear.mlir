@@ -183,3 +183,123 @@ func.func @f(%x: tensor<?x300xbf16>, %w: tensor<?x300xbf16>) {
   %r = coda.quantized_linear %x, %w {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<?x300xbf16>) -> tensor<?x?xbf16>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{quantized: depth is 48, expected a power of two of at least 32}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<48, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{quantized: packing is "m01", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "m01">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{quantized: packing is "k0123", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k0123">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand weight has element type i32, expected one of 8 bits}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128>} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand weight has element type i32, expected ui8}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k10">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand scales has shape 3x64, expected 5x64}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<64, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand weight has shape 40x64, expected 320x8}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "n01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<5x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand zeros has shape 3x8, expected 5x8}}
+  %r = coda.low_bit_linear %x, %w, %s, %z {kn, scheme = #coda.quantized<64, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<5x64xf16>, tensor<3x8xi32>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xbf16>) {
+  // expected-error@below {{operand zeros has element type bf16, expected i8, ui8, or i32 with eight in the order of the weight's words}}
+  %r = coda.low_bit_linear %x, %w, %s, %z {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>, tensor<3x8xbf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x60xi32>, %s: tensor<3x60xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{a weight of 60 x 320 has no whole words of 8 along N}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "n01234567">} : (tensor<?x320xbf16>, tensor<40x60xi32>, tensor<3x60xf16>) -> tensor<?x60xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xf64>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand x has element type f64, expected f32, f16 or bf16}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xf64>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xi32>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand scales has element type i32, expected f32, f16 or bf16}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xi32>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<320x64xf8E4M3FN>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{float8 has no zero points}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, offset = 8>} : (tensor<?x320xbf16>, tensor<320x64xf8E4M3FN>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand weight has no two dimensions, N and K}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xbf16>, tensor<40xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{linear maps need floating-point results}}
+  %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xi32>
+  func.return
+}

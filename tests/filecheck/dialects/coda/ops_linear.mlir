@@ -50,6 +50,24 @@ func.func @blocks(%x: tensor<?x300xf8E4M3FN>, %w: tensor<200x300xf8E5M2>, %sx: t
   func.return
 }
 
+// Weights of 8 and 4 bits with scales of groups: N x K, or K x N with words along K or N.
+
+// CHECK:      func.func @low_bits(%x: tensor<?x300xbf16>, %i: tensor<64x300xi8>, %s: tensor<64x3xf32>, %z: tensor<64x3xi8>, %b: tensor<64x150xui8>, %y: tensor<?x320xf16>, %g: tensor<40x64xi32>, %a: tensor<320x8xi32>, %t: tensor<5x64xf16>, %p: tensor<5x8xi32>) {
+// CHECK-NEXT:   %0 = coda.low_bit_linear %x, %i, %s {scheme = #coda.quantized<128>} : (tensor<?x300xbf16>, tensor<64x300xi8>, tensor<64x3xf32>) -> tensor<?x64xbf16>
+// CHECK-NEXT:   %1 = coda.low_bit_linear %x, %i, %s, %z {scheme = #coda.quantized<128, offset = -1>} : (tensor<?x300xbf16>, tensor<64x300xi8>, tensor<64x3xf32>, tensor<64x3xi8>) -> tensor<?x64xf32>
+// CHECK-NEXT:   %2 = coda.low_bit_linear %x, %b, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x300xbf16>, tensor<64x150xui8>, tensor<64x3xf32>) -> tensor<?x64xbf16>
+// CHECK-NEXT:   %3 = coda.low_bit_linear %y, %g, %t, %p {kn, scheme = #coda.quantized<64, offset = 1, "k01234567">} : (tensor<?x320xf16>, tensor<40x64xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
+// CHECK-NEXT:   %4 = coda.low_bit_linear %y, %a, %t, %p {kn, scheme = #coda.quantized<64, "n04152637">} : (tensor<?x320xf16>, tensor<320x8xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
+// CHECK-NEXT:   func.return
+func.func @low_bits(%x: tensor<?x300xbf16>, %i: tensor<64x300xi8>, %s: tensor<64x3xf32>, %z: tensor<64x3xi8>, %b: tensor<64x150xui8>, %y: tensor<?x320xf16>, %g: tensor<40x64xi32>, %a: tensor<320x8xi32>, %t: tensor<5x64xf16>, %p: tensor<5x8xi32>) {
+  %0 = coda.low_bit_linear %x, %i, %s {scheme = #coda.quantized<128>} : (tensor<?x300xbf16>, tensor<64x300xi8>, tensor<64x3xf32>) -> tensor<?x64xbf16>
+  %1 = coda.low_bit_linear %x, %i, %s, %z {scheme = #coda.quantized<128, offset = -1>} : (tensor<?x300xbf16>, tensor<64x300xi8>, tensor<64x3xf32>, tensor<64x3xi8>) -> tensor<?x64xf32>
+  %2 = coda.low_bit_linear %x, %b, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x300xbf16>, tensor<64x150xui8>, tensor<64x3xf32>) -> tensor<?x64xbf16>
+  %3 = coda.low_bit_linear %y, %g, %t, %p {kn, scheme = #coda.quantized<64, offset = 1, "k01234567">} : (tensor<?x320xf16>, tensor<40x64xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
+  %4 = coda.low_bit_linear %y, %a, %t, %p {kn, scheme = #coda.quantized<64, "n04152637">} : (tensor<?x320xf16>, tensor<320x8xi32>, tensor<5x64xf16>, tensor<5x8xi32>) -> tensor<?x64xf16>
+  func.return
+}
+
 // Operands that are quantized for the product, by rows or by blocks.
 
 // CHECK:      func.func @quantized(%x: tensor<?x300xbf16>, %w: tensor<200x300xf32>, %v: tensor<200x300xbf16>) {

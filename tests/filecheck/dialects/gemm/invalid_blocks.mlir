@@ -85,3 +85,47 @@ func.func @f(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %sx: tens
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{0 scales of weights, expected 1, one for each weight where x has scales}}
+  %r = gemm.fused %x : tensor<?x320xbf16> quantized<128, "k01234567"> columns(%w : tensor<40x64xi32>) kn  -> (tile : tensor<?x64xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{1 zero points, expected one for each quantized weight, or none}}
+  %r = gemm.fused %x : tensor<?x320xbf16>  columns(%w : tensor<40x64xi32>) kn zeros(%z : tensor<3x8xi32>) -> (tile : tensor<?x64xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand scales has shape 3x64, expected 5x64}}
+  %r = gemm.fused %x : tensor<?x320xbf16> quantized<64, "k01234567"> columns(%w : tensor<40x64xi32>) kn scales(%s : tensor<3x64xf16>) -> (tile : tensor<?x64xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<5x64xf16>, %z: tensor<3x8xi32>) {
+  // expected-error@below {{operand zeros has shape 3x8, expected 5x8}}
+  %r = gemm.fused %x : tensor<?x320xbf16> quantized<64, "k01234567"> columns(%w : tensor<40x64xi32>) kn scales(%s : tensor<5x64xf16>) zeros(%z : tensor<3x8xi32>) -> (tile : tensor<?x64xbf16>) {
+  ^epilogue(%acc: f32):
+    gemm.yield %acc : f32
+  }
+  func.return
+}
