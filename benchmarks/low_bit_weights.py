@@ -23,7 +23,7 @@ from rich.table import Table
 
 import coda_ir
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme, dequantized
+from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 
 SHAPES = ((12288, 4096), (4096, 4096), (22016, 4096), (4096, 11008))
 """N and K of the GEMMs of a layer."""
@@ -97,20 +97,8 @@ def low_bits(
             partial(function, *(t if t.shape == x.shape else t.clone() for t in given))
             for _ in range(copies(layer.qweight))
         ]
-        error = relative_error(calls[0](), x.double() @ exact_weight(layer).T)
+        error = relative_error(calls[0](), x.double() @ layer.dequantized().double().T)
     return calls, sum(p.nbytes for p in layer.parameters()), error
-
-
-def exact_weight(layer: LowBitLinear) -> torch.Tensor:
-    """The weight of a layer in float64, N x K."""
-    scheme, offset = layer.scheme, 0
-    if scheme.is_packed:
-        offset = 8 if layer.qzeros is None else 0
-        packing = "k01234567"
-    else:
-        packing = ""
-    depth = scheme.depth(layer.in_features)
-    return dequantized(layer.qweight, layer.scales, layer.qzeros, depth, offset, packing).double()
 
 
 def int4pack(x: torch.Tensor, n: int, k: int) -> tuple[Sequence[Call], int]:

@@ -14,6 +14,7 @@ tokens; in float32 where float64 does not fit. Millijoules come from the GPU's c
 `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coda_ir.frontends.torch.export import export
     from coda_ir.frontends.torch.float8_checkpoints import keep_float8_layers
     from coda_ir.frontends.torch.kept_scans import keep_scans
+    from coda_ir.frontends.torch.low_bit_checkpoints import read_low_bit_layers
     from coda_ir.frontends.torch.quantize import quantize
     from coda_ir.training.functions import TrainableFunction
 
@@ -36,6 +37,7 @@ __all__ = [
     "load",
     "parse",
     "quantize",
+    "read_low_bit_layers",
     "register_experts",
     "save",
 ]
@@ -53,6 +55,7 @@ _MODULES = {
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
     "quantize": "coda_ir.frontends.torch.quantize",
+    "read_low_bit_layers": "coda_ir.frontends.torch.low_bit_checkpoints",
     "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
 }

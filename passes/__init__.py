@@ -47,6 +47,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "share-key-heads": "ShareKeyHeadsPass",
         "split-concatenation": "SplitConcatenationPass",
         "split-packed-linear": "SplitPackedLinearPass",
+        "split-queries": "SplitQueriesPass",
         "unroll-sums": "UnrollSumsPass",
     },
     "algebra": {

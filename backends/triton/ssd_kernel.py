@@ -5,6 +5,7 @@
     carry_states   the states at the end of each chunk, from those of the chunks before
     ssd            the results: a product with a masked product of c and b within the chunk, and
                    one with the states at the end of the chunk before
+    scores         products of rows of c and b within each chunk, where several heads share them
     step           of one position, all of it
 
 Operands of products have the type of x, and products and states are float32. Chunks begin at
@@ -153,10 +154,47 @@ def carry_kernel(
     return text.emitted(name, arguments, lines, summary, op.heads * parts)
 
 
+def shares_scores(op: SSDOp) -> bool:
+    """Return whether several heads read the products of the same rows of c and b."""
+    return op.groups < op.heads
+
+
+def scores_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
+    """The products of the rows of c of each block of a chunk with the rows of b of the same block
+    and of those before it. The rows of the launch are all chunks.
+    """
+    text = SSDText(op, pitches)
+    lines = [
+        *text.place(op.groups * BLOCKS * BLOCKS),
+        f"head = part // {BLOCKS * BLOCKS} * {text.members}",
+        f"block = part // {BLOCKS} % {BLOCKS}",
+        f"other = part % {BLOCKS}",
+        *text.tiles(),
+        "if other <= block:",
+        *indented(
+            [
+                f"row = block * {ROWS} + offset",
+                f"row_j = other * {ROWS} + offset",
+                text.tile("c", ""),
+                text.tile("b", "_j"),
+                f"scores = {text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}",
+                f"tl.store({text.at_scores('other')}, scores)",
+            ]
+        ),
+    ]
+    arguments = [*map(text.operand, ("b", "c")), output("scores", 0)]
+    summary = f"products of rows of blocks of {ROWS} rows"
+    return text.emitted(name, arguments, lines, summary, op.groups * BLOCKS * BLOCKS)
+
+
 def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
     """The results of each chunk of each sample, which are the rows of the launch."""
-    text = SSDText(op, pitches)
+    text, is_shared = SSDText(op, pitches), shares_scores(op)
     text.helpers.add("bound")
+    products = [text.tile("b", "_j"), f"{text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}"]
+    if is_shared:
+        products = [f"tl.load({text.at_scores('(block - number)')})"]
+    *loaded, scores = products
     shape = (ROWS, text.columns)
     lines = [
         *text.place(BLOCKS * op.heads),
@@ -174,10 +212,10 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         *indented(
             [
                 *text.rows("_j", "(block - number)"),
-                text.tile("b", "_j"),
+                *loaded,
                 text.tile("x", "_j"),
                 *text.decays("", "_j"),
-                f"scores = {text.product('c', 'tl.trans(b_j)', (ROWS, ROWS))}",
+                f"scores = {scores}",
                 "weights = scores * decays * dt_j[None, :]",
                 f"y = dot({text.narrow('weights')}, x_j, y)",
                 "gap += whole_j",
@@ -186,11 +224,12 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         text.store_columns("y", op.result),
     ]
     arguments = [
-        *map(text.operand, ("x", "b", "c")),
+        *map(text.operand, ("x", "c") if is_shared else ("x", "b", "c")),
         *text.carried("initial"),
         output("sums", 0),
         output("states", 1),
         text.result("y", op.result, 2),
+        *([output("scores", 3)] if is_shared else []),
     ]
     summary = f"a state space model of heads by chunks of {CHUNK} rows"
     return text.emitted(name, arguments, lines, summary, BLOCKS * op.heads)

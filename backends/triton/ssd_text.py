@@ -180,6 +180,13 @@ class SSDText(StateSpaceText[SSDLike]):
             mask = f"state < {op.state_count}"
         return f"{name} = {load(f'{start} + {column}', type, mask)}"
 
+    def at_scores(self, other: str) -> str:
+        """Where the products of the rows of `block` with those of the block `other` are."""
+        group = f"(place * {self.op.groups} + head // {self.members})"
+        place = f"({group} * {BLOCKS} + block) * {BLOCKS} + {other}"
+        tile = f"offset[:, None] * {ROWS} + offset[None, :]"
+        return f"scores_ptr + ({place}) * {ROWS * ROWS} + ({tile})"
+
     def _pitch(self, name: str) -> int:
         value = getattr(self.op, name)
         return self.pitches.get(value, shape_of(value)[-1])

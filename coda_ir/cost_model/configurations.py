@@ -231,11 +231,13 @@ def _tiles(
 
 
 def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
-    """Tiles of a row, whose K lies side by side in N x K, or whose columns do in K x N."""
+    """Tiles of a row by weights of few bits, whose K lies side by side in N x K, or whose columns
+    do in K x N.
+    """
     op, k = cuts.op, total_depth(cuts.op)
     if not workload.has_known_rows or workload.rows > 1 or device.name == "interpreter":
         return []
-    if op.is_transposed or k == DYNAMIC_INDEX:
+    if op.is_transposed or k == DYNAMIC_INDEX or workload.weight_bytes >= 2:
         return []
     if any(segment.layout == Layout.KN for segment in cuts.segments):
         if op.quantized is None or op.quantized.packed == 1:
@@ -245,7 +247,7 @@ def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> S
     deepest = max(16, 1 << (k - 1).bit_length())
     depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)
     groups = max((size for part in cuts.segments for size in group_sizes(part)), default=1)
-    columns = 8 if workload.weight_bytes >= 2 else 4
+    columns = 4
     # A tile has whole groups, of pairs too: with more columns, steps are shorter.
     least = 1 << (groups - 1).bit_length()
     wider = max(columns, 2 * least if groups > 1 else 1)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
 
 MODULE, FUNCTION = "transformers.utils.import_utils", "is_torchdynamo_exporting"
@@ -19,6 +20,7 @@ MODULE, FUNCTION = "transformers.utils.import_utils", "is_torchdynamo_exporting"
 MODELS = (
     *("mamba", "falcon_mamba", "jamba", "zamba"),
     *("mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
+    *("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid"),
 )
 """Models of transformers with functions of `SUBSTITUTES`."""
 
@@ -27,9 +29,10 @@ MODELS = (
 def keep_scans() -> None:
     """Make torch.compile trace the state space models of transformers as one operator each.
 
-    Their functions spell a loop over time, or products over chunks of it that take many times the
-    memory. From here on torch.compile traces `coda_ir::state_space` in their place, for every
-    backend, and what is not traced runs as before. Models that ask whether they are exported, as
+    Their functions spell a loop over time or over chunks of it, or products over chunks that take
+    many times the memory. From here on torch.compile traces `coda_ir::state_space`, or for linear
+    attention `coda_ir::gated_delta_rule`, in their place, for every backend, and what is not traced
+    runs as before. Models that ask whether they are exported, as
     PyTorch 2.11 says in torch.compile too, are answered no; `torch.export` with `strict=False`
     still asks PyTorch. The backend `coda` calls it where transformers has been imported; it is
     public for functions that are compiled before. Raises CodaError for a version of transformers
@@ -169,6 +172,56 @@ def _head_state_update(
     return _gated(y.view(hidden_states.shape), hidden_states, skip, z).to(hidden_states.dtype)
 
 
+# Convolutions with the positions before, which are in a cache
+
+
+def _causal_conv1d_update(
+    hidden_states: Tensor,
+    conv_state: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+) -> Tensor:
+    """The same on the positions that are read or kept alone, which one copy puts side by side."""
+    channels, length = hidden_states.shape[1:]
+    held = conv_state.shape[-1]
+    unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))
+    window = torch.cat([conv_state[..., unused:], hidden_states], -1).to(weight.dtype)
+    conv_state.copy_(window[..., -held:])
+    y: Tensor = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
+    if activation is not None:
+        from transformers.activations import ACT2FN
+
+        functions: Any = ACT2FN
+        y = functions[activation](y)
+    return y.to(hidden_states.dtype)
+
+
+# Linear attention
+
+
+def _chunk_gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    chunk_size: int = 64,
+    initial_state: Tensor | None = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    query, key = query.float(), key.float()
+    if use_qk_l2norm_in_kernel:
+        query, key = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (query, key))
+    operands = [query * key.shape[-1] ** -0.5, key, value, g, beta]
+    if initial_state is not None:
+        operands.append(initial_state)
+    y, last = gated_delta_rule(operands)
+    return y.to(value.dtype), last if output_final_state else None
+
+
 def _gated(y: Tensor, x: Tensor, D: Tensor | None, z: Tensor | None) -> Tensor:
     """y with a skip connection, and a gate, where there are any."""
     if D is not None:
@@ -181,5 +234,7 @@ SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_state_update": _selective_state_update,
     "mamba2_chunk_scan": _chunk_scan,
     "mamba2_selective_state_update": _head_state_update,
+    "causal_conv1d_update": _causal_conv1d_update,
+    "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
 }
 """What is traced in place of functions of transformers that have these names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,10 +85,11 @@ def dequantized(
     packing: str = PACKING,
 ) -> torch.Tensor:
     """A weight in float32, N x K, from its elements or words of eight, scales and zero points."""
-    elements = unpacked(weight, 0).T if packing else weight
+    elements = weight
     if packing:
-        scales = scales.T
-        zeros = None if zeros is None else unpacked(zeros, 1).T
+        order = [int(position) for position in packing[1:]]
+        elements, scales = unpacked(weight, "kn".index(packing[0]), order).T, scales.T
+        zeros = None if zeros is None else unpacked(zeros, 1, order).T
     k = elements.shape[1]
     wide = scales.float().repeat_interleave(depth, 1)[:, :k]
     if zeros is None:
@@ -105,9 +107,9 @@ def packed(elements: torch.Tensor, axis: int) -> torch.Tensor:
     return words.contiguous()
 
 
-def unpacked(words: torch.Tensor, axis: int) -> torch.Tensor:
-    """The elements that `packed` put into words."""
-    parts = [words >> 4 * place & 15 for place in range(WORD)]
+def unpacked(words: torch.Tensor, axis: int, order: Sequence[int] = range(WORD)) -> torch.Tensor:
+    """The elements of words along a dimension, of which number i is at position order[i]."""
+    parts = [words >> 4 * place & 15 for place in order]
     return torch.stack(parts, axis + 1).flatten(axis, axis + 1)
 
 
@@ -145,10 +147,10 @@ def quantized_weight(
 class LowBitLinear(nn.Module):
     """A linear layer whose weight has 8 or 4 bits, and whose input has not.
 
-    The parameters have the names of GPTQ's checkpoints, and for four bits their layout: `qweight`
-    (K / 8 x N words), `scales` (K / group x N) and `qzeros` (K / group x N / 8 words, the zero
-    points as they are). Elements of 8 bits, their scales and zero points are N x K. They are not
-    trained.
+    The parameters have the names of GPTQ's and AWQ's checkpoints, and for four bits one of their
+    layouts, K x N: `qweight` in words of eight along K or N, `scales` (K / group x N) and `qzeros`
+    (K / group x N / 8 words). Elements of 8 bits, their scales and zero points are N x K. They are
+    not trained.
     """
 
     def __init__(
@@ -157,13 +159,16 @@ class LowBitLinear(nn.Module):
         scales: torch.Tensor,
         qzeros: torch.Tensor | None,
         bias: torch.Tensor | None,
-        scheme: WeightScheme,
+        *,
+        depth: int,
+        offset: int = 0,
+        packing: str = "",
     ):
         super().__init__()
-        self.scheme = scheme
         rows, columns = qweight.shape
-        n, k = (columns, WORD * rows) if scheme.is_packed else (rows, columns)
-        self.in_features, self.out_features = k, n
+        self.in_features = (rows * WORD if packing[0] == "k" else rows) if packing else columns
+        self.out_features = scales.shape[1] if packing else rows
+        self.depth, self.offset, self.packing = depth, offset, packing
         self.qweight = nn.Parameter(qweight, requires_grad=False)
         self.scales = nn.Parameter(scales, requires_grad=False)
         self.qzeros = None if qzeros is None else nn.Parameter(qzeros, requires_grad=False)
@@ -175,24 +180,29 @@ class LowBitLinear(nn.Module):
         given: torch.Tensor | None = getattr(linear, "bias", None)
         bias = None if given is None else given.detach()
         elements, scales, zeros = quantized_weight(linear.weight.detach(), scheme)
+        depth = scheme.depth(linear.in_features)
         if scheme.is_packed:
             words = None if zeros is None else packed(zeros.T, 1)
-            scales = scales.T.contiguous()
-            return LowBitLinear(packed(elements.T, 0), scales, words, bias, scheme)
+            operands = packed(elements.T, 0), scales.T.contiguous(), words, bias
+            offset = 8 if zeros is None else 0
+            return LowBitLinear(*operands, depth=depth, offset=offset, packing=PACKING)
         dtype = torch.uint8 if scheme.has_zeros else torch.int8
         dtype = FLOAT8 if scheme.type == "float8" else dtype
         zeros = None if zeros is None else zeros.to(dtype)
-        return LowBitLinear(elements.to(dtype), scales, zeros, bias, scheme)
+        return LowBitLinear(elements.to(dtype), scales, zeros, bias, depth=depth)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        scheme = self.scheme
-        if scheme.group is None and not scheme.is_packed and self.qzeros is None:
+        if not self.packing and self.qzeros is None and self.scales.shape[1] == 1:
             return F.linear(x, self.qweight.to(x.dtype) * self.scales, self.bias)
-        offset = 8 if scheme.is_packed and self.qzeros is None else 0
         return LOW_BIT_LINEAR(
             *(x, self.qweight, self.scales, self.qzeros, self.bias),
-            *(scheme.depth(self.in_features), offset, PACKING if scheme.is_packed else ""),
+            *(self.depth, self.offset, self.packing),
         )
 
+    def dequantized(self) -> torch.Tensor:
+        """The weight that the layer stands for, in float32, N x K."""
+        operands = self.qweight, self.scales, self.qzeros
+        return dequantized(*operands, self.depth, self.offset, self.packing)
+
     def extra_repr(self) -> str:
-        return f"{self.in_features}, {self.out_features}, {self.scheme}"
+        return f"{self.in_features}, {self.out_features}, depth={self.depth}, {self.packing}"

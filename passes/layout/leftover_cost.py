@@ -39,7 +39,9 @@ def _joins_alone(a: Operation, b: Operation) -> bool:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    """Return whether `op` is pointwise, or a softmax that runs in a pointwise kernel."""
+    """Return whether `op` is pointwise, or a softmax that runs in a pointwise kernel, or shifts
+    rows, which pointwise kernels load where they are.
+    """
     if isinstance(op, coda.SoftmaxOp):
         return 1 < shape_of(op.x)[-1] <= MAX_ROW
-    return isinstance(op, coda.ElementwiseOp | coda.CastOp)
+    return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ShiftOp)

@@ -31,6 +31,7 @@ from coda_ir.passes.block.set_numerics import SetNumericsPass
 from coda_ir.passes.block.share_key_heads import ShareKeyHeadsPass
 from coda_ir.passes.block.split_concatenation import SplitConcatenationPass
 from coda_ir.passes.block.split_packed_linear import SplitPackedLinearPass
+from coda_ir.passes.block.split_queries import SplitQueriesPass
 from coda_ir.passes.block.unroll_sums import UnrollSumsPass
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.fusion.fuse_cross_entropy import FuseCrossEntropyPass
@@ -55,6 +56,7 @@ FUSION: tuple[ModulePass, ...] = (
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropHiddenQueriesPass(),
+    SplitQueriesPass(),
     ConvertFloat64ToTorchPass(),
     ShareKeyHeadsPass(),
     FlattenGroupsPass(),

@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.index_values import literal
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 PERMUTATION = "coda.permutation"
@@ -30,6 +31,12 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
         case coda.SortOp() | coda.TopkOp() as op if value is op.results[1]:
             dim: int = op.given["dim"]
             return SymbolicSize.of(shapes.dims(op.operands[0])[dim])
+        case CallOp() as op if op.callee.data == "aten.max.dim" and value is op.results[1]:
+            number = literal(op.template.call.args[1])
+            return SymbolicSize.of(shapes.dims(op.inputs[0])[int(number or 0)])
+        case coda.ConcatOp() as op:
+            bounds = {bound_of(part, shapes) for part in op.parts}
+            return bounds.pop() if len(bounds) == 1 else None
         case coda.SortOp() as op:
             return bound_of(op.x, shapes)
         case coda.CastOp() as op if isinstance(element_type_of(op.operand), IntegerType):

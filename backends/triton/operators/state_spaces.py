@@ -170,6 +170,9 @@ def _ssd(host: HostProgram, op: Operation) -> None:
         return _step(host, op, ssd_kernel.step_kernel, "ssd_step")
     chunks = _HeadChunks(host, op)
     outputs = [chunks.sums, chunks.states(), host.allocate(op.result)]
+    if ssd_kernel.shares_scores(op):
+        outputs.append(chunks.scratch("scores", chunks.all, op.groups * ssd_text.CHUNK**2))
+        chunks.launch(ssd_kernel.scores_kernel, "scores", outputs[3:])
     return chunks.launch(ssd_kernel.ssd_kernel, "ssd", outputs)
 
 

@@ -17,7 +17,7 @@ from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.tma import tma_obstacle
 from coda_ir.dialects.gemm.warp_specialized import staging
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme, dequantized
+from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 
 
 class Weight(NamedTuple):
@@ -217,13 +217,9 @@ def test_gated_network() -> None:
         LowBitLinear.of(linear(weight), scheme)
         for weight, scheme in zip(layers, schemes, strict=True)
     ]
-    gate, up, down = modules
     operands = [p for module in modules for p in module.parameters()]
     y = on_device(function)(x, *operands, norm)
-    wide = [
-        dequantized(m.qweight, m.scales, m.qzeros, 128, 8 if m is down else 0).double()
-        for m in (gate, up, down)
-    ]
+    wide = [module.dequantized().double() for module in modules]
     h = F.rms_norm(x.double(), (256,), norm.double(), 1e-6)
     a = F.silu(h @ wide[0].T) * (h @ wide[1].T)
     assert isinstance(y, torch.Tensor)

@@ -24,7 +24,9 @@ from coda_ir.backends.triton.ssd_kernel import (
     block_sums_kernel,
     carry_kernel,
     chunk_states_kernel,
+    scores_kernel,
     ssd_kernel,
+    step_kernel,
 )
 from coda_ir.backends.triton.ssd_text import CHUNK, ROWS
 from coda_ir.dialects.coda import SSDGradOp, SSDOp
@@ -190,11 +192,21 @@ def test_gradients_of_states(length: int) -> None:
         assert_accurate(found, close, true, torch.float32, 2 * GRADIENT_ROUNDINGS)
 
 
+def model_of(operands: Operands, states: int) -> SSDOp:
+    name = f"coda.ssd {{states = {states} : i64}}"
+    module = parse(operator_program(name, operands, type_of(operands[0])))
+    (op,) = (op for op in module.walk() if isinstance(op, SSDOp))
+    return op
+
+
 def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedKernel]:
-    operands = [x.bfloat16() for x in operands_of(1, 4, heads, columns, states, groups)]
-    text = operator_program(f"coda.ssd {{states = {states} : i64}}", operands, type_of(operands[0]))
-    (op,) = (op for op in parse(text).walk() if isinstance(op, SSDOp))
+    op, only = (
+        model_of(operands_of(1, length, heads, columns, states, groups, torch.bfloat16), states)
+        for length in (4, 1)
+    )
     return [
+        step_kernel(only, "ssd_step", {}),
+        scores_kernel(op, "scores", {}),
         block_sums_kernel(op, "block_sums", {}),
         chunk_states_kernel(op, "head_states", {}),
         carry_kernel(op, "carry_head_states", {}),

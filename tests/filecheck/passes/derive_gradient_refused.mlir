@@ -20,7 +20,7 @@ func.func @second(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 
 func.func @gemm(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
   // expected-error@below {{gemm.fused has no derivative for %x: it is not an operator of the block level}}
-  %y = "gemm.fused"(%x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %y = "gemm.fused"(%x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^bb0(%acc: f32):
     "gemm.yield"(%acc) : (f32) -> ()
   }) : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>

@@ -41,3 +41,27 @@ func.func @searched(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (t
 // CHECK-NEXT:   %order, %ends = coda.group_order %flat {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
 // CHECK-NEXT:   func.return %order, %ends : tensor<?xi64>, tensor<4xi32>
 // CHECK-NEXT: }
+
+// -----
+
+// The places of maxima, side by side (phimoe).
+
+func.func @maxima(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %others: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (tensor<?xi64>, tensor<4xi32>) {
+  %top, %a = torch.call "aten.max.dim"(%scores) {coda.dims = ["M", 1 : i64], arguments = "{0}, -1, True"} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+  %next, %b = torch.call "aten.max.dim"(%others) {coda.dims = ["M", 1 : i64], arguments = "{0}, -1, True"} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+  %both = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x1xi64>, tensor<?x1xi64>) -> tensor<?x2xi64>
+  %flat = coda.reshape %both {coda.dims = ["2*M"]} : (tensor<?x2xi64>) -> tensor<?xi64>
+  %sorted, %order = coda.sort %flat {dim = 0 : i64, descending = false} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>)
+  %counts = torch.call "aten.histc.default"(%sorted) {coda.dims = [4 : i64], arguments = "{0}, 4, 0, 3"} : (tensor<?xi64>) -> tensor<4xi64>
+  %ends = torch.call "aten.cumsum.default"(%counts) {coda.dims = [4 : i64], arguments = "{0}, 0, dtype=torch.int32"} : (tensor<4xi64>) -> tensor<4xi32>
+  func.return %order, %ends : tensor<?xi64>, tensor<4xi32>
+}
+
+// CHECK:      func.func @maxima(%scores: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}, %others: tensor<?x4xf32> {coda.dims = ["M", 4 : i64]}) -> (tensor<?xi64>, tensor<4xi32>) {
+// CHECK-NEXT:   %top, %a = torch.call "aten.max.dim"(%scores) {coda.dims = ["M", 1 : i64], arguments = "{0}, -1, True"} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+// CHECK-NEXT:   %next, %b = torch.call "aten.max.dim"(%others) {coda.dims = ["M", 1 : i64], arguments = "{0}, -1, True"} : (tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+// CHECK-NEXT:   %both = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x1xi64>, tensor<?x1xi64>) -> tensor<?x2xi64>
+// CHECK-NEXT:   %flat = coda.reshape %both {coda.dims = ["2*M"]} : (tensor<?x2xi64>) -> tensor<?xi64>
+// CHECK-NEXT:   %order, %ends = coda.group_order %flat {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
+// CHECK-NEXT:   func.return %order, %ends : tensor<?xi64>, tensor<4xi32>
+// CHECK-NEXT: }

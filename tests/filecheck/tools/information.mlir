@@ -8,7 +8,7 @@
 // RUN: coda-opt --help | filecheck %s --check-prefix HELP
 
 // DIALECTS:      Dialects of CODA IR:
-// DIALECTS-NEXT:   coda {{ +[0-9]+}} operators, 1 attributes and types
+// DIALECTS-NEXT:   coda {{ +[0-9]+}} operators, 2 attributes and types
 // DIALECTS-NEXT:   gemm {{ +[0-9]+}} operators, {{[0-9]+}} attributes and types
 // DIALECTS:      Dialects of xDSL:
 // DIALECTS:      arith,

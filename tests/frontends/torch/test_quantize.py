@@ -18,8 +18,7 @@ from coda_ir.backends.reference import run_function
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CallOp
 from coda_ir.float64 import relative_error
-from coda_ir.frontends.torch import low_bit_layers
-from coda_ir.frontends.torch.low_bit_layers import PACKING, LowBitLinear, WeightScheme
+from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 from coda_ir.frontends.torch.quantize import NotQuantizedWarning
 from coda_ir.frontends.torch.scaled_layers import (
     BLOCKS,
@@ -261,11 +260,7 @@ def with_exact_weights(layer: Layer) -> Layer:
 
 
 def exact_weight(module: LowBitLinear) -> torch.Tensor:
-    scheme, depth = module.scheme, module.scheme.depth(module.in_features)
-    offset = 8 if scheme.is_packed and module.qzeros is None else 0
-    packing = PACKING if scheme.is_packed else ""
-    operands = module.qweight, module.scales, module.qzeros
-    return low_bit_layers.dequantized(*operands, depth, offset, packing).double()
+    return module.dequantized().double()
 
 
 @pytest.mark.any_device

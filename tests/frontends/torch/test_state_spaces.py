@@ -101,7 +101,7 @@ def test_prompts_of_any_length(name: str) -> None:
 def test_tokens_from_states(name: str, target: str) -> None:
     """The states of a cache are updated in place, token by token."""
     model, wide = model_of(name), model_of(name).double()
-    run = compiled(model, target=target, compare=False)
+    run = compiled(model, target=target, compare=False, fullgraph=True)
     caches = [each(tokens(9), use_cache=True).cache_params for each in (model, wide)]
     for token in (3, 4):
         ids = torch.full((2, 1), token)

@@ -78,7 +78,31 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 
 // CHECK:      # ssd.mlir:{{\d+:\d+}}
 // CHECK-NEXT: @triton.jit(do_not_specialize=["T"])
-// CHECK-NEXT: def ssd(x_ptr, b_ptr, c_ptr, sums_ptr, states_ptr, y_ptr, T):
+// CHECK-NEXT: def scores(b_ptr, c_ptr, scores_ptr, T):
+// CHECK-NEXT:     """Products of rows of blocks of 64 rows."""
+// CHECK-NEXT:     place = (tl.program_id(0) // 16).to(tl.int64)
+// CHECK-NEXT:     part = tl.program_id(0) % 16
+// CHECK-NEXT:     sample = place // tl.cdiv(T, 256)
+// CHECK-NEXT:     chunk = place % tl.cdiv(T, 256)
+// CHECK-NEXT:     start = sample * T + chunk * 256
+// CHECK-NEXT:     count = tl.minimum(256, (sample + 1) * T - start).to(tl.int32)
+// CHECK-NEXT:     head = part // 16 * 2
+// CHECK-NEXT:     block = part // 4 % 4
+// CHECK-NEXT:     other = part % 4
+// CHECK-NEXT:     offset = tl.arange(0, 64)
+// CHECK-NEXT:     state = tl.arange(0, 16)
+// CHECK-NEXT:     if other <= block:
+// CHECK-NEXT:         row = block * 64 + offset
+// CHECK-NEXT:         row_j = other * 64 + offset
+// CHECK-NEXT:         c = tl.load(c_ptr + (start * 96 + head // 2 * 16) + (row[:, None] * 96 + state[None, :]), mask=(row < count)[:, None] & (state < 16)[None, :], other=0.0)
+// CHECK-NEXT:         b_j = tl.load(b_ptr + (start * 96 + head // 2 * 16) + (row_j[:, None] * 96 + state[None, :]), mask=(row_j < count)[:, None] & (state < 16)[None, :], other=0.0)
+// CHECK-NEXT:         scores = dot(c, tl.trans(b_j), tl.zeros((64, 64), tl.float32))
+// CHECK-NEXT:         tl.store(scores_ptr + (((place * 1 + head // 2) * 4 + block) * 4 + other) * 4096 + (offset[:, None] * 64 + offset[None, :]), scores)
+// CHECK-EMPTY:
+// CHECK-EMPTY:
+// CHECK-NEXT: # ssd.mlir:9:8
+// CHECK-NEXT: @triton.jit(do_not_specialize=["T"])
+// CHECK-NEXT: def ssd(x_ptr, c_ptr, sums_ptr, states_ptr, y_ptr, scores_ptr, T):
 // CHECK-NEXT:     """A state space model of heads by chunks of 256 rows."""
 // CHECK-NEXT:     place = (tl.program_id(0) // 8).to(tl.int64)
 // CHECK-NEXT:     part = tl.program_id(0) % 8
@@ -107,13 +131,12 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:         passed_j = tl.load(sums + 256 + row_j)
 // CHECK-NEXT:         rest_j = tl.load(sums + 512 + row_j)
 // CHECK-NEXT:         whole_j = tl.load(sums + 256 + (block - number) * 64 + 63)
-// CHECK-NEXT:         b_j = tl.load(b_ptr + (start * 96 + head // 2 * 16) + (row_j[:, None] * 96 + state[None, :]), mask=(row_j < count)[:, None] & (state < 16)[None, :], other=0.0)
 // CHECK-NEXT:         x_j = tl.load(x_ptr + (start * 96 + head * 32) + (row_j[:, None] * 96 + column[None, :]), mask=(row_j < count)[:, None] & (column < 32)[None, :], other=0.0)
 // CHECK-NEXT:         until = tl.where(number == 0, -passed_j, gap + rest_j)[None, :]
 // CHECK-NEXT:         sees = row[:, None] >= row_j[None, :]
 // CHECK-NEXT:         decays = tl.where(sees, passed[:, None] + until, float("-inf"))
 // CHECK-NEXT:         decays = tl.exp(decays)
-// CHECK-NEXT:         scores = dot(c, tl.trans(b_j), tl.zeros((64, 64), tl.float32))
+// CHECK-NEXT:         scores = tl.load(scores_ptr + (((place * 1 + head // 2) * 4 + block) * 4 + (block - number)) * 4096 + (offset[:, None] * 64 + offset[None, :]))
 // CHECK-NEXT:         weights = scores * decays * dt_j[None, :]
 // CHECK-NEXT:         y = dot(to_bf16(weights), x_j, y)
 // CHECK-NEXT:         gap += whole_j
@@ -152,13 +175,22 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:             num_stages=2,
 // CHECK-NEXT:         )
 // CHECK-NEXT:     y = torch.empty((B, T, 64), dtype=torch.bfloat16, device=device)
+// CHECK-NEXT:     scores_1 = torch.empty((all_chunks * 65536,), dtype=torch.float32, device=device)
+// CHECK-NEXT:     scores[(all_chunks * 16,)](
+// CHECK-NEXT:         b,
+// CHECK-NEXT:         c,
+// CHECK-NEXT:         scores_1,
+// CHECK-NEXT:         x.shape[1],
+// CHECK-NEXT:         num_warps=4,
+// CHECK-NEXT:         num_stages=2,
+// CHECK-NEXT:     )
 // CHECK-NEXT:     ssd[(all_chunks * 8,)](
 // CHECK-NEXT:         x,
-// CHECK-NEXT:         b,
 // CHECK-NEXT:         c,
 // CHECK-NEXT:         sums,
 // CHECK-NEXT:         states,
 // CHECK-NEXT:         y,
+// CHECK-NEXT:         scores_1,
 // CHECK-NEXT:         x.shape[1],
 // CHECK-NEXT:         num_warps=4,
 // CHECK-NEXT:         num_stages=2,

@@ -4,7 +4,7 @@
 
 func.func @f(%x: tensor<?x8xbf16>) {
   // expected-error@below {{no columns(...), expected at least one}}
-  "gemm.fused"(%x) <{segments = [], operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0, 0, 0>}> : (tensor<?x8xbf16>) -> ()
+  "gemm.fused"(%x) <{segments = [], operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> : (tensor<?x8xbf16>) -> ()
   func.return
 }
 
@@ -12,7 +12,7 @@ func.func @f(%x: tensor<?x8xbf16>) {
 
 func.func @f(%x: tensor<?x8xbf16>) {
   // expected-error@below {{columns() has no weight, expected at least one}}
-  %r = "gemm.fused"(%x) <{segments = [#gemm.segment<0, nk, [], [tile]>], operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "gemm.fused"(%x) <{segments = [#gemm.segment<0, nk, [], [tile]>], operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
   }) : (tensor<?x8xbf16>) -> tensor<?x16xbf16>

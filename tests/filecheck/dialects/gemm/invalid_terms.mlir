@@ -30,7 +30,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
   // expected-error@below {{property segments states 2 weights, expected the 1 of the operator}}
-  %r = "gemm.fused"(%x, %x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 2, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "gemm.fused"(%x, %x, %w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 2, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
   }) : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -41,7 +41,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 
 func.func @f(%w: tensor<16x8xbf16>) {
   // expected-error@below {{no input, expected at least one}}
-  %r = "gemm.fused"(%w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 0, 1, 0, 0, 0, 0, 0, 0, 0>}> ({
+  %r = "gemm.fused"(%w) <{segments = [#gemm.segment<1, nk, [], [tile]>], operandSegmentSizes = array<i32: 0, 1, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32
   }) : (tensor<16x8xbf16>) -> tensor<?x16xbf16>

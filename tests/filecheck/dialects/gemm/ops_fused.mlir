@@ -20,7 +20,7 @@
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-// GENERIC: %x1, %h, %ssq, %cols, %picked = "gemm.fused"(%x, %w, %res, %g, %r, %s, %tab, %i) <{segments = [#gemm.segment<1, nk, [tile, row, col, scalar, table, col], [tile, tile, partial_row<add>, partial_col<max>, select<5>]>], operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 6>}> ({
+// GENERIC: %x1, %h, %ssq, %cols, %picked = "gemm.fused"(%x, %w, %res, %g, %r, %s, %tab, %i) <{segments = [#gemm.segment<1, nk, [tile, row, col, scalar, table, col], [tile, tile, partial_row<add>, partial_col<max>, select<5>]>], operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0, 0, 6>}> ({
 func.func @plain(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %res: tensor<?x16xbf16>, %g: tensor<16xbf16>, %r: tensor<?x1xf32>, %s: tensor<f32>, %tab: tensor<?x4xbf16>, %i: tensor<?xi64>) {
   %x1, %h, %ssq, %cols, %picked = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) tile(%res : tensor<?x16xbf16>) row(%g : tensor<16xbf16>) col(%r : tensor<?x1xf32>) scalar(%s : tensor<f32>) table(%tab : tensor<?x4xbf16>) col(%i : tensor<?xi64>)
@@ -47,7 +47,7 @@ func.func @plain(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %res: tensor<?x16x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-// GENERIC: %a = "gemm.fused"(%x, %gate, %up) <{segments = [#gemm.segment<2, nk, pair<halves>, [], [half]>], operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0, 0>}> ({
+// GENERIC: %a = "gemm.fused"(%x, %gate, %up) <{segments = [#gemm.segment<2, nk, pair<halves>, [], [half]>], operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
 func.func @glu(%x: tensor<?x?x8xbf16>, %gate: tensor<16x8xbf16>, %up: tensor<16x8xbf16>) {
   %a = gemm.fused %x : tensor<?x?x8xbf16>
     columns(%gate : tensor<16x8xbf16>, %up : tensor<16x8xbf16>) pair<halves>
@@ -84,7 +84,7 @@ func.func @glu(%x: tensor<?x?x8xbf16>, %gate: tensor<16x8xbf16>, %up: tensor<16x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-// GENERIC: %q, %k, %l = "gemm.fused"(%x, %w, %v, %w, %w, %cos, %sin, %t, %b) <{segments = [#gemm.segment<1, nk, pair<halves, 4>, [half_table, half_table], [tile]>, #gemm.segment<1, kn, pair<adjacent>, [half_tile, half_row], [partial_row<lse>]>, #gemm.segment<2, nk, [], [tile]>], schedule = #gemm.schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 8>, operandSegmentSizes = array<i32: 1, 4, 0, 0, 0, 0, 0, 0, 4>}> ({
+// GENERIC: %q, %k, %l = "gemm.fused"(%x, %w, %v, %w, %w, %cos, %sin, %t, %b) <{segments = [#gemm.segment<1, nk, pair<halves, 4>, [half_table, half_table], [tile]>, #gemm.segment<1, kn, pair<adjacent>, [half_tile, half_row], [partial_row<lse>]>, #gemm.segment<2, nk, [], [tile]>], schedule = #gemm.schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 8>, operandSegmentSizes = array<i32: 1, 4, 0, 0, 0, 0, 0, 0, 0, 4>}> ({
 func.func @qkv(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %v: tensor<8x16xbf16>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>, %t: tensor<?x8xbf16>, %b: tensor<8xbf16>) {
   %q, %k, %l = gemm.fused %x : tensor<?x8xbf16>
     schedule<tma, "128x256x64", warps = 8, stages = 3, group_m = 8>

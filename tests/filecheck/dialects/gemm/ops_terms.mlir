@@ -20,7 +20,7 @@
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
-// GENERIC: %dh, %dz = "gemm.fused"(%dq, %dk, %wq, %wk, %wu, %wu, %wv, %wv) <{segments = [#gemm.segment<1, kn, [], [tile]>, #gemm.segment<2, kn, pair<halves>, [], [half]>], operandSegmentSizes = array<i32: 2, 6, 0, 0, 0, 0, 0, 0, 0>}> ({
+// GENERIC: %dh, %dz = "gemm.fused"(%dq, %dk, %wq, %wk, %wu, %wu, %wv, %wv) <{segments = [#gemm.segment<1, kn, [], [tile]>, #gemm.segment<2, kn, pair<halves>, [], [half]>], operandSegmentSizes = array<i32: 2, 6, 0, 0, 0, 0, 0, 0, 0, 0>}> ({
 func.func @terms(%dq: tensor<?x?x16xbf16>, %dk: tensor<?x?x8xbf16>, %wq: tensor<16x32xbf16>, %wk: tensor<8x32xbf16>, %wv: tensor<8x24xbf16>, %wu: tensor<16x24xbf16>) {
   %dh, %dz = gemm.fused %dq : tensor<?x?x16xbf16> + %dk : tensor<?x?x8xbf16>
     columns(%wq : tensor<16x32xbf16>) + (%wk : tensor<8x32xbf16>) kn
@@ -53,7 +53,7 @@ func.func @terms(%dq: tensor<?x?x16xbf16>, %dk: tensor<?x?x8xbf16>, %wq: tensor<
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %sum : tensor<4x8xf32>
 // CHECK-NEXT: }
-// GENERIC: <{segments = [#gemm.segment<1, kn, [], [tile_t]>, #gemm.segment<1, kn, [tile_t], [accumulate<0>]>], transposed, schedule = #gemm.schedule<pointer, "64x64x32", warps = 4, stages = 3, group_m = 8>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0, 1>}>
+// GENERIC: <{segments = [#gemm.segment<1, kn, [], [tile_t]>, #gemm.segment<1, kn, [tile_t], [accumulate<0>]>], transposed, schedule = #gemm.schedule<pointer, "64x64x32", warps = 4, stages = 3, group_m = 8>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0, 0, 1>}>
 func.func @weight_gradients(%h: tensor<?x?x8xbf16>, %dq: tensor<?x?x16xbf16>, %dk: tensor<?x?x4xbf16>, %grad: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %dwq, %sum = gemm.fused transposed %h : tensor<?x?x8xbf16>
     schedule<pointer, "64x64x32", warps = 4, stages = 3, group_m = 8>

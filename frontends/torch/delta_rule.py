@@ -1,0 +1,111 @@
+"""The gated delta rule as one operator of PyTorch, whose loop over chunks is never traced.
+
+The states of a head, S of key columns x value columns, move by
+S[t] = exp(g[t]) · (I − beta[t] · k[t] k[t]ᵀ) · S[t − 1] + beta[t] · k[t] v[t]ᵀ, and the result is
+q[t]ᵀ · S[t] (arXiv 2412.06464). PyTorch runs it, chunk by chunk, in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CHUNK = 64
+"""Positions of a chunk, within which a triangular system is solved."""
+
+_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
+_LIBRARY.define("gated_delta_rule(Tensor[] operands) -> (Tensor, Tensor)")
+_LIBRARY.define(
+    "gated_delta_rule_backward(Tensor[] operands, Tensor d_y, Tensor d_last) -> Tensor[]"
+)
+_DELTA_RULE: Any = torch.ops.coda_ir.gated_delta_rule.default
+_BACKWARD: Any = torch.ops.coda_ir.gated_delta_rule_backward.default
+
+
+def gated_delta_rule(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """The result, and the states behind the last position, of q, k, v, g and beta.
+
+    q and k are B x T x heads x K, v is B x T x heads x V, g and beta are B x T x heads; a sixth
+    operand has the states before the first position, B x heads x K x V, by default 0. The result
+    has the shape and type of v, and states are float32.
+    """
+    return _DELTA_RULE(list(operands))
+
+
+def _run(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Chunk by chunk, as in section 3.3 of the paper."""
+    length, dtype = operands[2].shape[1], operands[2].dtype
+    q, k, v, g, beta = map(_by_chunks, operands[:5])
+    sums = g.cumsum(-1)
+    between = (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
+    written, added = k * beta[..., None], v * beta[..., None]
+    system = (written @ k.mT) * between
+    written = written * sums.exp()[..., None]
+    added, taken = (_solved(system, rows) for rows in (added, written))
+    scores = (q @ k.mT) * between
+    q, end = q * sums.exp()[..., None], sums[..., -1:]
+    k, decay = k * (end - sums).exp()[..., None], end.exp()[..., None]
+    state = operands[5].float() if len(operands) > 5 else _no_states(operands)
+    chunks: list[Tensor] = []
+    for number in range(q.shape[2]):
+        new = added[:, :, number] - taken[:, :, number] @ state
+        chunks.append(q[:, :, number] @ state + scores[:, :, number] @ new)
+        state = state * decay[:, :, number] + k[:, :, number].mT @ new
+    y = torch.cat(chunks, 2)[:, :, :length] if chunks else v.flatten(2, 3)
+    return y.transpose(1, 2).to(dtype).contiguous(), state.clone()
+
+
+def _solved(system: Tensor, rows: Tensor) -> Tensor:
+    """x with (I + the part of `system` below its diagonal) · x = rows."""
+    linalg: Any = torch.linalg  # without types
+    return linalg.solve_triangular(system, rows, upper=False, unitriangular=True)
+
+
+def _by_chunks(x: Tensor) -> Tensor:
+    """B x T x heads x ... in float32, as B x heads x chunks x positions x ..., padded by zeros."""
+    padding = [0, 0] * (x.dim() - 3) + [0, -x.shape[1] % CHUNK]
+    rows: Tensor = F.pad(x.transpose(1, 2).float(), padding)
+    return rows.reshape(*rows.shape[:2], rows.shape[2] // CHUNK, CHUNK, *rows.shape[3:])
+
+
+def _no_states(operands: Sequence[Tensor]) -> Tensor:
+    k, v = operands[1:3]
+    return v.new_zeros((len(v), v.shape[2], k.shape[3], v.shape[3]), dtype=torch.float32)
+
+
+def _run_backward(operands: Sequence[Tensor], d_y: Tensor, d_last: Tensor) -> list[Tensor]:
+    with torch.enable_grad():
+        leaves = [operand.detach().requires_grad_() for operand in operands]
+        return list(torch.autograd.grad(_run(leaves), leaves, (d_y, d_last)))
+
+
+def _result_types(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    return operands[2].new_empty(operands[2].shape), _no_states(operands)
+
+
+def _gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
+    return [torch.empty_like(operand) for operand in operands]
+
+
+def _save(ctx: Any, inputs: tuple[Sequence[Tensor]], output: object) -> None:
+    ctx.save_for_backward(*inputs[0])
+
+
+def _gradients(ctx: Any, d_y: Tensor, d_last: Tensor) -> Any:
+    return _BACKWARD(ctx.saved_tensors, d_y, d_last)
+
+
+_library: Any = torch.library  # partly without types
+for _name, _function, _types in (
+    ("coda_ir::gated_delta_rule", _run, _result_types),
+    ("coda_ir::gated_delta_rule_backward", _run_backward, _gradient_types),
+):
+    _library.impl(_name, "CompositeExplicitAutograd", _function, lib=_LIBRARY)
+    _library.register_fake(_name, _types, lib=_LIBRARY)
+_library.register_autograd(
+    "coda_ir::gated_delta_rule", _gradients, setup_context=_save, lib=_LIBRARY
+)

@@ -1,0 +1,116 @@
+"""Pass `split-queries`: attention whose rows are read in parts runs once for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import SSAValue
+
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.legality import name_of
+from coda_ir.passes.support.matching import defined_by
+from coda_ir.passes.support.norms import OpInserter, replace_value
+
+
+@dataclass(frozen=True)
+class SplitQueriesPass(FunctionPass):
+    """Computes attention separately for each part of its rows that is read.
+
+        %q = coda.concat %q1, %q2 {dim = 1}
+        %y = coda.attention %q, %k, %v          ->    %a = coda.attention %q1, %k, %v
+        %a, %b = slices of the rows of %y             %b = coda.attention %q2, %k, %v
+
+    Each query has a softmax of its own, so that the queries of two streams over shared keys, as in
+    the joint attention of text and images (arXiv 2403.03206), need not be one tensor. Then neither
+    the queries nor the rows for the GEMM behind are copied, and rows that nobody reads are not
+    computed.
+
+    Legal iff slices are all that reads the result, and what a query sees does not depend on its
+    position: without a causal mask or a window, and with a mask that is the same for all queries.
+    Not worth it where slices overlap: their rows would be computed twice.
+    """
+
+    name: ClassVar[str] = "split-queries"
+
+    def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in rewriter.ops:
+            if isinstance(op, coda.AttentionOp) and (slices := _slices_of_rows(op)):
+                refusal = _check(op, slices)
+                if refusal is not None:
+                    rewriter.missed(op, refusal)
+                    continue
+                rewriter.passed(op, f"runs separately for queries {_described(slices)}")
+                for part in slices:
+                    _attend(op, part, rewriter)
+                rewriter.order.erase(op)
+
+
+def _slices_of_rows(op: coda.AttentionOp) -> list[coda.SliceOp]:
+    """The slices of some rows of the result, by their first rows; none where it is read whole."""
+    users = [use.operation for use in op.result.uses]
+    rows = len(shape_of(op.result)) - 2
+    slices = [user for user in users if isinstance(user, coda.SliceOp) and user.range[0] == rows]
+    return sorted(slices, key=_first) if len(slices) == len(users) else []
+
+
+def _first(part: coda.SliceOp) -> int:
+    return part.start.value.data
+
+
+def _described(slices: Sequence[coda.SliceOp]) -> str:
+    """The ranges of rows, as in 0:5 and 5:8."""
+    return " and ".join("{1}:{2}".format(*part.range) for part in slices)
+
+
+def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | None:
+    if op.lse is not None:
+        return Refusal(
+            "nothing but the rows of attention is used",
+            f"the logsumexp of {name_of(op.result)} is that of all queries",
+        )
+    is_by_query = op.mask is not None and shape_of(op.mask)[-2] != 1
+    if op.causal.value.data or op.window is not None or is_by_query:
+        return Refusal(
+            "every query sees the same keys",
+            f"the keys that a query of {name_of(op.q)} sees depend on its position",
+        )
+    if any(first.stop.value.data > _first(second) for first, second in pairwise(slices)):
+        return Refusal(
+            "every row is read once",
+            f"slices of {name_of(op.result)} overlap: their rows would be computed twice",
+        )
+    return None
+
+
+def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter) -> None:
+    """Put attention of some queries in the place of a slice of the rows of all."""
+    insert = OpInserter(rewriter, op, op.location)
+    q = _part_of(op.q, part, insert)
+    attention = coda.AttentionOp.create(
+        operands=[q, *op.operands[1:]],
+        properties=op.properties,
+        attributes=op.attributes,
+        result_types=[part.result.type],
+    )
+    replace_value(part, insert.insert(attention, part.result.name_hint))
+    rewriter.order.erase(part)
+
+
+def _part_of(q: SSAValue, part: coda.SliceOp, insert: OpInserter) -> SSAValue:
+    """The queries of a part: what a concatenation has there, or a slice."""
+    dim, start, stop = part.range
+    joined = defined_by(q, coda.ConcatOp)
+    if joined is not None and joined.dim.value.data == dim:
+        extents = [shape_of(each)[dim] for each in joined.parts]
+        if DYNAMIC_INDEX not in extents:
+            ranges = pairwise(accumulate(extents, initial=0))
+            for each, found in zip(joined.parts, ranges, strict=True):
+                if found == (start, stop):
+                    return each
+    return insert.insert(coda.SliceOp(q, dim, start, stop))
