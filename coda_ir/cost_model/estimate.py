@@ -27,6 +27,12 @@ EPILOGUE_RATE = 0.5
 """Share of the peak rate of additions that epilogues reach. So that those of GELU and its gradient
 in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
 
+CROWDED_BYTES, CROWDED_ACCUMULATORS, CROWDING = 8, 64, 3.2
+"""An epilogue that moves more bytes for each accumulator, of products of float8 of which a thread
+has more than so many, takes so much longer: the sums of pieces leave it few registers. So that the
+gradient of a SwiGLU (five tiles of bf16) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
+of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096."""
+
 REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
 
@@ -153,7 +159,13 @@ class Estimate:
         storing = (
             loop.unaligned_ns * workload.unaligned + loop.half_word_ns * workload.of_half_words
         )
-        return bm * bn * (moving + computing + storing)
+        return bm * bn * (moving + computing + storing) * (CROWDING if self._is_crowded else 1.0)
+
+    @property
+    def _is_crowded(self) -> bool:
+        accumulators, workload = self.configuration.accumulators, self.workload
+        is_heavy = workload.is_float8 and workload.epilogue_bytes > CROWDED_BYTES
+        return is_heavy and accumulators > CROWDED_ACCUMULATORS
 
     @cached_property
     def sharing(self) -> float:

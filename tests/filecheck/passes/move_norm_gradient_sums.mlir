@@ -293,4 +293,17 @@ func.func @quantized(%x: tensor<?x128xbf16> {coda.dims = ["M", 128 : i64]}, %w: 
 }
 
 // CHECK:      func.func @quantized(%x: tensor<?x128xbf16> {coda.dims = ["M", 128 : i64]}, %w: tensor<256x128xbf16>, %v: tensor<256x128xbf16>, %dz: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}, %du: tensor<?x256xbf16> {coda.dims = ["M", 256 : i64]}) -> (tensor<?x256xbf16>, tensor<?x256xbf16>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %h = coda.rms_norm %x {eps = 1.000000e-05 : f64} : (tensor<?x128xbf16>) -> tensor<?x128xbf16>
+// CHECK-NEXT:   %z = coda.quantized_linear %h, %w : (tensor<?x128xbf16>, tensor<256x128xbf16>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %u = coda.quantized_linear %h, %v : (tensor<?x128xbf16>, tensor<256x128xbf16>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %z_1 = coda.cast %z : (tensor<?x256xbf16>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %dz_1 = coda.cast %dz : (tensor<?x256xbf16>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %0 = coda.mul %z_1, %dz_1 : (tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %u_1 = coda.cast %u : (tensor<?x256xbf16>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %du_1 = coda.cast %du : (tensor<?x256xbf16>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %1 = coda.mul %u_1, %du_1 : (tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %2 = coda.reduce %0 {kind = "sum"} : (tensor<?x256xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %3 = coda.reduce %1 {kind = "sum"} : (tensor<?x256xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %c = coda.add %2, %3 : (tensor<?x1xf32>, tensor<?x1xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %z, %u, %c : tensor<?x256xbf16>, tensor<?x256xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }

@@ -153,7 +153,7 @@ def test_frozen_weight() -> None:
 
 
 def test_which_layers() -> None:
-    with pytest.warns(NotQuantizedWarning, match=r"0 \(K = 96\)"):
+    with pytest.warns(NotQuantizedWarning, match=r"0 \(K = 96, N = 128\)"):
         model = coda_ir.quantize(nn.Sequential(nn.Linear(96, 128)), "blocks", training=True)
     assert type(model[0]) is nn.Linear
 
