@@ -154,7 +154,7 @@ def multiply_quantized_row(
     BLOCK_K: tl.constexpr,
     b_scales,
     b_zeros=None,
-    b_shifts=(),
+    b_shifts=None,
     DEPTH: tl.constexpr = 128,
     SCALE_STEP: tl.constexpr = 1,
     ZERO_STEP: tl.constexpr = 1,
@@ -188,7 +188,7 @@ def multiply_quantized_row(
             scales = tl.load(b_scales[i][None, :, :] + group * SCALE_STEP).to(tl.float32)
             zeros = OFFSET
             if b_zeros is not None:
-                shifts = b_shifts[i][None, :, :] if len(b_shifts) else 0
+                shifts = None if b_shifts is None else b_shifts[i][None, :, :]
                 zeros = load_zeros(b_zeros[i][None, :, :] + group * ZERO_STEP, shifts) + OFFSET
                 zeros = zeros.to(tl.float32)
             if SHARED > 1:
