@@ -123,7 +123,7 @@ class ImageStep:
     """One step of a diffusion transformer for an image, with and without its text (guidance)."""
 
     def __init__(self, setting: Setting):
-        member = sd3(setting.layers, small=setting.small)
+        member = sd3(setting.layers)
         self.model: Any = member.build(setting)
         self.inputs = member.inputs(self.model, setting)
 

@@ -230,11 +230,15 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, AttentionSumOp)
     of = dict(zip(op.operands, operands, strict=True))
-    *rows, columns = of[op.rows_of]
     *batch, queries, _ = of[op.q]
     of_queries = (batch[0] if batch else 1, op.heads, queries)
-    own = [(*of_queries, *shape_of(result)[len(of_queries) :]) for result in op.own_results]
-    return [*own, *_results(op.segment(), tuple(rows), columns, op.tile_heads)]
+    own: list[Dims] = [
+        (*of_queries, *shape_of(result)[len(of_queries) :]) for result in op.own_results
+    ]
+    for numbers, segment in op.epilogues():
+        *rows, columns = of[op.sums_of[numbers[0]]]
+        own += _results(segment, tuple(rows), columns, op.tile_heads)
+    return own
 
 
 def _domain_rank(segment: Segment) -> int:

@@ -64,15 +64,21 @@ def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
-    """Return what the epilogue of `sums`, which are alike in shape, stores."""
-    segment, (*rows, columns) = op.segment(), sums[0].shape
-    frame = Frame(tuple(rows), columns, pair_columns(segment.pairing, columns))
-    accumulators = [x for total in sums for x in frame.gather(total.reshape(prod(rows), columns))]
-    domain = frame.domain
-    head = op.head_dim.value.data // domain.columns_per_element
-    block = DEFAULT_BLOCK if op.schedule is None else op.schedule.block_m.data
-    tiling = Tiling(block, [Cut(0, domain.columns, head)])
-    return epilogue(segment, accumulators, ports, frame, tiling, numerics)
+    """Return what the epilogue of `sums` stores."""
+    stored: list[torch.Tensor] = []
+    for numbers, segment in op.epilogues():
+        taken = [sums[number] for number in numbers]
+        *rows, columns = taken[0].shape
+        frame = Frame(tuple(rows), columns, pair_columns(segment.pairing, columns))
+        flat = [total.reshape(prod(rows), columns) for total in taken]
+        accumulators = [x for total in flat for x in frame.gather(total)]
+        domain = frame.domain
+        head = columns // op.tile_heads // domain.columns_per_element
+        block = DEFAULT_BLOCK if op.schedule is None else op.schedule.block_m.data
+        tiling = Tiling(block, [Cut(0, domain.columns, head)])
+        inputs = ports if segment.ports else ()
+        stored += epilogue(segment, accumulators, inputs, frame, tiling, numerics)
+    return stored
 
 
 ATTENTION_HANDLERS: Handlers = {

@@ -28,7 +28,7 @@ from coda_ir.dialects.gemm import (
     FusedAttentionOp,
     ScheduleAttr,
 )
-from coda_ir.dialects.gemm.heads import HeadParts
+from coda_ir.dialects.gemm.heads import HeadParts, SumSegment, head_parts
 from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 
@@ -119,6 +119,8 @@ class _Tensor:
     value: SSAValue
     rows: int | None
     """None of numbers of queries, which are no rows of heads."""
+    parts: HeadParts
+    """Those of its heads."""
 
 
 _FUNCTIONS: Mapping[type[AttentionSumOp], str] = {
@@ -237,18 +239,18 @@ class _Kernel:
         op, (bm, bn, _) = self.op, self.schedule.tile
         queries, keys = (bm, bn) if self.is_of_queries else (bn, bm)
         inputs = [
-            _Tensor("q", op.q, queries),
-            _Tensor("k", op.k, keys),
-            _Tensor("v", op.v, keys),
+            _Tensor("q", op.q, queries, op.parts),
+            _Tensor("k", op.k, keys, op.parts),
+            _Tensor("v", op.v, keys, op.value_parts),
         ]
         if not isinstance(op, AttentionGradSumOp):
             return inputs
         is_dq = isinstance(op, AttentionDqOp)
         stored = ("out", op.stored, queries) if is_dq else ("moment", op.stored, None)
         before = [
-            _Tensor("d_out", op.d_out, queries),
-            _Tensor(*stored),
-            _Tensor("lse", op.lse, None),
+            _Tensor("d_out", op.d_out, queries, op.value_parts),
+            _Tensor(*stored, op.value_parts),
+            _Tensor("lse", op.lse, None, op.parts),
         ]
         return [*before, *inputs]
 
@@ -271,7 +273,7 @@ class _Kernel:
             *(f"    {argument}," for argument in arguments),
             f"    {hidden},",
             f"    batch, head, start, T, S,{first}",
-            f"    {op.heads}, {shared}, {tuple(op.parts)}, ({pitches}),",
+            f"    {op.heads}, {shared}, {tuple(op.parts)}, {tuple(op.value_parts)}, ({pitches}),",
             f"    {op.mask_dims}, {op.adds_mask},",
             "    SCALE, SOFTCAP, FAST_CAP, CAUSAL, WINDOW, BLOCK_M, BLOCK_N,",
             ")",
@@ -306,12 +308,12 @@ class _Kernel:
         """
         if tensor.rows is None:
             return self.arguments.operand(tensor.value, tensor.name)
-        lanes = [each for each in self.op.parts[1:] if each]
+        lanes = [each for each in tensor.parts[1:] if each]
         names = [self._part_argument(tensor, tensor.rows, each) for each in lanes]
         return f"({', '.join(names)}{',' * (len(names) == 1)})"
 
     def _part_argument(self, tensor: _Tensor, rows: int, lanes: int) -> str:
-        value, columns = tensor.value, self.op.parts.columns
+        value, columns = tensor.value, tensor.parts.columns
         if not self.is_tma:
             return self.arguments.operand(value, tensor.name)
         extent, pitch = self._extent_of(value), self._pitch(value)
@@ -324,13 +326,29 @@ class _Kernel:
         )
 
     def _epilogue(self) -> list[str]:
-        segment = self.op.segment()
+        extent, names = self._rows(), self._names()
+        epilogues = [
+            line
+            for numbers, segment in self.op.epilogues()
+            for line in self._emitter(segment).emit_sums([names[number] for number in numbers])
+        ]
+        return [
+            "",
+            "number = start + tl.arange(0, BLOCK_M)",
+            f"row_mask = number < {extent}",
+            f"rows = batch * {extent} + number",
+            "# Rows past the end repeat the last one, so that loads need no mask.",
+            f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
+            "tile_m = batch * blocks + block",
+            *epilogues,
+        ]
+
+    def _emitter(self, segment: SumSegment) -> _SumEmitter:
         paired = 2 if segment.pairing else 1
-        lanes = self.op.parts.first
+        head = head_parts(segment.columns // self.op.tile_heads)
         group = max(1, max(group_sizes(segment), default=1) // paired)
-        extent = self._rows()
-        columns = ColumnRange((), 0, segment.columns // paired, lanes // paired, group)
-        emitter = _SumEmitter(
+        columns = ColumnRange((), 0, segment.columns // paired, head.first // paired, group)
+        return _SumEmitter(
             segment=segment,
             columns=columns,
             first_partial=0,
@@ -340,15 +358,5 @@ class _Kernel:
             names=self.arguments.names,
             helpers=self.helpers,
             split=self.split,
-            head=self.op.parts,
+            head=head,
         )
-        return [
-            "",
-            "number = start + tl.arange(0, BLOCK_M)",
-            f"row_mask = number < {extent}",
-            f"rows = batch * {extent} + number",
-            "# Rows past the end repeat the last one, so that loads need no mask.",
-            f"row = (batch * {extent} + tl.minimum(number, {extent} - 1)).to(tl.int64)",
-            "tile_m = batch * blocks + block",
-            *emitter.emit_sums(self._names()),
-        ]

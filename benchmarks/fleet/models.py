@@ -127,13 +127,32 @@ def _speech(name: str, inputs: Inputs, **settings: Any) -> Member:
     return Member(name, "speech", partial(_transformer, name, "AutoModel", settings), inputs)
 
 
+SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
+    "sd3": {"caption_projection_dim": 128},
+    "pixart": {"cross_attention_dim": 144},
+    "sana": {
+        "attention_head_dim": 32,
+        "num_cross_attention_heads": 2,
+        "cross_attention_head_dim": 32,
+        "cross_attention_dim": 64,
+    },
+    "auraflow": {"attention_head_dim": 32, "caption_projection_dim": 64},
+    "unet": {"block_out_channels": (32, 32, 64, 64), "attention_head_dim": 8},
+}
+"""What tiny models have beside two heads."""
+
+
 def _diffusion(
     name: str, kind: str, inputs: Inputs, layers: Mapping[str, int], **settings: Any
 ) -> Member:
     def build(setting: Setting) -> torch.nn.Module:
         diffusers: Any = import_module("diffusers")
+        chosen = {**settings, **layers}
+        if setting.small:
+            heads = {} if name == "unet" else {"num_attention_heads": 2}
+            chosen |= {**dict.fromkeys(layers, 1), **heads, **SMALL_DIFFUSION.get(name, {})}
         with torch.device(setting.device):
-            model = getattr(diffusers, kind)(**settings, **layers)
+            model = getattr(diffusers, kind)(**chosen)
         return model.to(setting.dtype).eval()
 
     return Member(name, "diffusion", build, inputs)
@@ -225,13 +244,10 @@ SD3: Mapping[str, int] = {
     "pos_embed_max_size": 192,
 }
 
-SMALL_SD3 = {**SD3, "num_attention_heads": 2, "caption_projection_dim": 128}
 
-
-def sd3(layers: int, *, small: bool = False) -> Member:
+def sd3(layers: int) -> Member:
     """Stable Diffusion 3's transformer for 512 x 512 pixels; the medium one has 24 layers."""
-    sizes = SMALL_SD3 if small else SD3
-    return _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": layers}, **sizes)
+    return _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": layers}, **SD3)
 
 
 FLEET: tuple[Member, ...] = (

@@ -50,7 +50,8 @@ class _Tile:
         """Bytes: the queries of the tile, or two tensors for it in the backward, and two tensors
         for each step that is under way, in 16 bits, and what a mask has for a step.
         """
-        lanes, steps = op.parts.lanes, self.stages * device.buffers_per_stage
+        lanes = (op.parts.lanes + op.value_parts.lanes) / 2
+        steps = self.stages * device.buffers_per_stage
         tensors = 1 if isinstance(op, FusedAttentionOp) else 2
         mask = (self.stages + 1) * self._mask_bytes(op)
         return 2 * lanes * (tensors * self.rows + 2 * steps * self.step) + mask
@@ -138,7 +139,7 @@ def _programs_of_tile(op: AttentionSumOp, tile: _Tile, device: Device, rows: int
     """Return how many programs share the heads of queries that a tile sums over: the fewest that
     occupy the device.
     """
-    heads = op.split_heads if op.parts.is_whole else 1
+    heads = op.split_heads if op.parts.is_whole and op.value_dim is None else 1
     counts = [n for n in range(1, min(heads, MOST_SPLITS) + 1) if heads % n == 0]
     if rows is None:
         return 1

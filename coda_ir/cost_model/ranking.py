@@ -41,8 +41,9 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
-    order of the space. With weights of few bits, a single row is multiplied without tensor cores
-    where that is legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
+    order of the space. With `one_row` in it, a single row is multiplied by weights of few bits
+    without tensor cores where that is legal. Raises ValueError for a tile or a `split_k` of the
+    space that is not legal.
     """
     workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
@@ -64,7 +65,8 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
     """Those of the space, and first the one that is warp-specialized for promoted sums."""
     is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
-    return (SPLIT, *space.main_loops) if is_split else space.main_loops
+    others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
+    return (SPLIT, *others) if is_split else others
 
 
 def _rank(

@@ -11,7 +11,6 @@ give the same bits. Like the accumulator of `gemm.fused`, such a sum takes an ep
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i1
@@ -37,7 +36,6 @@ from coda_ir.dialects.coda.attention import AttentionLike, lse_type
 from coda_ir.dialects.coda.shapes import (
     AnyTensor,
     element_type_of,
-    expect_like,
     expect_tensor,
     shape_of,
 )
@@ -55,16 +53,18 @@ from coda_ir.dialects.gemm.assembly import (
 from coda_ir.dialects.gemm.attrs import SegmentAttr
 from coda_ir.dialects.gemm.heads import (
     HeadParts,
+    SumSegment,
     groups_in_heads,
     head_parts,
     needs_whole_heads,
     pairs_in_heads,
+    stored_sum,
 )
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
-from coda_ir.dialects.gemm.segment import DomainSegment, Segment, read_segments
+from coda_ir.dialects.gemm.segment import Segment, read_segments
 from coda_ir.dialects.gemm.verify_regions import PortsAreTheOnlyWayIn
 
-OPTIONS = ("head_dim", "causal", "window", "scale", "softcap")
+OPTIONS = ("head_dim", "value_dim", "causal", "window", "scale", "softcap")
 """The properties of attention that its kernels have, too."""
 
 HIDING = ("sinks", "mask")
@@ -80,17 +80,6 @@ def moment_type(lse: SSAValue, mask: SSAValue | None) -> AnyTensor:
 
 def _is_added(mask: SSAValue | None) -> bool:
     return mask is not None and element_type_of(mask) != i1
-
-
-@dataclass
-class SumSegment(DomainSegment):
-    """A segment whose accumulators are sums that an operator makes of several tensors."""
-
-    sums: int = 1
-
-    @property
-    def accumulator_count(self) -> int:
-        return self.sums * (2 if self.pairing else 1)
 
 
 class AttentionSumOp(AttentionLike, ABC):
@@ -125,6 +114,11 @@ class AttentionSumOp(AttentionLike, ABC):
         return self.q
 
     @property
+    def sums_of(self) -> tuple[SSAValue, ...]:
+        """The tensors that have the rows and columns of each sum."""
+        return (self.rows_of,) * len(self.SUMS)
+
+    @property
     def tile_heads(self) -> int:
         """Heads that lie side by side in the columns of the sums."""
         return shape_of(self.rows_of)[-1] // self.head_dim.value.data
@@ -143,6 +137,11 @@ class AttentionSumOp(AttentionLike, ABC):
     def parts(self) -> HeadParts:
         """The parts in which a head is multiplied."""
         return head_parts(self.head_dim.value.data)
+
+    @property
+    def value_parts(self) -> HeadParts:
+        """The parts in which a head of values is multiplied."""
+        return head_parts(self.value_columns)
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
@@ -177,6 +176,17 @@ class AttentionSumOp(AttentionLike, ABC):
             domain_columns=shape_of(self.rows_of)[-1],
             sums=len(self.SUMS),
         )
+
+    def epilogues(self) -> list[tuple[Sequence[int], SumSegment]]:
+        """The epilogue with the numbers of the sums that it takes; where these have different
+        columns, one for each result, which stores a sum as it is.
+
+        Raises VerifyException for another result of sums with different columns.
+        """
+        segment, columns = self.segment(), [shape_of(value)[-1] for value in self.sums_of]
+        if len(set(columns)) == 1:
+            return [(range(len(columns)), segment)]
+        return [stored_sum(segment, index, columns) for index in range(len(segment.results))]
 
     def segments(self) -> list[Segment]:
         return [self.segment()]
@@ -253,11 +263,10 @@ class AttentionSumOp(AttentionLike, ABC):
             raise VerifyException("operand sinks, expected them in the logsumexp")
         if self.scale is not None and self.scale.value.data <= 0:
             raise VerifyException("property scale, expected a positive number")
-        if self.value_dim is not None:
-            raise VerifyException("attention with a value_dim, expected v as wide as k")
         segment, head_dim = self.segment(), self.head_dim.value.data
         self._verify_split()
-        verify.verify_sums(segment, shape_of(self.rows_of))
+        for numbers, epilogue in self.epilogues():
+            verify.verify_sums(epilogue, shape_of(self.sums_of[numbers[0]]))
         whole = needs_whole_heads(segment)
         if whole is not None and not self.parts.is_whole:
             raise VerifyException(
@@ -276,6 +285,8 @@ class AttentionSumOp(AttentionLike, ABC):
         """Check that the programs of a tile have equally many heads of queries."""
         heads = self.split_heads
         parts = 1 if self.schedule is None else self.schedule.split_k.data
+        if parts > 1 and self.value_dim is not None:
+            raise VerifyException(f"schedule: split_k is {parts}, expected 1: there is a value_dim")
         if parts > 1 and not self.parts.is_whole:
             raise VerifyException(
                 f"schedule: split_k is {parts}, expected 1: heads have {self.parts.columns} "
@@ -370,6 +381,8 @@ class FusedAttentionOp(AttentionSumOp):
         return [lse_type(tensors[0], head_dim.value.data)]
 
     def verify_(self) -> None:
+        if self.value_dim is not None:
+            raise VerifyException("attention with a value_dim, expected v as wide as k")
         super().verify_()
         self.verify_lse("result lse", self.lse)
 
@@ -382,6 +395,10 @@ class AttentionGradSumOp(AttentionSumOp, ABC):
     lse = operand_def(TensorType)
     BEFORE: ClassVar[tuple[str, ...]] = ("d_out", "stored", "lse")
 
+    def verify_out(self, what: str, value: SSAValue) -> None:
+        """Check a tensor like the result of attention."""
+        expect_tensor(what, value, self.result_shape, element_type_of(self.q))
+
     def verify_moment(self, what: str, moment: SSAValue) -> None:
         """Check the numbers of rows that both kernels need."""
         expected = moment_type(self.lse, self.mask)
@@ -389,7 +406,7 @@ class AttentionGradSumOp(AttentionSumOp, ABC):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_like("operand d_out", self.d_out, self.q)
+        self.verify_out("operand d_out", self.d_out)
         self.verify_lse("operand lse", self.lse)
 
 
@@ -427,7 +444,7 @@ class AttentionDqOp(AttentionGradSumOp):
 
     def verify_(self) -> None:
         super().verify_()
-        expect_like("operand out", self.stored, self.q)
+        self.verify_out("operand out", self.stored)
         self.verify_moment("result moment", self.moment)
 
 
@@ -437,8 +454,9 @@ class AttentionDkvOp(AttentionGradSumOp):
     Pᵀ·dO, also over the heads of queries that share those of keys.
 
     The second operand is the `moment` of `gemm.attention_dq`. The epilogue takes dK, then dV, in
-    float32 (in pair mode: two columns of each). `split_k` of the schedule is how many programs
-    share the heads of queries of a tile, equally many each.
+    float32 (in pair mode: two columns of each). Where heads of values have other columns than
+    those of keys (`value_dim`), it stores both as they are. `split_k` of the schedule is how many
+    programs share the heads of queries of a tile, equally many each.
     """
 
     name = "gemm.attention_dkv"
@@ -447,6 +465,10 @@ class AttentionDkvOp(AttentionGradSumOp):
     @property
     def rows_of(self) -> SSAValue:
         return self.k
+
+    @property
+    def sums_of(self) -> tuple[SSAValue, ...]:
+        return self.k, self.v
 
     @property
     def split_heads(self) -> int:

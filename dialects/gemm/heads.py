@@ -1,10 +1,16 @@
 """The columns of heads of attention: how they are multiplied, and what epilogues do with them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region
+from xdsl.utils.exceptions import VerifyException
+
 from coda_ir.dialects.gemm.attrs import PairingAttr, ResultKind
-from coda_ir.dialects.gemm.region_ops import GroupReduceOp
-from coda_ir.dialects.gemm.segment import Segment
+from coda_ir.dialects.gemm.region_ops import GroupReduceOp, YieldOp
+from coda_ir.dialects.gemm.segment import DomainSegment, Segment
 from coda_ir.dialects.gemm.tiling import FEWEST_LANES
 
 
@@ -58,3 +64,43 @@ def needs_whole_heads(segment: Segment) -> str | None:
         return "groups"
     kinds = {result.port.kind.data for result in segment.results}
     return "sums of rows" if ResultKind.PARTIAL_ROW in kinds else None
+
+
+@dataclass
+class SumSegment(DomainSegment):
+    """A segment whose accumulators are sums that an operator makes of several tensors."""
+
+    sums: int = 1
+
+    @property
+    def accumulator_count(self) -> int:
+        return self.sums * (2 if self.pairing else 1)
+
+
+def stored_sum(
+    segment: SumSegment, index: int, columns: Sequence[int]
+) -> tuple[Sequence[int], SumSegment]:
+    """The number of the sum that result `index` of an epilogue stores, as it is, and an epilogue
+    with that alone. `columns` are those of each sum.
+
+    Raises VerifyException for another result.
+    """
+    result, (yielded, *others) = segment.results[index], segment.yielded(index)
+    args = list(segment.block.args)
+    numbers = [number for number, argument in enumerate(args) if argument is yielded]
+    if result.port.kind.data != ResultKind.TILE or others or not numbers:
+        raise VerifyException(
+            "an epilogue of heads of keys and of values with different numbers of columns, "
+            "expected one that stores the sums as they are"
+        )
+    block = Block(arg_types=[f32])
+    block.add_op(YieldOp(block.args[0]))
+    alone = SumSegment(
+        weights=[],
+        ports=[],
+        results=[result],
+        body=Region(block),
+        outputs=segment.outputs[index : index + 1],
+        domain_columns=columns[numbers[0]],
+    )
+    return numbers, alone

@@ -49,9 +49,10 @@ class ConvertAttentionToGemmPass(FunctionPass):
     more key; with a cap, or a mask of another type, it stores the scores. The gradient of sinks
     follows from the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
 
-    Legal iff tensor cores multiply the operands; heads have up to 256 columns, in eights, the same
-    in keys and values; no gradient of a mask is wanted, and in the backward none is added beside
-    sinks, which are in the logsumexp; and the function does not require the bits of eager PyTorch.
+    Legal iff tensor cores multiply the operands; heads have up to 256 columns, in eights, in the
+    forward the same in keys and values; no gradient of a mask is wanted, and in the backward none
+    is added beside sinks, which are in the logsumexp; and the function does not require the bits of
+    eager PyTorch.
     """
 
     name: ClassVar[str] = "convert-attention-to-gemm"
@@ -102,12 +103,10 @@ def _check(op: AttentionLike, instead: str) -> Refusal | None:
     type, head_dim = element_type_of(op.q), op.head_dim.value.data
     if not isinstance(type, BFloat16Type | Float16Type):
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
-    if head_dim % HEAD_MULTIPLE or not NARROWEST_HEAD <= head_dim <= WIDEST_HEAD:
-        condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, in eights"
-        return Refusal(condition, f"{instead}, with {head_dim} columns")
-    if op.value_dim is not None:
-        condition = "values have as many columns as keys, so that one epilogue takes both gradients"
-        return Refusal(condition, f"{instead}, with {op.value_columns} columns for {head_dim}")
+    for columns in (head_dim, op.value_columns):
+        if columns % HEAD_MULTIPLE or not NARROWEST_HEAD <= columns <= WIDEST_HEAD:
+            condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, in eights"
+            return Refusal(condition, f"{instead}, with {columns} columns")
     if op.scale is not None and op.scale.value.data <= 0:
         return Refusal("the scale of the scores is positive", instead)
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
@@ -124,6 +123,9 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
     instead = "runs through PyTorch, which stores a number for each score"
     refusal = _check(op, instead)
+    if refusal is None and op.value_dim is not None:
+        found = f"{instead}, with {op.value_columns} columns for {op.head_dim.value.data}"
+        refusal = Refusal("values have as many columns as keys", found)
     if refusal is not None:
         return refusal
     rewriter.passed(op, "one kernel computes it, without storing a score")

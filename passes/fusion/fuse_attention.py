@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects.gemm import (
+    AttentionDkvOp,
     AttentionSumOp,
     MapOp,
     PairingAttr,
@@ -81,6 +82,9 @@ def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
 
 
 def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
+    if producer.value_dim is not None and isinstance(producer, AttentionDkvOp):
+        found = f"heads of values have {producer.value_columns} columns"
+        return Refusal("keys and values have as many columns, for one epilogue", found)
     whole = needs_whole_heads(segment)
     if whole is None or producer.parts.is_whole:
         return None

@@ -234,7 +234,7 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
-        found = f"needs {name_of(statistics[0])} of whole rows, which are known only after the GEMM"
+        found = f"needs {name_of(statistics[0])} of whole rows, which is known only after the GEMM"
         return Refusal(
             "the tile holds everything that the epilogue needs", f"a pointwise kernel {found}"
         )

@@ -11,7 +11,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: what was summed is not scaled for a larger score",
         f"{TILES}[o_of_tile]",
-        Text("scaled_parts(acc, before[:, None], HEAD)", "acc"),
+        Text("scaled_parts(acc, before[:, None], VALUE)", "acc"),
     ),
     KernelFault(
         "attention: the weights before a larger score are not scaled",
@@ -41,7 +41,7 @@ ATTENTION_FAULTS = (
     KernelFault(
         "attention: what was summed is not scaled for a sink",
         f"{TILES}[o_of_tile]",
-        Text("scaled_parts(acc, share[:, None], HEAD)", "acc"),
+        Text("scaled_parts(acc, share[:, None], VALUE)", "acc"),
     ),
     KernelFault(
         "attention: the second part of a head has no share of the scores",

@@ -76,12 +76,12 @@ func.func @f(%q: {q}, %k: {k}, %v: {k}, %cos: {table}, %z: {q}{argument})
 
 
 def attention_in_parts(options: str) -> str:
-    """Attention with sinks, and its backward, of heads of 24 columns, with a port and sums of
+    """Attention with sinks, and its backward, of heads of 40 columns, with a port and sums of
     columns.
     """
-    q, k = f"tensor<2x{QUERIES}x48xf32>", f"tensor<2x{KEYS}x24xf32>"
-    lse, partial, total = f"tensor<2x2x{QUERIES}xf32>", "tensor<?x24xf32>", "tensor<24xf32>"
-    inputs, properties = f"%q : {q}, %k : {k}, %v : {k}", f"{{head_dim = 24 : i64, {options}}}"
+    q, k = f"tensor<2x{QUERIES}x80xf32>", f"tensor<2x{KEYS}x40xf32>"
+    lse, partial, total = f"tensor<2x2x{QUERIES}xf32>", "tensor<?x40xf32>", "tensor<40xf32>"
+    inputs, properties = f"%q : {q}, %k : {k}, %v : {k}", f"{{head_dim = 40 : i64, {options}}}"
     return f"""
 func.func @f(%q: {q}, %k: {k}, %v: {k}, %s: tensor<2xf32>, %z: {q}, %dy: {q})
     -> ({lse}, {q}, {q}, {k}, {k}, {total}) {{

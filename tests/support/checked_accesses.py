@@ -40,7 +40,7 @@ class _CheckedMemory:
             places = [place for each in self.guarded.tensors for place in each.addresses()]
             self.bounds = np.array(sorted(places), dtype=np.int64)
         # A mask that Triton computes from a number holds integers.
-        accessed = pointers[mask.astype(bool)].astype(np.int64)
+        accessed = pointers[np.asarray(mask, dtype=bool)].astype(np.int64)
         # Guards are every second interval: before a tensor, not in it, after it, not in between.
         find: Any = np.searchsorted
         interval = find(self.bounds, accessed, side="right")

@@ -128,7 +128,9 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
     if op.reduction.data == "mean":
         ignored = op.ignore_index.value.data
         operands[2] = f"mean_share({operands[2]}, {operands[1]}, {ignored})"
-    rows = host.extents.size(host.dims(op.target))
+    # Those of the logits are known, as a result has their shape; the targets may be a product of
+    # sizes that no argument of a backward has.
+    rows = host.extents.size(host.dims(op.logits)[:-1])
     host.launch(kernel, rows, operands, [host.allocate(result) for result in op.results])
 
 

@@ -72,6 +72,7 @@ def o_of_tile(
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
     HEAD: tl.constexpr,
+    VALUE: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
     ADDED: tl.constexpr,
@@ -95,7 +96,7 @@ def o_of_tile(
     q = head_rows(q_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD)
     query, column = (row + keys - queries)[:, None], tl.arange(0, BLOCK_N)
     zeros = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    acc = zero_parts(BLOCK_M, HEAD)
+    acc = zero_parts(BLOCK_M, VALUE)
     largest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     first, whole, edge, last = keys_of_queries(
@@ -106,7 +107,7 @@ def o_of_tile(
         begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[1], BLOCK_N, HEAD)
-            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, HEAD)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[2], BLOCK_N, VALUE)
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
             if mask is not None:
                 scores = masked_scores(
@@ -139,8 +140,8 @@ def o_of_tile(
                 weights = tl.exp2(scores * UNIT - (shift * UNIT)[:, None])
             before = tl.exp2((largest - shift) * UNIT)
             total = total * before + tl.sum(weights, 1)
-            acc = scaled_parts(acc, before[:, None], HEAD)
-            acc = add_parts(narrowed(weights, v[0]), v, acc, HEAD)
+            acc = scaled_parts(acc, before[:, None], VALUE)
+            acc = add_parts(narrowed(weights, v[0]), v, acc, VALUE)
             largest = most
     place = (batch * HEADS + head).to(tl.int64) * queries + row
     is_empty = total == 0.0
@@ -149,8 +150,8 @@ def o_of_tile(
         most = tl.maximum(largest, sink)
         share = tl.exp2((largest - most) * UNIT)
         total = total * share + tl.exp2((sink - most) * UNIT)
-        acc = scaled_parts(acc, share[:, None], HEAD)
+        acc = scaled_parts(acc, share[:, None], VALUE)
         largest = most
     lse = tl.where(is_empty, float("inf"), largest * (UNIT / LOG2_E) + tl.log(total))
     tl.store(lse_pointer + place, lse, mask=row < queries)
-    return scaled_parts(acc, 1.0 / tl.where(is_empty, 1.0, total)[:, None], HEAD)
+    return scaled_parts(acc, 1.0 / tl.where(is_empty, 1.0, total)[:, None], VALUE)

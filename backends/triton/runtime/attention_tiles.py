@@ -244,6 +244,7 @@ def dq_of_tile(
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
     HEAD: tl.constexpr,
+    VALUE: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
     ADDED: tl.constexpr,
@@ -259,9 +260,9 @@ def dq_of_tile(
     the mask is ADDED, what their weights are multiplied by so that their sum is 1.
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
-    d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, HEAD)
-    out = head_rows(out_rows, batch, start, queries, head, PITCHES[1], BLOCK_M, HEAD)
-    moment = head_products(d_out, out, HEAD)
+    d_out = head_rows(d_out_rows, batch, start, queries, head, PITCHES[0], BLOCK_M, VALUE)
+    out = head_rows(out_rows, batch, start, queries, head, PITCHES[1], BLOCK_M, VALUE)
+    moment = head_products(d_out, out, VALUE)
     of_head, row = batch * HEADS + head, start + tl.arange(0, BLOCK_M)
     place = (of_head.to(tl.int64) * queries + row) * (1 + ADDED)
     tl.store(moment_pointer + place, moment, mask=row < queries)
@@ -279,7 +280,7 @@ def dq_of_tile(
         begin, end = part_of(part, first, whole, edge, last)
         for at in range(bound(begin), bound(end), BLOCK_N):
             k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD)
-            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, HEAD)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, VALUE)
             scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
             weights = weights_of(
                 scores,
@@ -304,7 +305,7 @@ def dq_of_tile(
             if ADDED:
                 total += tl.sum(weights, 1)
             weights = inside_cap(weights, scores, SOFTCAP)
-            d_scores = weights * (dot_parts(d_out, v, zeros, HEAD) - moment[:, None])
+            d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
             dq = add_parts(narrowed(d_scores, k[0]), k, dq, HEAD)
     if ADDED:
         # Where all scores are numbers so large that lse has no digits for the sum of the weights.
@@ -370,6 +371,7 @@ def dkv_of_tile(
     HEADS: tl.constexpr,
     SHARED: tl.constexpr,
     HEAD: tl.constexpr,
+    VALUE: tl.constexpr,
     PITCHES: tl.constexpr,
     MASK_DIMS: tl.constexpr,
     ADDED: tl.constexpr,
@@ -386,14 +388,14 @@ def dkv_of_tile(
     """
     UNIT: tl.constexpr = (SOFTCAP if SOFTCAP > 0 else SCALE) * LOG2_E
     k = head_rows(k_rows, batch, start, keys, head, PITCHES[2], BLOCK_M, HEAD)
-    v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, HEAD)
+    v = head_rows(v_rows, batch, start, keys, head, PITCHES[3], BLOCK_M, VALUE)
     key = (start + tl.arange(0, BLOCK_M))[:, None]
     column, zeros = tl.arange(0, BLOCK_N), tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     first, whole, edge, last = queries_of_keys(
         start, queries, keys, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
     dk = zero_parts(BLOCK_M, HEAD)
-    dv = zero_parts(BLOCK_M, HEAD)
+    dv = zero_parts(BLOCK_M, VALUE)
     for part in tl.static_range(0, 3 if WINDOW > 0 else 2):
         begin, end = part_of(part, first, whole, edge, last)
         steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
@@ -402,7 +404,9 @@ def dkv_of_tile(
         at, of_queries = begin, of_first
         for _ in range(0, bound(steps * SHARED)):
             q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD)
-            d_out = head_rows(d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, HEAD)
+            d_out = head_rows(
+                d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, VALUE
+            )
             of_head = batch * HEADS + of_queries
             lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
             moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
@@ -430,9 +434,9 @@ def dkv_of_tile(
             if ADDED:
                 share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
                 weights *= share[None, :]
-            dv = add_parts(narrowed(weights, q[0]), d_out, dv, HEAD)
+            dv = add_parts(narrowed(weights, q[0]), d_out, dv, VALUE)
             weights = inside_cap(weights, scores, SOFTCAP)
-            d_scores = weights * (dot_parts(v, d_out, zeros, HEAD) - moment[None, :])
+            d_scores = weights * (dot_parts(v, d_out, zeros, VALUE) - moment[None, :])
             dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
             at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     return scaled_parts(dk, SCALE, HEAD), dv

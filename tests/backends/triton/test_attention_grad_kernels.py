@@ -182,6 +182,33 @@ def test_sinks_agree_with_float64(options: str):
         assert relative_error(one, other) < 1e-2
 
 
+@pytest.mark.parametrize(("keys", "values"), [(24, 16), (16, 32), (40, 24)])
+def test_heads_of_values_may_have_other_columns(keys: int, values: int):
+    compiled = trained(f"""
+        fn f(q: bf16[B, T, {4 * keys}], k: bf16[B, S, {2 * keys}], v: bf16[B, S, {2 * values}]) {{
+            return attention(q, k, v, head_dim={keys}, value_dim={values}, causal=true)
+        }}""")
+    assert "dkv_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
+    shapes = [(45, 4 * keys), (52, 2 * keys), (52, 2 * values)]
+    tensors = [torch.randn(2, *shape).bfloat16() for shape in shapes]
+    d_y = torch.randn(2, 45, 4 * values).bfloat16()
+
+    def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Values of zeros fill the columns that keys have more, or those of zeros that of keys."""
+        width = max(keys, values)
+        q, k, v = (
+            torch.nn.functional.pad(x.reshape(*x.shape[:2], -1, n), (0, width - n)).flatten(2)
+            for x, n in ((q, keys), (k, keys), (v, values))
+        )
+        of = Heads(4, 2, width, f"causal=true, scale={keys**-0.5}")
+        y = attend(of, q, k, v)
+        return y.reshape(*y.shape[:2], -1, width)[..., :values].flatten(2)
+
+    wanted = gradients(exact, [x.double() for x in tensors], d_y.double())
+    for one, other in zip(gradients(compiled, tensors, d_y), wanted, strict=True):
+        assert relative_error(one, other) < 1e-2
+
+
 def test_what_is_done_with_parts_of_heads_agrees_with_float64():
     """Heads of 24 columns behind a rotation, which no epilogue undoes."""
     of = Heads(4, 2, 24)

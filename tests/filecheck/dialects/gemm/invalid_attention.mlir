@@ -15,7 +15,7 @@ func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4
 // -----
 
 func.func @f(%dy: tensor<?x?x64xbf16>, %y: tensor<?x?x64xbf16>, %lse: tensor<?x4x?xf32>, %q: tensor<?x?x64xbf16>, %k: tensor<?x?x32xbf16>, %v: tensor<?x?x32xbf16>, %t: tensor<64x?x?xbf16>, %i: tensor<?x?xi32>) {
-  // expected-error@below {{unknown property dropout, expected head_dim, causal, window, scale, softcap}}
+  // expected-error@below {{unknown property dropout, expected head_dim, value_dim, causal, window, scale, softcap}}
   %r:2 = gemm.attention_dq (%dy : tensor<?x?x64xbf16>, %y : tensor<?x?x64xbf16>, %lse : tensor<?x4x?xf32>, %q : tensor<?x?x64xbf16>, %k : tensor<?x?x32xbf16>, %v : tensor<?x?x32xbf16>) {head_dim = 16 : i64, causal = true, dropout = 2.0 : f64}
       -> (tile : tensor<?x?x64xbf16>) {
     ^bb0(%a: f32):
@@ -215,6 +215,19 @@ func.func @f(%q: tensor<2x6x96xbf16>, %k: tensor<2x6x48xbf16>, %lse: tensor<2x4x
       -> (tile : tensor<2x6x48xbf16>, tile : tensor<2x6x48xbf16>) {
     ^bb0(%a: f32, %b: f32):
       gemm.yield %a, %b : f32, f32
+    }
+  func.return
+}
+
+// -----
+
+func.func @f(%dy: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x96xbf16>, %k: tensor<2x9x48xbf16>, %v: tensor<2x9x32xbf16>) {
+  // expected-error@below {{an epilogue of heads of keys and of values with different numbers of columns, expected one that stores the sums as they are}}
+  %r:2 = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x9x48xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 24 : i64, value_dim = 16 : i64, causal = true}
+      -> (tile : tensor<2x9x48xbf16>, tile : tensor<2x9x32xbf16>) {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      gemm.yield %c, %b : f32, f32
     }
   func.return
 }
