@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attention_training
 
-SMALL = ["--device", "cpu", "--batch", "1", "--time", "24", "--heads", "4", "--kv-heads", "2"]
+SMALL = ["--batch", "1", "--time", "8", "--heads", "4", "--kv-heads", "2"]
 
 
 def test_gradients_are_as_exact_as_eager(tmp_path: Path):

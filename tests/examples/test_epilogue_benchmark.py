@@ -11,7 +11,7 @@ from epilogue_cases import CASES
 def test_every_case_is_as_exact_as_eager(tmp_path: Path):
     path = tmp_path / "epilogues.json"
     options = ["--variants", "coda,eager", "--rounds", "1", "--json", str(path)]
-    epilogues.main(["--device", "cpu", "--shapes", "24x32x16", *options])
+    epilogues.main(["--shapes", "24x32x16", *options])
     written = json.loads(path.read_text())
     for case in CASES:
         section = f"{case.name}, 24x32x16"
@@ -25,11 +25,11 @@ def test_nothing_is_begun_that_does_not_fit_the_budget(
 ):
     path = tmp_path / "epilogues.json"
     options = ["--variants", "eager", "--rounds", "1", "--budget", "0", "--json", str(path)]
-    epilogues.main(["--device", "cpu", "--shapes", "24x32x16", *options])
+    epilogues.main(["--shapes", "24x32x16", *options])
     assert list(json.loads(path.read_text())["milliseconds"]) == ["residual, 24x32x16"]
     assert "without bias + GELU, 24x32x16" in capsys.readouterr().out
 
 
 def test_an_unknown_variant_is_told():
     with pytest.raises(SystemExit, match="unknown 'torch': use coda, "):
-        epilogues.main(["--device", "cpu", "--shapes", "8x8x8", "--variants", "torch"])
+        epilogues.main(["--shapes", "8x8x8", "--variants", "torch"])

@@ -13,7 +13,7 @@ import coda_ir
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.float64 import relative_error
 
-SMALL = ["--device", "cpu", "--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
+SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 CPU = torch.device("cpu")
 
 

@@ -8,7 +8,7 @@ import layer
 import pytest
 from harness import Budget, Queued, do_bench
 
-SMALL = ["--device", "cpu", "--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
+SMALL = ["--sizes", "32", "--batch", "1", "--time", "8", "--head-dim", "8"]
 
 
 def test_results_are_as_exact_as_eager(tmp_path: Path):

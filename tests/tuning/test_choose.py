@@ -165,7 +165,7 @@ def test_a_clock_that_never_keeps_still_skips_candidates(candidates: list[Candid
     measurer = FakeMeasurer(lambda _: 100.0, speed=lambda i: 1.0 if i % 4 < 2 else 2.0)
     found = decide(candidates, measurer)
     assert found.keeps_model
-    assert "did not keep still" in (found.tried[1].skipped or "")
+    assert "was not stable" in (found.tried[1].skipped or "")
 
 
 def test_candidates_that_fail_are_skipped_with_the_reason(candidates: list[Candidate]):
