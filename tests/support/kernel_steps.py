@@ -83,18 +83,16 @@ BLOCK_STEPS: dict[str, str] = {
     # 8 of 1024 that stand for symbols.
     "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
-    # Which scores of a row are the largest is known when all are: `topk`, `sort` and what reads
-    # their ids are library calls. The map is the softmax, or the scale, of what `topk` chose.
+    # Which scores of a row are the largest is known when all are. The map is the softmax, or the
+    # scale, of what `topk` chose.
     "moe.top_k_gates": "fused topk map scatter",
     "moe.softmax_gates": "fused topk map scatter",
     "moe.sigmoid_gates": "fused topk gather map scatter",
     "moe.dense_experts": "fused fused",
-    # Numbers of experts in order, of few bits while they are sorted, and where each begins. GEMMs
-    # gather rows, and their scales where they are stored. The last map adds up what k experts give
-    # for a token.
-    "moe.grouped_experts": (
-        "fused topk map map sort map positions aten.searchsorted.Tensor map fused fused map"
-    ),
+    # The order of the rows by expert, and where those of each end; the map behind it divides by k,
+    # for the rows that a GEMM gathers. The other GEMM scatters what it stores, and reads its scales
+    # there. The last map adds up what k experts give for a token.
+    "moe.grouped_experts": "fused topk map group_order map fused fused map",
     "moe.gpt_oss_expert": "fused fused",
     "mla.mla_attention": "fused finalize fused attention",
     "unet.group_norm_attention": f"{NORM_OF_GROUPS} fused attention fused",
@@ -110,8 +108,9 @@ BLOCK_STEPS: dict[str, str] = {
     # Rows mixed with those before, which cross tiles, for two GEMMs.
     "mamba.channel_mix": "map fused fused fused",
     "mamba.causal_convolution": "map",
-    # The convolution, whose rows cross tiles; -exp of a weight; skip and gate after the scan.
-    "mamba.selective_block": "fused map map fused fused fused selective_scan map fused",
+    # The convolution, whose rows cross tiles; -exp of a weight. The GEMM of the gate runs after the
+    # scan, whose results and skip are read by its epilogue.
+    "mamba.selective_block": "fused map fused fused map selective_scan fused fused",
     "mamba.state_space_block": "fused map map ssd fused finalize fused",
     "mamba.gated_output": "fused fused",
     "mamba.gated_norm_output": "fused finalize fused",

@@ -57,7 +57,17 @@ def grouped_library_gemm(dtype, x, w, ends):
     group of x, which are rows of w."""
     if not x.is_cuda:
         x, w = x.float(), w.float()
-    return torch.nn.functional.grouped_mm(x, w, offs=ends).to(dtype)
+    return torch.nn.functional.grouped_mm(with_lines(x), with_lines(w), offs=ends).to(dtype)
+
+
+def with_lines(x):
+    """x, or a copy where neither the rows nor the columns of its matrices are lines of memory at
+    multiples of 16 bytes that do not overlap."""
+    (rows, columns), (down, right) = x.shape[-2:], x.stride()[-2:]
+    has_lines = (right == 1 and down >= columns) or (down == 1 and right >= rows)
+    places = (*x.stride()[:-2], down if right == 1 else right)
+    is_aligned = all(stride * x.itemsize % 16 == 0 for stride in places)
+    return x if has_lines and is_aligned and x.data_ptr() % 16 == 0 else dense(x)
 
 
 def check_index(name, index, extent, ignored):

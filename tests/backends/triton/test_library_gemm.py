@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 import coda_ir
 from coda_ir.api import CompiledFunction
@@ -73,13 +74,28 @@ func.func @products(%x: tensor<?x8x{T}> {{coda.dims = ["M", 8]}}, %w: tensor<3x1
 @pytest.mark.parametrize("element", TYPES)
 def test_products_of_rows_in_groups(element: str):
     function = coda_ir.compile(GROUPED.format(T=element), device="cpu")
-    x, w = torch.randn(9, 8).to(TYPES[element]), torch.randn(3, 16, 8).to(TYPES[element])
+    x, w = torch.randn(9, 8), torch.randn(3, 16, 8)
+    check_products_in_groups(function, x.to(TYPES[element]), w.to(TYPES[element]))
+    assert "grouped_library_gemm" in function.source
+
+
+def test_products_of_rows_in_groups_with_any_strides():
+    """PyTorch's product takes lines of memory at multiples of 16 bytes."""
+    function = coda_ir.compile(GROUPED.format(T="f32"), device="cpu")
+    x, w = torch.randn(9, 8), torch.randn(3, 16, 8)
+    for other in (w[:, :1], w[:, :, :1], w[:1]):
+        check_products_in_groups(function, x, other.expand(3, 16, 8))
+    for apart in (torch.randn(3, 16, 9)[:, :, 1:], torch.randn(3, 16, 16)[:, :, ::2]):
+        check_products_in_groups(function, x, apart)
+    check_products_in_groups(function, x[:1].expand(9, 8), w.mT.contiguous().mT)
+
+
+def check_products_in_groups(function: CompiledFunction, x: Tensor, w: Tensor) -> None:
     tensors = [x, w, torch.tensor([4, 4, 9], dtype=torch.int32)]
     expected = function.reference(tensors, precision="stated")
     for value, wanted in zip(function(*tensors), expected, strict=True):
         bound = 1e-6 if value.dtype == torch.float32 else 4e-3
         assert relative_error(value, wanted.double()) < bound
-    assert "grouped_library_gemm" in function.source
 
 
 EXPERTS = """
