@@ -7,7 +7,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import TensorValue
+from coda_ir.frontends.coda_text.values import Dim, TensorValue
 
 LOW_BIT_LINEAR = (
     "low_bit_linear(x, w, scales, zeros?, *, depth: integer = 128, offset: integer = 0, "
@@ -28,12 +28,28 @@ def low_bit_linear(call: Invocation) -> TensorValue:
             offset=call.integer("offset", 0),
             packing=packing,
         )
+        _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
         scheme.verify_operands(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, kn=is_kn)
     except VerifyException as error:
-        raise Mistake(f"{call.name}: {error}") from error
+        raise Mistake(f"{call.name}: {str(error).removeprefix('quantized: ')}") from error
     op = coda.LowBitLinearOp(
         *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
         kn=is_kn,
         result_element_type=call.float_type("dtype"),
     )
     return call.emit(op, (*x.dims[:-1], scales.dims[is_kn]))
+
+
+def _expect_shapes(
+    call: Invocation, scheme: coda.QuantizedAttr, k: Dim, n: Dim, is_kn: bool
+) -> None:
+    """Raise Mistake unless the weight and its scales have the shapes that K and N ask for."""
+    if not (isinstance(k, int) and isinstance(n, int)):
+        return
+    depth, order = scheme.depth.data, -1 if is_kn else 1
+    groups, words = (n, -(-k // depth))[::order], scheme.words(n, k)[::order]
+    remedy = None if is_kn else "state transposed=true for a weight and scales of K x N"
+    call.expect_dims("scales", call.tensor("scales"), groups, f"one for {depth} of K", remedy)
+    remedy = None if scheme.axis else 'state the packing of 4 bits, such as packing="k01234567"'
+    why = "with the K of x and the N of scales"
+    call.expect_dims("w", call.tensor("w"), words, why, remedy)
