@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-from epilogue_cases import CASES, Case, Jax, Library, Sizes, Torch
+from epilogue_cases import CASES, Case, Jax, Sizes, Torch
 from harness import (
     Budget,
     Candidate,
@@ -53,6 +53,7 @@ from llama_layer import Tensors
 from xla_layer import jax_on, to_jax
 
 import coda_ir
+from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
 
 BASELINE = "cuBLAS GEMM"
@@ -71,14 +72,17 @@ def candidates(
             found[name] = _coda(case, sizes, tensors, tune=tune)
     if EAGER in names:
         found[EAGER] = lambda: case.function(library, tensors)
-    for name, mode in {COMPILED: None, MAX_AUTOTUNE: "max-autotune-no-cudagraphs"}.items():
-        if name in names:
-            found[name] = _compiled(case, tensors, library, mode)
-    for name, make in {LIGER: _liger, XLA: _xla}.items():
+    others = {
+        COMPILED: _compiled,
+        MAX_AUTOTUNE: partial(_compiled, mode="max-autotune-no-cudagraphs"),
+        LIGER: _liger,
+        XLA: _xla,
+    }
+    for name, make in others.items():
         if name in names:
             try:
                 made = make(case, tensors)
-            except ImportError as error:
+            except (ImportError, CodaError) as error:
                 print(f"without {name}: {error}")
                 continue
             if made is not None:
@@ -92,7 +96,9 @@ def _coda(case: Case, sizes: Sizes, tensors: Tensors, *, tune: bool) -> Candidat
     return partial(function, *(tensors[spec.name] for spec in function.signature.arguments))
 
 
-def _compiled(case: Case, tensors: Tensors, library: Library, mode: str | None) -> Candidate:
+def _compiled(case: Case, tensors: Tensors, mode: str | None = None) -> Candidate:
+    library = Torch()
+
     def function(tensors: Tensors) -> torch.Tensor:
         return case.function(library, tensors)
 

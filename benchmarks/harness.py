@@ -19,13 +19,14 @@ from rich.console import Console
 from rich.table import Table
 
 from coda_ir.devices import default_device, interpret_without_gpu
+from coda_ir.diagnostics import CodaError
 
 Candidate = Callable[[], object]
 ResultT = TypeVar("ResultT")
 
 WITHOUT_GPU = """\
-Without a GPU, this runs at tiny sizes in Triton's interpreter, and without torch.compile, to check
-that it works. The times mean nothing."""
+Without a GPU, this runs at tiny sizes in Triton's interpreter or the reference backend, and leaves
+torch.compile out, to check that it works. The times mean nothing."""
 
 TOY_SIZES: Mapping[str, int] = {
     "sizes": 64,
@@ -150,9 +151,9 @@ def peak_memory(candidate: Candidate) -> float | None:
 
 
 def torch_compile(function: Any, **options: Any) -> Any:
-    """`torch.compile`; without a GPU the function itself, as compiling C++ takes Inductor long."""
+    """`torch.compile`. Raises CodaError without a GPU, as compiling C++ takes Inductor long."""
     if not torch.cuda.is_available():
-        return function
+        raise CodaError("it needs a GPU")
     compile: Any = import_module("torch").compile  # has no complete types
     return compile(function, **options)
 

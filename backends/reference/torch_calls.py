@@ -136,9 +136,19 @@ _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
 """What stands for operators whose kernels know no float64."""
 
 
-_IMPLEMENTED: Mapping[str, Callable[..., Sequence[torch.Tensor]]] = {
+def _histogram(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
+    """`torch.histc`, for integers too, which it counts on a GPU alone.
+
+    Float64 has them exactly up to 2^53.
+    """
+    values = x if x.is_floating_point() else x.double()
+    return torch.histc(values, bins, min, max).to(x.dtype)
+
+
+_IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]] = {
     FUSED_ATTENTION: fused_attention,
     FUSED_ATTENTION_GRAD: fused_attention_grad,
+    "aten.histc.default": _histogram,
 }
 """Operators that PyTorch leaves to devices other than those that it has kernels for."""
 
