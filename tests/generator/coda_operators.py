@@ -217,6 +217,14 @@ def _scaled_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     return f"scaled_linear({q}, {w}, {scales}, {of_weight}, {blocks}, dtype={b.element})", columns
 
 
+def _quantized_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    """A product of what is quantized for it: arguments, which have the same numbers everywhere."""
+    k, recipe = b.choices.pick(b.columns), b.choices.pick(("", ', recipe="blocks"'))
+    w = b.parameter(n, k, element=b.choices.pick(("", "f32")), weight=True)
+    product = f"quantized_linear({b.parameter(*b.rows, k)}, {w}{recipe}, dtype={b.element})"
+    return _beside(b, x, product), n
+
+
 def _low_bit_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     """A product with a weight of 4 bits along either axis, or of 8."""
     columns, depth = b.choices.pick(b.columns), b.choices.pick((32, 128))
@@ -482,6 +490,7 @@ OPERATORS: Sequence[tuple[int, Maker]] = (
     (2, _float8),
     (2, _narrow_product),
     (2, _scaled_product),
+    (1, _quantized_product),
     (2, _low_bit_product),
     (2, _index),
     (1, _embedding),

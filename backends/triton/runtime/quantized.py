@@ -154,7 +154,7 @@ def multiply_quantized_row(
     BLOCK_K: tl.constexpr,
     b_scales,
     b_zeros=None,
-    b_shifts=(),
+    b_shifts=None,
     DEPTH: tl.constexpr = 128,
     SCALE_STEP: tl.constexpr = 1,
     ZERO_STEP: tl.constexpr = 1,
@@ -186,9 +186,9 @@ def multiply_quantized_row(
             b_places = b_columns[i][None, :, :] + word[:, :, None] * B_STEP
             b = tl.load(b_places, mask=is_inside[:, :, None], other=0.0)
             scales = tl.load(b_scales[i][None, :, :] + group * SCALE_STEP).to(tl.float32)
+            shifts = None if b_shifts is None else b_shifts[i][None, :, :]
             zeros = OFFSET
             if b_zeros is not None:
-                shifts = b_shifts[i][None, :, :] if len(b_shifts) else 0
                 zeros = load_zeros(b_zeros[i][None, :, :] + group * ZERO_STEP, shifts) + OFFSET
                 zeros = zeros.to(tl.float32)
             if SHARED > 1:
@@ -205,7 +205,7 @@ def multiply_quantized_row(
                 places = tl.broadcast_to(a_places, (GROUPS, WORDS, COLUMNS))
                 x = tl.load(places, mask=is_inside[:, :, None], other=0.0).to(tl.float32)
                 if PACKED > 1:
-                    b = (b >> b_shifts[i][None, :, :]) & 15
+                    b = (b >> shifts) & 15
                 product = x * (wide(b) - zeros)
             sums = sums + (totals[i] + product * scales,)
         totals = sums
