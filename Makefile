@@ -47,9 +47,9 @@ nightly: $(STAMP) ## Run all combinations of the tests' parameters, all faults a
 faults: $(STAMP) ## Plant all faults in passes and kernels (FAULTS=name to select): how many are seen?
 	PYTHONPATH=tests $(BIN)/python -W ignore -m faults --jobs $(JOBS) $(FAULTS)
 
-fuzz: $(STAMP) ## Fuzz everything that reads text (SECONDS=600, SEED=0 for another one each time)
+fuzz: $(STAMP) ## Fuzz everything that reads text (TARGETS=pipeline, SECONDS=600, SEED=0 for another one each time)
 	$(BIN)/python -c "import atheris" 2>/dev/null || $(BIN)/python -m pip install -e ".[fuzz]"
-	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) $(addprefix --target ,$(TARGETS))
 
 goldens: $(STAMP) ## Rewrite the goldens that fail from what the tools print now
 	$(BIN)/python -m pytest -q -n 0 --update-goldens $(GOLDENS)

@@ -59,6 +59,7 @@ NARROWED: Mapping[str, str] = {
     "PROGRAMS": "1",
     "SEED": "3",
     "SECONDS": "1",
+    "TARGETS": "pipeline",
 }
 """Variables of `make` and of the programs that it runs."""
 
