@@ -56,15 +56,6 @@ def as_float64(x):
 
 
 @triton.jit
-def wide(x):
-    """x in the type of sums."""
-    if INTERPRET:
-        return as_float64(x)
-    else:
-        return x.to(tl.float32)
-
-
-@triton.jit
 def bound(n):
     """An extent that is known at run time, as a bound of a range: the interpreter's is an array."""
     if INTERPRET:

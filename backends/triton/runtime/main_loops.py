@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from coda_ir.backends.triton.runtime.device import SUM_TYPE, bound, dot, scaled_dot, wide
+from coda_ir.backends.triton.runtime.device import SUM_TYPE, as_float64, bound, dot, scaled_dot
 from coda_ir.backends.triton.runtime.header import INTERPRET
 
 
@@ -75,6 +75,15 @@ def multiply(
             sums = sums + (total,)
         accs = sums
     return accs
+
+
+@triton.jit
+def wide(x):
+    """x in the type of sums."""
+    if INTERPRET:
+        return as_float64(x)
+    else:
+        return x.to(tl.float32)
 
 
 @triton.jit

@@ -4,9 +4,9 @@
 import triton
 import triton.language as tl
 
-from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot, wide
+from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
 from coda_ir.backends.triton.runtime.header import INTERPRET
-from coda_ir.backends.triton.runtime.main_loops import load_depth
+from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
 
 
 @triton.jit
