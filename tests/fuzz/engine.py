@@ -15,6 +15,7 @@ from typing import Any
 atheris: Any = import_module("atheris")
 
 with atheris.instrument_imports(include=["coda_ir", "xdsl", "lark"]):
+    from coda_ir.passes import get_all_passes
     from fuzz.findings import Findings
     from fuzz.mutator import Mutator
     from fuzz.oracle import bounded
@@ -26,6 +27,9 @@ def main(arguments: list[str]) -> None:
     """Arguments: the target, the folder of findings, then those of libFuzzer."""
     name, folder, *rest = arguments
     target, findings = TARGETS[name], Findings(Path(folder))
+    # The memory of imports is not that of the first text that names a pass.
+    for load in get_all_passes().values():
+        load()
 
     def run_once(data: bytes) -> None:
         text = data.decode("utf-8", errors="replace")
