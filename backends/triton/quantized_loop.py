@@ -31,25 +31,28 @@ class QuantizedMainLoop(PointerMainLoop):
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
         segment, scheme = tile.segment, self.scheme
+        weights, scales, zeros = (
+            [tile.weight(index, values) for index in range(len(tile.accumulators)) if values]
+            for values in (segment.weights, segment.scales, segment.zeros)
+        )
         self.helpers.add("shift_of")
         options: dict[str, object] = {
             "K": self.depths[term],
             "A_STEP": 1,
-            "B_STEP": _step(segment.weights[0], segment.layout),
+            "B_STEP": _step(weights[0], segment.layout),
             "BLOCK_K": "BLOCK_K",
-            "b_scales": tuple_text(self._places(tile, segment.scales, 1, "scales")),
+            "b_scales": tuple_text(self._places(tile, scales, 1, "scales")),
             "DEPTH": scheme.depth.data,
-            "SCALE_STEP": _step(segment.scales[0], segment.layout),
+            "SCALE_STEP": _step(scales[0], segment.layout),
             "OFFSET": scheme.offset.data,
         }
         is_packed = scheme.axis == "n"
-        if segment.zeros:
-            zeros = segment.zeros[0]
-            has_words = element_type_of(zeros) == i32
+        if zeros:
+            has_words = element_type_of(zeros[0]) == i32
             is_packed |= has_words
-            places = self._places(tile, segment.zeros, 8 if has_words else 1, "zeros")
+            places = self._places(tile, zeros, 8 if has_words else 1, "zeros")
             options["b_zeros"] = tuple_text(places)
-            options["ZERO_STEP"] = _step(zeros, segment.layout)
+            options["ZERO_STEP"] = _step(zeros[0], segment.layout)
         if scheme.packed > 1:
             options["ALONG_K"] = scheme.axis == "k"
             options["PACKED"] = scheme.packed
@@ -69,10 +72,9 @@ class QuantizedMainLoop(PointerMainLoop):
         self, tile: ColumnTile, values: Sequence[SSAValue], packed: int, hint: str
     ) -> Iterator[str]:
         """The place of the first word of each column, `packed` of which share a word, in the tensor
-        of each accumulator.
+        of each accumulator, one of `values`.
         """
-        for index, column in enumerate(self._columns(tile)):
-            value = tile.weight(index, values)
+        for column, value in zip(self._columns(tile), values, strict=True):
             place = column if packed == 1 else f"({column} // {packed})"
             rows, columns = shape_of(value)
             pitch = ""

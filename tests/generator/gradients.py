@@ -35,6 +35,7 @@ REFUSALS = (
     "their number is not known",
     "an argument with a gradient",
     "float8 is too narrow",
+    "dequantize the weight in training",
     "need the states of all rows again",
     "which takes rows of whole 16 bytes",
 )

@@ -161,6 +161,28 @@ def test_pairs(name: str, pairing: str, tmp_path: Path):
     check_against_reference(text, [21], tmp_path)
 
 
+@pytest.mark.any_device
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("how", [portable("16x16x32"), one_row("16x64")], ids=["tile", "row"])
+def test_weights_side_by_side(name: str, how: str, tmp_path: Path):
+    """Weights of two numbers of columns, each with its scales and its zero points."""
+    k, weight, x, y = 128, WEIGHTS[name], "tensor<?x128xbf16>", "tensor<?x72xbf16>"
+    operands = [weight.operands(name, n, k, 64) for name, n in (("w", 48), ("v", 24))]
+    w, s, *z = (", ".join(values) for values in zip(*operands, strict=True))
+    zeros = f" zeros({z[0]})" if z else ""
+    text = f"""
+func.func @f(%x: {x}, {", ".join(value for values in operands for value in values)}) -> {y} {{
+  %y = gemm.fused %x : {x} {weight.attribute(64)} schedule<{how}>
+      columns({w}){" kn" if weight.kn else ""} scales({s}){zeros} -> (tile : {y}) {{
+  ^epilogue(%acc : f32):
+    gemm.yield %acc : f32
+  }}
+  func.return %y : {y}
+}}
+"""
+    check_against_reference(text, [3], tmp_path)
+
+
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "gfx942"])
 def test_ahead_of_time(name: str, architecture: str) -> None:
