@@ -176,7 +176,7 @@ import json, sys
 from first_call import measure
 print(json.dumps(measure(sys.argv[1], tune="--tune" in sys.argv)))
 """
-"""What a new process runs, which has imported nothing else."""
+"""The program that a new process runs; it has imported nothing else."""
 
 
 def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:

@@ -102,7 +102,10 @@ def low_bits(
 
 
 def int4pack(x: torch.Tensor, n: int, k: int) -> tuple[Sequence[Call], int]:
-    """The calls of PyTorch's product of four bits, and the bytes of a weight."""
+    """The calls of PyTorch's product of four bits, and the bytes of a weight.
+
+    PyTorch documents no public name for this product, which torchao calls by the private one.
+    """
     count = int(max(4, COPIES_BYTES // (n * k // 2)))
     drawn = torch.randint(0, 255, (n, k // 2), device="cuda", dtype=torch.uint8)
     packed = torch._convert_weight_to_int4pack(drawn, 8)  # pyright: ignore

@@ -139,7 +139,7 @@ SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
     "auraflow": {"attention_head_dim": 32, "caption_projection_dim": 64},
     "unet": {"block_out_channels": (32, 32, 64, 64), "attention_head_dim": 8},
 }
-"""What tiny models have beside two heads."""
+"""Settings of tiny models, in addition to their two heads."""
 
 
 def _diffusion(

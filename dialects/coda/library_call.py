@@ -38,7 +38,7 @@ class LibraryCallOp(InferTypeOp, ABC):
     FUSES_IF: ClassVar[str]
     """The condition under which an epilogue could compute it, which does not hold."""
     REMEDY: ClassVar[str | None] = None
-    """What fuses instead, where that may be all that a program needs."""
+    """An alternative that fuses, if it may be all that a program needs."""
 
     # The parts of a call of PyTorch, as `torch.CallOp` has them.
 

@@ -237,4 +237,4 @@ SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "causal_conv1d_update": _causal_conv1d_update,
     "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
 }
-"""What is traced in place of functions of transformers that have these names."""
+"""Replacements, by name, for functions of transformers while a graph is traced."""
