@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     StringAttr,
+    TensorType as IRTensorType,
 )
-from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import element_types
