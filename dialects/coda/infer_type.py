@@ -86,7 +86,11 @@ class InferTypeOp(CodaOp, ABC):
         dim = named.get("dim")
         if isinstance(dim, int) and dim < 0:
             named["dim"] = dim + len(shape_of(values[0]))
-        properties = {name: _attribute(value, of.properties[name]) for name, value in named.items()}
+        properties = {
+            name: _attribute(named[name], definition)
+            for name, definition in of.properties.items()
+            if name in named
+        }
         stated = {name: _value(each) for name, each in properties.items() if each is not None}
         plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
         extents = type(self).infer(*map(shape_of, values), **stated)[: results or plain]
