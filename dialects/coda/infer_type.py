@@ -82,14 +82,15 @@ class InferTypeOp(CodaOp, ABC):
         missing = [None] * (count - len(given))
         segments = [_values(cast(Operand, each)) for each in (*given[:count], *missing)]
         values = [value for segment in segments for value in segment]
-        named |= zip(of.properties, cast(Sequence[Given], given[count:]), strict=False)
+        names = list(of.properties)
+        assert len(given) <= count + len(names), f"{self.name} takes no {len(given)} arguments"
+        named |= zip(names, cast(Sequence[Given], given[count:]), strict=False)
         dim = named.get("dim")
         if isinstance(dim, int) and dim < 0:
             named["dim"] = dim + len(shape_of(values[0]))
         properties = {
-            name: _attribute(named[name], definition)
-            for name, definition in of.properties.items()
-            if name in named
+            name: _attribute(named[name], of.properties[name])
+            for name in sorted(named, key=names.index)
         }
         stated = {name: _value(each) for name, each in properties.items() if each is not None}
         plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
