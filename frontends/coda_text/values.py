@@ -44,7 +44,9 @@ class Range(NamedTuple):
     largest: int
 
     @staticmethod
-    def of(type: IntegerType) -> Range:
+    def of(element: str) -> Range:
+        type = ELEMENT_TYPES[element]
+        assert isinstance(type, IntegerType)
         bits = type.bitwidth
         if type.signedness.data == Signedness.UNSIGNED:
             return Range(bits, 0, 2**bits - 1)
@@ -52,7 +54,7 @@ class Range(NamedTuple):
 
 
 RANGES = {
-    name: Range.of(type)
+    name: Range.of(name)
     for name, type in ELEMENT_TYPES.items()
     if isinstance(type, IntegerType) and name != "bool"
 }
