@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -44,9 +44,7 @@ class Range(NamedTuple):
     largest: int
 
     @staticmethod
-    def of(element: str) -> Range:
-        type = ELEMENT_TYPES[element]
-        assert isinstance(type, IntegerType)
+    def of(type: IntegerType) -> Range:
         bits = type.bitwidth
         if type.signedness.data == Signedness.UNSIGNED:
             return Range(bits, 0, 2**bits - 1)
@@ -54,7 +52,7 @@ class Range(NamedTuple):
 
 
 RANGES = {
-    name: Range.of(name)
+    name: Range.of(cast(IntegerType, type))
     for name, type in ELEMENT_TYPES.items()
     if isinstance(type, IntegerType) and name != "bool"
 }
