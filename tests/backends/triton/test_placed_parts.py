@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from support.device import DEVICE, on_device
 from support.emitted import load_module
-from support.gluon_simulator import Settings
-from support.gluon_simulator import load_module as load_simulated
+from support.gluon_simulator import Settings, load_module as load_simulated
 from support.kernel_harness import gemms_of
 from torch import Tensor
 
