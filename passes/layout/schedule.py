@@ -59,7 +59,8 @@ class SchedulePass(ModulePass):
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
     and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
     but for those whose groups of columns, padded to a power of two, cost more than they save; and
-    tuning may find another form to be faster.
+    tuning may find another form to be faster. Rows that GEMMs gather are copied ahead of them where
+    that is cheaper, since each tile of columns gathers them again.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
