@@ -51,7 +51,7 @@ class FunctionRewriter:
         return list(self.func.body.block.ops)
 
     def before(self, anchor: Operation, location: LocationAttr | None = None) -> OpInserter:
-        """What inserts operators before `anchor`, with its location unless another is given."""
+        """An inserter before `anchor`, with its location unless another is given."""
         return OpInserter(self, anchor, location or anchor.location)
 
     def replace(self, old: Operation, new: SSAValue) -> None:
