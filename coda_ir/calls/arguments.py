@@ -191,7 +191,7 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
             f"convert it with {spec.name}.to_dense()",
         )
-    if not (_is_plain(value) and _has_elements(value)):
+    if not (_is_plain(value) and has_elements(value)):
         raise _transformed(spec, value)
     if _forward_ad.unpack_dual(value).tangent is not None:
         raise TransformedArgumentError(
@@ -225,7 +225,7 @@ def _is_plain(tensor: Any) -> bool:
     return tensor.__torch_dispatch__ is PLAIN_DISPATCH
 
 
-def _has_elements(tensor: torch.Tensor) -> bool:
+def has_elements(tensor: torch.Tensor) -> bool:
     """Return whether the elements of a tensor are in memory. Those of the transforms of torch.func
     are not, and have no address.
     """
