@@ -24,12 +24,12 @@ CONSTANTS: dict[str, float] = {"inf": float("inf"), "nan": float("nan")}
 NOT_SYMBOLS = frozenset({DEVICE, *CONSTANTS})
 """Names that are something else than a symbolic dimension wherever a value can be."""
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: operator.mod,
 }
 
