@@ -319,8 +319,9 @@ def test_inputs_that_overlap():
     for first, last in ((4, 8), (1, 5), (0, 4)):
         memory = torch.randn(8, 8)
         wanted = memory.clone()
-        check(
-            fast, lambda *_: model(wanted[:4], wanted[first:last]), memory[:4], memory[first:last]
+        found = fast(memory[:4], memory[first:last])
+        torch.testing.assert_close(
+            found, model(wanted[:4], wanted[first:last]), rtol=1e-4, atol=1e-5
         )
         torch.testing.assert_close(memory, wanted)
 
