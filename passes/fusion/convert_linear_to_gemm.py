@@ -1,8 +1,7 @@
 """Pass `convert-linear-to-gemm`: linear maps, and the gradients of their weights, become GEMMs with
 an (almost) empty epilogue."""
 
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -26,7 +25,6 @@ from coda_ir.passes.support.legality import check_gemm_types, name_of
 from coda_ir.passes.support.norms import bias_of
 
 
-@dataclass(frozen=True)
 class ConvertLinearToGemmPass(FunctionPass):
     """`coda.linear` and `coda.matmul` become `gemm.fused`; a bias becomes a row port.
 
@@ -43,16 +41,14 @@ class ConvertLinearToGemmPass(FunctionPass):
     alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
     operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and so do those of a
     `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
-    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
-    rows to sum over.
+    float32, in which GEMMs accumulate, holds every value: not in f64, and there are
+    elements. A weight's gradient needs rows to sum over.
     """
-
-    name: ClassVar[str] = "convert-linear-to-gemm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, LINEAR_MAPS):
-                refusal = check_gemm_types(op) or _check_rows(op)
+                refusal = check_gemm_types(op) or _check_elements(op) or _check_rows(op)
                 if refusal is not None:
                     rewriter.missed(op, refusal)
                 else:
@@ -79,6 +75,13 @@ LINEAR_MAPS = (
 )
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
 """Linear maps whose weights are N x K."""
+
+
+def _check_elements(op: LinearMap) -> Refusal | None:
+    empty = next((x for x in (*op.operands, op.result) if 0 in shape_of(x)), None)
+    if empty is None:
+        return None
+    return Refusal("there is something to multiply", f"{name_of(empty)} has no elements")
 
 
 def _check_rows(op: LinearMap) -> Refusal | None:
