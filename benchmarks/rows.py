@@ -169,6 +169,19 @@ def prepare(
     return {name: step for name, step in steps.items() if name in names}
 
 
+@dataclass(frozen=True)
+class Replay:
+    """A captured step. It keeps the step, whose tensors the graph reads at their addresses."""
+
+    graph: Any
+    step: Step
+    results: Tensors
+
+    def __call__(self) -> Tensors:
+        self.graph.replay()
+        return self.results
+
+
 def captured(step: Step) -> Step:
     """The step as one CUDA graph. Raises RuntimeError without a GPU."""
     if not torch.cuda.is_available():
@@ -181,12 +194,7 @@ def captured(step: Step) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         results = step()
-
-    def replay() -> Tensors:
-        graph.replay()
-        return results
-
-    return replay
+    return Replay(graph, step, results)
 
 
 def times(steps: Mapping[str, Step]) -> dict[str, float]:
