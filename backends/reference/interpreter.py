@@ -42,8 +42,7 @@ from coda_ir.dialects.gemm import (
     is_wide_partial,
     numerics_mode,
 )
-from coda_ir.dialects.torch import CallOp as TorchCallOp
-from coda_ir.dialects.torch import VjpOp
+from coda_ir.dialects.torch import CallOp as TorchCallOp, VjpOp
 from coda_ir.functions import find_entry
 from coda_ir.shape_rules import UNKNOWN
 from coda_ir.signatures import stated_dtype

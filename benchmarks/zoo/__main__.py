@@ -12,7 +12,7 @@ import argparse
 import gc
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
@@ -30,12 +30,10 @@ from coda_ir.progress import Progress
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
 from zoo.ends import Ends, measure_ends, print_ends, read_ends
-from zoo.explained import is_explained, is_not_captured
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
-from zoo.records import Records
-from zoo.report import print_summary, print_table, read_measurement
-from zoo.runner import R, Task, run_all
+from zoo.report import is_explained, is_not_captured, print_measurements, read_measurement
+from zoo.runner import Records, Result, Task, run_all
 
 
 def main() -> int:
@@ -49,8 +47,8 @@ def main() -> int:
     chosen = _installed(chosen)
     _load(sorted({entry.library for entry in chosen}))
     console = Console(width=None if sys.stdout.isatty() else 220)
-    run = _run_ends if options.ends else _run_gradients if options.gradients else _run_forward
-    failed = [(name, note) for name, ok, note in run(chosen, options, console) if not ok]
+    results = _run(chosen, options, console)
+    failed = [(result.name, result.note) for result in results if not result.ok]
     unexplained = [name for name, note in failed if not is_explained(name, note)]
     explained = [(name, note) for name, note in failed if name not in unexplained]
     _print_refused("by torch.export", [f for f in explained if is_not_captured(f[1])])
@@ -83,64 +81,28 @@ def _installed(chosen: Sequence[Architecture]) -> list[Architecture]:
     return [entry for entry in chosen if entry.library in found]
 
 
-def _run_forward(
-    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
-) -> list[tuple[str, bool, str]]:
-    settings = {
-        "dtypes": tuple(options.dtypes.split(",")),
-        "layers": options.layers or 2,
-        "triton": not options.no_triton,
-        "dynamic": not options.static,
-    }
-    task = Task(partial(measure, **settings), lambda e, t: Measurement(e.name, e.family, note=t))
-    records = Records(options.json, _facts(chosen, settings), read_measurement)
-    results = _run(chosen, task, records, options)
-    print_table(console, results)
-    print_summary(console, results)
-    return [(result.name, result.ok, result.note) for result in results]
-
-
-def _run_gradients(
-    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
-) -> list[tuple[str, bool, str]]:
-    settings = {
-        "dtypes": tuple(options.dtypes.split(",")),
-        "layers": options.layers or 1,
-        "triton": not options.no_triton,
-        "inputs": options.inputs,
-    }
-    task = Task(
-        partial(measure_gradients, **settings), lambda e, t: GradientMeasurement(e.name, note=t)
-    )
-    records = Records(options.json, _facts(chosen, settings), gradients.read_measurement)
-    results = _run(chosen, task, records, options)
-    print_gradients(console, results)
-    return [(result.name, result.ok, result.note) for result in results]
-
-
-def _run_ends(
-    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
-) -> list[tuple[str, bool, str]]:
-    settings = {"layers": options.layers or 1}
-    task = Task(partial(measure_ends, **settings), lambda e, t: Ends(e.name, note=t))
-    records = Records(options.json, _facts(chosen, settings), read_ends)
-    results = _run(chosen, task, records, options)
-    print_ends(console, results)
-    return [(result.name, result.ok, result.note) for result in results]
-
-
-def _facts(chosen: Sequence[Architecture], settings: dict[str, Any]) -> dict[str, Any]:
-    libraries = sorted({entry.library for entry in chosen})
-    return {name: version(name) for name in ("torch", *libraries)} | settings
-
-
 def _run(
-    chosen: Sequence[Architecture],
-    task: Task[R],
-    records: Records[R],
-    options: argparse.Namespace,
-) -> list[R]:
-    """The results in the order of the zoo; with --update those of the file too."""
+    chosen: Sequence[Architecture], options: argparse.Namespace, console: Console
+) -> list[Result]:
+    """Run and print what the options ask for; with --update the results of the file too."""
+    dtypes, triton = tuple(options.dtypes.split(",")), not options.no_triton
+    work: Callable[..., Result]
+    if options.ends:
+        settings: dict[str, Any] = {"layers": options.layers or 1}
+        work, kind, read, show = measure_ends, Ends, read_ends, print_ends
+    elif options.gradients:
+        settings = {"dtypes": dtypes, "layers": options.layers or 1, "triton": triton}
+        settings["inputs"] = options.inputs
+        work, kind, read = measure_gradients, GradientMeasurement, gradients.read_measurement
+        show = print_gradients
+    else:
+        settings = {"dtypes": dtypes, "layers": options.layers or 2, "triton": triton}
+        settings["dynamic"] = not options.static
+        work, kind, read, show = measure, Measurement, read_measurement, print_measurements
+    libraries = sorted({entry.library for entry in chosen})
+    facts = {name: version(name) for name in ("torch", *libraries)} | settings
+    task = Task[Any](partial(work, **settings), lambda entry, note: kind(entry.name, note=note))
+    records = Records[Any](options.json, facts, read)
     waiting = [entry for entry in chosen if entry.name not in records.results]
     with Progress({"models": len(chosen)}) as progress:
         done = len(chosen) - len(waiting)
@@ -152,7 +114,9 @@ def _run(
             progress.advance("models")
             line = f"{result.name}: {'ok' if result.ok else 'NO'} {result.seconds:.1f} s"
             progress.print(line)
-    return records.finish((entry.name for entry in ARCHITECTURES), update=options.update)
+    results = records.finish((entry.name for entry in ARCHITECTURES), update=options.update)
+    show(console, results)
+    return results
 
 
 def _load(libraries: Sequence[str]) -> None:

@@ -1,14 +1,22 @@
-"""What a tiny model of the zoo is: a way to build it, and an example call."""
+"""What a tiny model of the zoo is: a way to build it, an example call, and its export."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch import ExportedModel, export
+
 SEED = 0
+
+SHAPES = ("dynamic", "batch", "static")
+"""Which dimensions differ between calls: of the batch and of the length, of the batch, none."""
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -30,18 +38,30 @@ class Example:
         }
         return Example(self.model.to(dtype), inputs, self.dynamic)
 
-    def with_dynamic_batch(self) -> Example:
-        """The same where only the first dimensions differ between calls."""
-        first = {name: (0,) for name, dims in self.dynamic.items() if 0 in dims}
-        return Example(self.model, self.inputs, first)
+    def export(self, shapes: str) -> ExportedModel:
+        """The exported model, with the dynamic dimensions that `shapes`, one of `SHAPES`, names."""
+        dynamic: dict[str, Any] | None = None
+        if shapes != "static":
+            axes = {"dynamic": (0, 1), "batch": (0,)}[shapes]
+            auto: Any = torch.export.Dim.DYNAMIC
+            chosen = {name: [a for a in dims if a in axes] for name, dims in self.dynamic.items()}
+            dynamic = {
+                name: dict.fromkeys(chosen.get(name, ()), auto) or None for name in self.inputs
+            }
+        return export(self.model, (), dict(self.inputs), dynamic_shapes=dynamic, name="model")
 
-    def dynamic_shapes(self) -> dict[str, Any]:
-        """Return what `torch.export` takes: the dynamic dimensions of each input."""
-        auto: Any = torch.export.Dim.DYNAMIC
-        return {
-            name: dict.fromkeys(self.dynamic[name], auto) if name in self.dynamic else None
-            for name in self.inputs
-        }
+
+def first_that_works(kinds: Sequence[str], make: Callable[[str], Made]) -> tuple[str, Made, str]:
+    """The first of some `SHAPES` for which `make` raises no CodaError, what it makes, and why not
+    the ones before. Raises the CodaError of the last one where none works.
+    """
+    note = ""
+    for shapes in kinds[:-1]:
+        try:
+            return shapes, make(shapes), note
+        except CodaError as error:
+            note = f"not {shapes}: {error}".splitlines()[0]
+    return kinds[-1], make(kinds[-1]), note
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class Architecture:
     name: str
     family: str
     """`text decoder`, `text encoder`, `encoder-decoder`, `vision`, `speech`, `mixture of experts`,
-    `state space`, `multimodal` or `diffusion`.
+    `state space`, `multimodal` or `diffusion`; `--list` shows it.
     """
     library: str
     """The package that it comes from: `transformers` or `diffusers`."""

@@ -19,14 +19,11 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation
 
 from coda_ir.api import Lowering, find_entry
-from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp, VjpOp
-from coda_ir.frontends.torch import ExportedModel
 from coda_ir.traffic import NOT_EXECUTED
-from zoo.architecture import Architecture, Example
-from zoo.measure import SHAPES, export_example
+from zoo.architecture import SHAPES, Architecture, first_that_works
 
 ENDS = ("epilogue", "kernel", "library", "call")
 """In the epilogue of a GEMM or in a finalize, in a kernel between GEMMs, as a library operator of
@@ -58,11 +55,12 @@ _IN_CODE = (gemm.MapOp,)
 
 @dataclass
 class Ends:
-    """What became of the operators between the GEMMs of one model."""
+    """Where the operators between the GEMMs of one model run."""
 
     name: str
     shapes: str = ""
     note: str = ""
+    """Why not all shapes are dynamic, or what failed."""
     counts: dict[str, Counter[str]] = field(
         default_factory=lambda: {end: Counter() for end in ENDS}
     )
@@ -88,25 +86,12 @@ class Ends:
 def measure_ends(architecture: Architecture, *, layers: int = 1) -> Ends:
     """Export and lower an architecture in bfloat16, and count; nothing is executed."""
     start = time.monotonic()
-    result = Ends(architecture.name)
-    exported = _exported(architecture.build(layers).to(torch.bfloat16), result)
+    example = architecture.build(layers).to(torch.bfloat16)
+    shapes, exported, note = first_that_works(SHAPES, example.export)
+    result = Ends(architecture.name, shapes, note)
     count_ends(exported.module, result)
     result.seconds = time.monotonic() - start
     return result
-
-
-def _exported(example: Example, result: Ends) -> ExportedModel:
-    """The model with the most dynamic shapes that it permits."""
-    for shapes in SHAPES:
-        try:
-            exported = export_example(example, shapes)
-        except CodaError:
-            if shapes == SHAPES[-1]:
-                raise
-        else:
-            result.shapes = shapes
-            return exported
-    raise AssertionError("there is a last kind")
 
 
 def count_ends(module: ModuleOp, result: Ends) -> None:

@@ -1,28 +1,24 @@
-"""Measures one architecture: export, accuracy at two levels and as emitted Triton, fusion."""
+"""Measures one architecture: export, accuracy at two levels and as emitted Triton, ends."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import torch
 
 from coda_ir.api import Level, find_entry
 from coda_ir.backends.reference import Precision, run_function
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch import ExportedModel, export
+from coda_ir.frontends.torch import ExportedModel
 from zoo.accuracy import eager, exact, is_as_exact, relative_errors, tensors_of, worst_ratio
-from zoo.architecture import Architecture, Example
+from zoo.architecture import SHAPES, Architecture, Example, first_that_works
 from zoo.emitted import describe, lowering_for_device, run_emitted
-from zoo.fusion import FusionReport, fusion_report
+from zoo.ends import Ends, count_ends
 
 DTYPES: Mapping[str, torch.dtype] = {"f32": torch.float32, "bf16": torch.bfloat16}
-
-
-SHAPES = ("dynamic", "batch", "static")
-"""Which dimensions differ between calls: of the batch and of the length, of the batch, none."""
 
 
 @dataclass
@@ -52,7 +48,6 @@ class Measurement:
     """One line of the table."""
 
     name: str
-    family: str
     layers: int = 0
     shapes: str = ""
     """The dynamic dimensions: `dynamic` (batch and length), `batch`, or `static` where the model
@@ -61,7 +56,8 @@ class Measurement:
     note: str = ""
     """Why not all shapes are dynamic, or what failed."""
     accuracy: dict[str, Accuracy] = field(default_factory=dict[str, Accuracy])
-    fusion: FusionReport | None = None
+    ends: Ends | None = None
+    """Where operators run, in the last of the element types."""
     failure: str = ""
     """The failure of the emitted Triton: an access outside of a tensor, or a crash."""
     seconds: float = 0.0
@@ -85,14 +81,17 @@ def measure(
     `triton`, the emitted program runs as well.
     """
     start = time.monotonic()
-    result = Measurement(architecture.name, architecture.family, layers)
+    result = Measurement(architecture.name, layers)
     try:
         for name in dtypes:
             example = architecture.build(layers).to(DTYPES[name])
             shapes = SHAPES if dynamic and name == dtypes[0] else SHAPES[-1:]
-            program, result.accuracy[name] = _first_that_runs(example, shapes, result)
-            # Of the last type: float32 permits fewer rewrites of norms than narrow types.
-            result.fusion = fusion_report(program.exported.module)
+            found, program, note = first_that_works(shapes, partial(_Program, example))
+            result.shapes, result.note = result.shapes or found, note or result.note
+            result.accuracy[name] = program.accuracy
+            # Float32 permits fewer rewrites of norms than narrow types.
+            result.ends = Ends(architecture.name, found)
+            count_ends(program.exported.module, result.ends)
             if triton:
                 program.add_triton(result, name)
     except CodaError as error:
@@ -101,42 +100,21 @@ def measure(
     return result
 
 
-def _first_that_runs(
-    example: Example, kinds: Sequence[str], result: Measurement
-) -> tuple[_Program, Accuracy]:
-    """The program with the first kind of shapes that works. Raises CodaError where none does."""
-    for shapes in kinds:
-        try:
-            program = _Program(example, export_example(example, shapes))
-            accuracy = program.accuracy()
-        except CodaError as error:
-            if shapes == kinds[-1]:
-                raise
-            result.note = f"not {shapes}: {error}".splitlines()[0]
-        else:
-            result.shapes = result.shapes or shapes
-            return program, accuracy
-    raise AssertionError("there is a last kind")
-
-
-def export_example(example: Example, shapes: str) -> ExportedModel:
-    """The model of an example with the dynamic dimensions that `shapes`, one of `SHAPES`, names."""
-    choice = example.with_dynamic_batch() if shapes == "batch" else example
-    dynamic = None if shapes == "static" else choice.dynamic_shapes()
-    inputs: dict[str, Any] = dict(example.inputs)
-    return export(example.model, (), inputs, dynamic_shapes=dynamic, name="model")
-
-
 class _Program:
-    """An exported model and the results that are exact, and eager's."""
+    """An exported model, the results that are exact, eager's, and how exact the model's are.
 
-    def __init__(self, example: Example, exported: ExportedModel):
-        self.example, self.exported = example, exported
+    Raises CodaError for what cannot be exported, or be run by the reference backend.
+    """
+
+    def __init__(self, example: Example, shapes: str):
+        self.example = example
+        self.exported: ExportedModel = example.export(shapes)
         self.exact, self.eager = exact(example), eager(example)
         self.eager_errors = relative_errors(self.eager, self.exact)
-        self.lowering = lowering_for_device(exported.module)
+        self.lowering = lowering_for_device(self.exported.module)
+        self.accuracy = self._accuracy()
 
-    def accuracy(self) -> Accuracy:
+    def _accuracy(self) -> Accuracy:
         """The accuracy on the reference backend."""
         block, gemm = self._errors("block", "stated"), self._errors("gemm", "stated")
         wide = [*self._errors("block", "float64"), *self._errors("gemm", "float64")]

@@ -9,8 +9,10 @@ from coda_ir.frontends.coda_text.arguments import Signature
 from coda_ir.frontends.coda_text.casts import ROUNDINGS
 from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS
 from coda_ir.frontends.coda_text.epilogue import PAIRS
-from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
-from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
+from coda_ir.frontends.coda_text.epilogue_body import (
+    GROUP_REDUCTIONS,
+    SIGNATURES as ELEMENT_SIGNATURES,
+)
 from coda_ir.frontends.coda_text.operators import OPERATORS
 from coda_ir.lsp.symbols import NEGATION
 

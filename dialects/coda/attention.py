@@ -89,7 +89,6 @@ class AttentionLike(CodaOp, ABC):
     window = opt_prop_def(IntegerAttr)
     scale = opt_prop_def(FloatAttr)
     softcap = opt_prop_def(FloatAttr)
-    traits = traits_def(Pure())
 
     @property
     def heads(self) -> int:

@@ -1,11 +1,7 @@
 """An operator that orders others."""
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
-from xdsl.traits import Pure
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def
 
 from coda_ir.dialects.coda.infer_type import InferTypeOp
 
@@ -27,7 +23,3 @@ class BarrierOp(InferTypeOp):
     x = operand_def(TensorType)
     after = var_operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation, after: Sequence[SSAValue]):
-        super().__init__(x, after)

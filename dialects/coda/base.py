@@ -3,9 +3,9 @@
 from abc import ABC
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, traits_def
 from xdsl.pattern_rewriter import RewritePattern
-from xdsl.traits import HasCanonicalizationPatternsTrait
+from xdsl.traits import HasCanonicalizationPatternsTrait, Pure
 
 CANONICALIZATIONS: list[RewritePattern] = []
 """Filled by `coda.canonicalization`, which needs the operators that need this module."""
@@ -27,6 +27,7 @@ class CodaOp(IRDLOperation, ABC):
 
     assembly_format = "operands attr-dict `:` functional-type(operands, results)"
     irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
 
     @property
     def looked_up(self) -> SSAValue | None:

@@ -21,9 +21,7 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
@@ -63,10 +61,6 @@ class GluOp(InferTypeOp):
     activation = prop_def(StringAttr)
     adjacent = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation, activation: str, *, adjacent: bool = False):
-        super().__init__(x, activation=activation, adjacent=adjacent)
 
     @property
     def is_adjacent(self) -> bool:
@@ -110,7 +104,6 @@ class RopeOp(InferTypeOp):
     per_column = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -209,17 +202,6 @@ class CrossEntropyOp(InferTypeOp):
     ignore_index = prop_def(IntegerAttr)
     reduction = prop_def(StringAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        logits: SSAValue | Operation,
-        target: SSAValue | Operation,
-        *,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-    ):
-        super().__init__(logits, target, ignore_index=ignore_index, reduction=reduction)
 
     def check(self) -> None:
         verify_loss(self.logits, self.target, self.reduction.data)
@@ -243,16 +225,6 @@ class EmbeddingOp(InferTypeOp):
     table = operand_def(TensorType)
     padding_idx = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        ids: SSAValue | Operation,
-        table: SSAValue | Operation,
-        *,
-        padding_idx: int | None = None,
-    ):
-        super().__init__(ids, table, padding_idx=padding_idx)
 
     @property
     def looked_up(self) -> SSAValue:

@@ -133,7 +133,7 @@ def _sum_to(op: SumToOp) -> SSAValue | Operation | None:
     if op.summed_dims == (rank - 1,) and len(shape_of(op.result)) == rank:
         return ReduceOp(op.x, "sum", type)
     if isinstance(op.x.owner, CastOp) and _is_widened_to(op.x.owner, f32):
-        return SumToOp(op.x.owner.operand, shape_of(op.result), result_element_type=type)
+        return SumToOp(op.x.owner.operand, shape_of(op.result), element_type=type)
     return None
 
 
@@ -283,7 +283,7 @@ def _sum_before_transpose(op: ReduceOp) -> Operation | None:
     if turned.permutation != (*range(rank - 2), rank - 1, rank - 2):
         return None
     kept = shape[:-1] if rank == 2 else (*shape[:-2], 1, shape[-2])
-    total = SumToOp(turned.x, kept, result_element_type=element_type_of(op.result))
+    total = SumToOp(turned.x, kept, element_type=element_type_of(op.result))
     return ReshapeOp(total, shape)
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     operand_def,
     prop_def,
@@ -216,9 +216,6 @@ class GeluOp(UnaryOp):
     name = "coda.gelu"
     approximate = prop_def(StringAttr)
 
-    def __init__(self, operand: SSAValue | Operation, approximate: str = "none"):
-        super().__init__(operand, approximate=approximate)
-
     def check(self) -> None:
         super().check()
         if self.approximate.data not in ("none", "tanh"):
@@ -233,9 +230,6 @@ class SoftcapOp(UnaryOp):
 
     name = "coda.softcap"
     cap = prop_def(FloatAttr)
-
-    def __init__(self, operand: SSAValue | Operation, cap: float):
-        super().__init__(operand, cap=float(cap))
 
     def check(self) -> None:
         super().check()
@@ -336,9 +330,6 @@ class EluOp(UnaryOp):
     name = "coda.elu"
     alpha = prop_def(FloatAttr)
 
-    def __init__(self, operand: SSAValue | Operation, alpha: float = 1.0):
-        super().__init__(operand, alpha=float(alpha))
-
 
 @elementwise()
 class PowOp(UnaryOp):
@@ -349,9 +340,6 @@ class PowOp(UnaryOp):
 
     name = "coda.pow"
     exponent = prop_def(FloatAttr)
-
-    def __init__(self, operand: SSAValue | Operation, exponent: float):
-        super().__init__(operand, exponent=float(exponent))
 
     def check(self) -> None:
         super().check()
@@ -410,9 +398,6 @@ class CompareOp(BinaryOp):
     RESULT_ELEMENTS: ClassVar = (i1,)
     RELATIONS: ClassVar[tuple[str, ...]] = ("eq", "ne", "lt", "le", "gt", "ge")
 
-    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, relation: str):
-        super().__init__(lhs, rhs, relation=relation)
-
     def check(self) -> None:
         super().check()
         expect_one_of("relation", self.relation.data, self.RELATIONS)
@@ -441,14 +426,6 @@ class WhereOp(ElementwiseOp):
     condition = operand_def(TensorType)
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-
-    def __init__(
-        self,
-        condition: SSAValue | Operation,
-        lhs: SSAValue | Operation,
-        rhs: SSAValue | Operation,
-    ):
-        super().__init__(condition, lhs, rhs)
 
     @property
     def elements_of_one_type(self) -> Sequence[SSAValue]:

@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -100,9 +100,6 @@ class ElementwiseOp(InferTypeOp, ABC):
 class UnaryOp(ElementwiseOp, ABC):
     operand = operand_def(TensorType)
 
-    def __init__(self, operand: SSAValue | Operation, **given: Any):
-        super().__init__(operand, **given)
-
 
 class RealFunction(UnaryOp, ABC):
     """A function of one real number without properties; `.coda` calls it by its name."""
@@ -111,9 +108,6 @@ class RealFunction(UnaryOp, ABC):
 class BinaryOp(ElementwiseOp, ABC):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-
-    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, **given: Any):
-        super().__init__(lhs, rhs, **given)
 
 
 class FunctionOfTwo(BinaryOp, ABC):

@@ -75,16 +75,6 @@ class WeightGradientOp(InferTypeOp):
     dy = operand_def(TensorType)
     x = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        dy: SSAValue | Operation,
-        x: SSAValue | Operation,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(dy, x, element_type=result_element_type)
 
     def check(self) -> None:
         expect_rank_at_least("operand dy", self.dy, 1)
@@ -117,17 +107,6 @@ class GroupedWeightGradientOp(InferTypeOp):
     x = operand_def(TensorType)
     offsets = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        dy: SSAValue | Operation,
-        x: SSAValue | Operation,
-        offsets: SSAValue | Operation,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(dy, x, offsets, element_type=result_element_type)
 
     def check(self) -> None:
         expect_rank("operand dy", self.dy, 2)
@@ -171,10 +150,10 @@ class SumToOp(CodaOp):
         x: SSAValue | Operation,
         shape: Sequence[int],
         *,
-        result_element_type: Attribute | None = None,
+        element_type: Attribute | None = None,
     ):
         x = SSAValue.get(x)
-        element_type = result_element_type or element_type_of(x)
+        element_type = element_type or element_type_of(x)
         super().__init__(operands=[x], result_types=[TensorType(element_type, shape)])
 
     def verify_(self) -> None:
@@ -210,9 +189,6 @@ class ActivationGradOp(ElementwiseOp):
     dy = operand_def(TensorType)
     activation = prop_def(StringAttr)
 
-    def __init__(self, x: SSAValue | Operation, dy: SSAValue | Operation, activation: str):
-        super().__init__(x, dy, activation=activation)
-
     def check(self) -> None:
         super().check()
         expect_one_of("activation", self.activation.data, ACTIVATIONS[1:])
@@ -235,16 +211,6 @@ class MaximumGradOp(ElementwiseOp):
     b = operand_def(TensorType)
     dy = operand_def(TensorType)
     bound = opt_prop_def(UnitAttr)
-
-    def __init__(
-        self,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        dy: SSAValue | Operation,
-        *,
-        bound: bool = False,
-    ):
-        super().__init__(a, b, dy, bound=bound)
 
 
 @irdl_op_definition
@@ -276,27 +242,6 @@ class CrossEntropyGradOp(InferTypeOp):
     start = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     moment = opt_result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        logits: SSAValue | Operation,
-        target: SSAValue | Operation,
-        dloss: SSAValue | Operation,
-        row_lse: Sequence[SSAValue] = (),
-        *,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        start: int | None = None,
-        has_moment: bool = False,
-    ):
-        super().__init__(
-            *(logits, target, dloss, row_lse),
-            results=1 + has_moment,
-            ignore_index=ignore_index,
-            reduction=reduction,
-            start=start,
-        )
 
     @property
     def first_column(self) -> int:
@@ -335,7 +280,6 @@ class EmbeddingGradOp(CodaOp):
     like = opt_operand_def(TensorType)
     padding_idx = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(
         self,

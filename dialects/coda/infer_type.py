@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import OptPropertyDef, VarResultDef, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import OptPropertyDef, PropertyDef, VarResultDef, base
 
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import (
@@ -32,9 +31,9 @@ Extents: TypeAlias = tuple[Any, ...]
 """Numbers, where `DYNAMIC_INDEX` is an open one, or symbols."""
 Rule: TypeAlias = Callable[..., Sequence[Extents]]
 """The extents of results from those of operands, and from properties by name."""
-Operand: TypeAlias = "SSAValue | Operation | Sequence[SSAValue | Operation] | None"
+Operand: TypeAlias = SSAValue | Operation | Sequence[SSAValue | Operation] | None
 """What is given for one definition of operands: a value, none, or several."""
-Given: TypeAlias = "Attribute | int | float | str | Sequence[int] | None"
+Given: TypeAlias = Attribute | int | float | str | Sequence[int] | None
 """The value of a property in Python; None and False leave an optional one out."""
 
 OPEN = "?"
@@ -65,38 +64,42 @@ class InferTypeOp(CodaOp, ABC):
     the constructor states it.
     """
 
-    traits = traits_def(Pure())
-
     def __init__(
         self,
-        *operands: Operand,
+        *given: Operand | Given,
         element_type: Attribute | None = None,
         results: int | None = None,
-        **given: Given,
+        **named: Given,
     ):
-        """Build the operator from operands and properties, in the order of the definitions.
+        """Build the operator from its operands, and then its properties, in the order of the
+        definitions; properties may also be given by name.
 
-        `element_type` is that of results that state it (see `default_element_type`). Of optional
-        results, as many are made as `results` says. A negative `dim` counts from the back.
+        `element_type` is that of results that state it (see `default_element_type`). `results` is
+        their number, by default without the optional ones. A negative `dim` counts from the back.
         """
-        segments = [_values(operand) for operand in operands]
-        values = [value for segment in segments for value in segment]
-        dim = given.get("dim")
-        if isinstance(dim, int) and dim < 0:
-            given["dim"] = dim + len(shape_of(values[0]))
         of = self.get_irdl_definition()
+        count = len(of.operands)
+        missing = [None] * (count - len(given))
+        segments = [_values(cast(Operand, each)) for each in (*given[:count], *missing)]
+        values = [value for segment in segments for value in segment]
+        names = list(of.properties)
+        assert len(given) <= count + len(names), f"{self.name} takes no {len(given)} arguments"
+        named |= zip(names, cast(Sequence[Given], given[count:]), strict=False)
+        dim = named.get("dim")
+        if isinstance(dim, int) and dim < 0:
+            named["dim"] = dim + len(shape_of(values[0]))
         properties = {
-            name: _attribute(value, is_optional=isinstance(of.properties[name], OptPropertyDef))
-            for name, value in given.items()
+            name: _attribute(named[name], of.properties[name])
+            for name in sorted(named, key=names.index)
         }
         stated = {name: _value(each) for name, each in properties.items() if each is not None}
-        extents = type(self).infer(*map(shape_of, values), **stated)[:results]
+        plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
+        extents = type(self).infer(*map(shape_of, values), **stated)[: results or plain]
         default = element_type or self.default_element_type(values[0])
         types = [
             TensorType(element or default, static_extents(each))
             for element, each in zip(self._elements(values), extents, strict=False)
         ]
-        plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
         super().__init__(
             operands=segments,
             properties=properties,
@@ -174,19 +177,22 @@ def _values(operand: Operand) -> Sequence[SSAValue]:
     return [SSAValue.get(value) for value in operand]
 
 
-def _attribute(value: Given, *, is_optional: bool) -> Attribute | None:
+_FLOAT = base(FloatAttr)
+
+
+def _attribute(value: Given, definition: PropertyDef) -> Attribute | None:
     match value:
         case None:
             return None
         case Attribute():
             return value
-        case bool() if is_optional:
+        case bool() if isinstance(definition, OptPropertyDef):
             return UnitAttr() if value else None
         case bool():
             return BoolAttr.from_bool(value)
-        case int():
+        case int() if definition.constr != _FLOAT:
             return IntegerAttr(value, 64)
-        case float():
+        case int() | float():
             return FloatAttr(value, 64)
         case str():
             return StringAttr(value)

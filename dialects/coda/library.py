@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -301,11 +301,6 @@ class GroupNormOp(LibraryCallOp):
     eps = prop_def(FloatAttr)
     result = result_def(TensorType)
 
-    def __init__(
-        self, x: SSAValue | Operation, *params: SSAValue | Operation, groups: int, eps: float
-    ):
-        super().__init__(x, params, groups=groups, eps=eps)
-
     @property
     def weight(self) -> SSAValue | None:
         """The factor of each channel."""
@@ -382,20 +377,6 @@ class ConvolutionOp(LibraryCallOp):
     dilation = prop_def(ArrayAttr[IntegerAttr])
     groups = prop_def(IntegerAttr)
     result = result_def(TensorType)
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        *bias: SSAValue | Operation,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        groups: int,
-    ):
-        super().__init__(
-            *(x, weight, bias), stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
 
     def check(self) -> None:
         rank, groups = len(shape_of(self.x)), self.given["groups"]

@@ -4,16 +4,14 @@ from abc import ABC
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
@@ -102,17 +100,6 @@ class LinearOp(Product):
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        bias: SSAValue | Operation | None = None,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(x, weight, bias, element_type=result_element_type)
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, self.bias, self.result, k=1)
@@ -134,16 +121,6 @@ class MatmulOp(Product):
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(x, weight, element_type=result_element_type)
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=0)
@@ -165,18 +142,6 @@ class GroupedLinearMap(Product, ABC):
     offsets = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        offsets: SSAValue | Operation,
-        bias: SSAValue | Operation | None = None,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(x, weight, offsets, bias, element_type=result_element_type)
 
     def check(self) -> None:
         expect_rank("operand x", self.x, 2)
@@ -246,7 +211,6 @@ class GroupOrderOp(InferTypeOp):
     groups = prop_def(IntegerAttr)
     order = result_def(TensorType)
     ends = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def check(self) -> None:
         expect_rank("operand ids", self.ids, 1)

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -24,11 +24,9 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import Extents
@@ -212,25 +210,6 @@ class LowBitLinearOp(Product):
     scheme = prop_def(QuantizedAttr)
     kn = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        scales: SSAValue | Operation,
-        zeros: SSAValue | Operation | None,
-        scheme: QuantizedAttr,
-        *,
-        kn: bool = False,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(
-            *(x, weight, scales, zeros),
-            element_type=result_element_type,
-            scheme=scheme,
-            kn=kn,
-        )
 
     @property
     def is_kn(self) -> bool:

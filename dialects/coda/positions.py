@@ -46,7 +46,6 @@ class PositionsOp(CodaOp):
     start = prop_def(IntegerAttr)
     step = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(
         self,
@@ -121,9 +120,6 @@ class ExtentOp(InferTypeOp):
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(self, like: SSAValue | Operation, dim: int):
-        super().__init__(like, dim=dim)
 
     @property
     def axis(self) -> int:

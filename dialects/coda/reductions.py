@@ -1,6 +1,5 @@
 """Norms, softmax and other operators that reduce the last dimension."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -58,17 +57,6 @@ class RMSNormOp(InferTypeOp):
     eps = prop_def(FloatAttr)
     group = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation | None = None,
-        *,
-        eps: float,
-        group: int | None = None,
-    ):
-        super().__init__(x, weight, eps=float(eps), group=group)
 
     @property
     def group_size(self) -> int:
@@ -101,17 +89,6 @@ class LayerNormOp(InferTypeOp):
     eps = prop_def(FloatAttr)
     bias_only = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        params: Sequence[SSAValue],
-        *,
-        eps: float,
-        bias_only: bool = False,
-    ):
-        super().__init__(x, params, eps=float(eps), bias_only=bias_only)
 
     @property
     def weight(self) -> SSAValue | None:
@@ -150,10 +127,9 @@ class NormStatsOp(InferTypeOp):
     kind = prop_def(StringAttr)
     eps = prop_def(FloatAttr)
     stats = var_result_def(TensorType)
-    traits = traits_def(Pure())
 
     def __init__(self, x: SSAValue | Operation, kind: str, eps: float):
-        super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=float(eps))
+        super().__init__(x, results=2 if kind == "layer" else 1, kind=kind, eps=eps)
 
     def check(self) -> None:
         counts = {"rms": 1, "layer": 2}
@@ -175,9 +151,6 @@ class SoftmaxOp(InferTypeOp):
     x = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(self, x: SSAValue | Operation):
-        super().__init__(x)
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)

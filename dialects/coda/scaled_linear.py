@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
@@ -12,11 +12,9 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
-    traits_def,
 )
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
@@ -123,23 +121,6 @@ class ScaledLinearOp(Product):
     weight_scales = operand_def(TensorType)
     blocks = prop_def(BlocksAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        x_scales: SSAValue | Operation,
-        weight_scales: SSAValue | Operation,
-        blocks: BlocksAttr | None = None,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(
-            *(x, weight, x_scales, weight_scales),
-            element_type=result_element_type,
-            blocks=blocks or BlocksAttr.get(),
-        )
 
     def check(self) -> None:
         verify_linear(self.x, self.weight, None, self.result, k=1)
@@ -169,17 +150,6 @@ class QuantizedLinearOp(InferTypeOp):
     weight = operand_def(TensorType)
     blocks = opt_prop_def(BlocksAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        weight: SSAValue | Operation,
-        blocks: BlocksAttr | None = None,
-        *,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(x, weight, element_type=result_element_type, blocks=blocks)
 
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)

@@ -3,10 +3,10 @@ for all of their states.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, UnitAttr, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -14,14 +14,12 @@ from xdsl.irdl import (
     opt_result_def,
     prop_def,
     result_def,
-    traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.base import CodaOp
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
+from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp, Operand
 from coda_ir.dialects.coda.library_call import expect_rank
 from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
@@ -100,7 +98,10 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
     """Present if the last states are stored where the operand of states is."""
     result = result_def(TensorType)
     final = opt_result_def(TensorType)
-    traits = traits_def(Pure())
+
+    def __init__(self, *operands: Operand, final: bool = False, **given: Any):
+        """`final` asks for the states behind the last position, a second result."""
+        super().__init__(*operands, results=1 + final, **given)
 
     @property
     def is_step(self) -> bool:
@@ -127,7 +128,6 @@ class StateSpaceGradLike(StateSpaceLike, ABC):
     d_b = result_def(TensorType)
     d_c = result_def(TensorType)
     d_initial = opt_result_def(TensorType)
-    traits = traits_def(Pure())
 
     @property
     def d_final(self) -> SSAValue | None:
@@ -208,19 +208,6 @@ class SelectiveScanOp(StateSpaceModel, ScanLike):
     @staticmethod
     def infer(x: Extents, dt: Extents, a: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [x, (x[0], *a)]
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        dt: SSAValue | Operation,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        c: SSAValue | Operation,
-        initial: SSAValue | Operation | None = None,
-        *,
-        final: bool = False,
-    ):
-        super().__init__(x, dt, a, b, c, initial, results=1 + final)
 
 
 @irdl_op_definition
@@ -334,26 +321,6 @@ class SSDOp(StateSpaceModel, SSDLike):
     def check(self) -> None:
         super().check()
         expect_wide_element_type("result", self.result, self.x)
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        dt: SSAValue | Operation,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        c: SSAValue | Operation,
-        initial: SSAValue | Operation | None = None,
-        *,
-        states: int,
-        final: bool = False,
-        result_element_type: Attribute | None = None,
-    ):
-        super().__init__(
-            *(x, dt, a, b, c, initial),
-            element_type=result_element_type,
-            results=1 + final,
-            states=states,
-        )
 
 
 @irdl_op_definition

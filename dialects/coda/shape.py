@@ -75,9 +75,6 @@ class TransposeOp(InferTypeOp):
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
-    def __init__(self, x: SSAValue | Operation, perm: Sequence[int]):
-        super().__init__(x, perm=perm)
-
     @property
     def permutation(self) -> tuple[int, ...]:
         return tuple(p.value.data for p in self.perm)
@@ -111,9 +108,6 @@ class SliceOp(InferTypeOp):
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
 
-    def __init__(self, x: SSAValue | Operation, dim: int, start: int, stop: int):
-        super().__init__(x, dim=dim, start=start, stop=stop)
-
     @property
     def range(self) -> tuple[int, int, int]:
         """Dimension, start and stop."""
@@ -145,10 +139,6 @@ class ShiftOp(InferTypeOp):
     x = operand_def(TensorType)
     by = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
-
-    def __init__(self, x: SSAValue | Operation, by: int):
-        super().__init__(x, by=by)
 
     @property
     def distance(self) -> int:
@@ -173,9 +163,6 @@ class ConcatOp(InferTypeOp):
     dim = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure(), FoldsAway())
-
-    def __init__(self, parts: Sequence[SSAValue], dim: int):
-        super().__init__(parts, dim=dim)
 
     def check(self) -> None:
         dim = self.dim.value.data

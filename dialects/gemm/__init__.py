@@ -6,61 +6,70 @@ This is the level on which the legality of fusion is decided.
 from xdsl.ir import Dialect
 
 from coda_ir.dialects.gemm.attention import (
-    AttentionDkvOp,
-    AttentionDqOp,
-    AttentionGradSumOp,
-    AttentionSumOp,
-    FusedAttentionOp,
+    AttentionDkvOp as AttentionDkvOp,
+    AttentionDqOp as AttentionDqOp,
+    AttentionGradSumOp as AttentionGradSumOp,
+    AttentionSumOp as AttentionSumOp,
+    FusedAttentionOp as FusedAttentionOp,
 )
 from coda_ir.dialects.gemm.attrs import (
-    Combiner,
-    CombinerAttr,
-    Layout,
-    LayoutAttr,
-    PairingAttr,
-    PortKind,
-    PortKindAttr,
-    ResultKind,
-    ResultKindAttr,
-    ResultPortAttr,
-    SegmentAttr,
+    Combiner as Combiner,
+    CombinerAttr as CombinerAttr,
+    Layout as Layout,
+    LayoutAttr as LayoutAttr,
+    PairingAttr as PairingAttr,
+    PortKind as PortKind,
+    PortKindAttr as PortKindAttr,
+    ResultKind as ResultKind,
+    ResultKindAttr as ResultKindAttr,
+    ResultPortAttr as ResultPortAttr,
+    SegmentAttr as SegmentAttr,
 )
-from coda_ir.dialects.gemm.constants import exact_number
-from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE
-from coda_ir.dialects.gemm.library_op import LibraryOp
+from coda_ir.dialects.gemm.constants import exact_number as exact_number
+from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE as DEPENDENT_ATTRIBUTE
+from coda_ir.dialects.gemm.library_op import LibraryOp as LibraryOp
 from coda_ir.dialects.gemm.numerics import (
-    NUMERICS_ATTRIBUTE,
-    NumericsAttr,
-    NumericsMode,
-    OrderAttr,
-    numerics_mode,
-    promotes_sums,
+    NUMERICS_ATTRIBUTE as NUMERICS_ATTRIBUTE,
+    NumericsAttr as NumericsAttr,
+    NumericsMode as NumericsMode,
+    OrderAttr as OrderAttr,
+    numerics_mode as numerics_mode,
+    promotes_sums as promotes_sums,
 )
-from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp, MapOp
-from coda_ir.dialects.gemm.places import PlaceAttr
+from coda_ir.dialects.gemm.ops import FinalizeOp as FinalizeOp, FusedOp as FusedOp, MapOp as MapOp
+from coda_ir.dialects.gemm.places import PlaceAttr as PlaceAttr
 from coda_ir.dialects.gemm.region_ops import (
-    CheckedIndexOp,
-    ColumnOp,
-    FloorDivideOp,
-    GroupReduceOp,
-    RemainderOp,
-    YieldOp,
+    CheckedIndexOp as CheckedIndexOp,
+    ColumnOp as ColumnOp,
+    FloorDivideOp as FloorDivideOp,
+    GroupReduceOp as GroupReduceOp,
+    RemainderOp as RemainderOp,
+    YieldOp as YieldOp,
 )
-from coda_ir.dialects.gemm.scalars import RotationTypes, ScalarBuilder
-from coda_ir.dialects.gemm.schedules import ScheduleAttr, is_power_of_two
+from coda_ir.dialects.gemm.scalars import (
+    RotationTypes as RotationTypes,
+    ScalarBuilder as ScalarBuilder,
+)
+from coda_ir.dialects.gemm.schedules import (
+    ScheduleAttr as ScheduleAttr,
+    is_power_of_two as is_power_of_two,
+)
 from coda_ir.dialects.gemm.segment import (
-    DomainSegment,
-    Port,
-    Result,
-    Segment,
-    is_wide_partial,
-    kept_dims,
-    partial_arguments,
-    partial_type,
-    region_type,
+    DomainSegment as DomainSegment,
+    Port as Port,
+    Result as Result,
+    Segment as Segment,
+    is_wide_partial as is_wide_partial,
+    kept_dims as kept_dims,
+    partial_arguments as partial_arguments,
+    partial_type as partial_type,
+    region_type as region_type,
 )
-from coda_ir.dialects.gemm.tuned import TUNED_ATTRIBUTE, TunedAttr
-from coda_ir.dialects.gemm.weight_ops import PackWeightOp, ScaleWeightOp
+from coda_ir.dialects.gemm.tuned import TUNED_ATTRIBUTE as TUNED_ATTRIBUTE, TunedAttr as TunedAttr
+from coda_ir.dialects.gemm.weight_ops import (
+    PackWeightOp as PackWeightOp,
+    ScaleWeightOp as ScaleWeightOp,
+)
 
 Gemm = Dialect(
     "gemm",
@@ -96,59 +105,3 @@ Gemm = Dialect(
         TunedAttr,
     ],
 )
-
-__all__ = [
-    "DEPENDENT_ATTRIBUTE",
-    "NUMERICS_ATTRIBUTE",
-    "TUNED_ATTRIBUTE",
-    "AttentionDkvOp",
-    "AttentionDqOp",
-    "AttentionGradSumOp",
-    "AttentionSumOp",
-    "CheckedIndexOp",
-    "ColumnOp",
-    "Combiner",
-    "CombinerAttr",
-    "DomainSegment",
-    "FinalizeOp",
-    "FloorDivideOp",
-    "FusedAttentionOp",
-    "FusedOp",
-    "Gemm",
-    "GroupReduceOp",
-    "Layout",
-    "LayoutAttr",
-    "LibraryOp",
-    "MapOp",
-    "NumericsAttr",
-    "NumericsMode",
-    "OrderAttr",
-    "PackWeightOp",
-    "PairingAttr",
-    "PlaceAttr",
-    "Port",
-    "PortKind",
-    "PortKindAttr",
-    "RemainderOp",
-    "Result",
-    "ResultKind",
-    "ResultKindAttr",
-    "ResultPortAttr",
-    "RotationTypes",
-    "ScalarBuilder",
-    "ScaleWeightOp",
-    "ScheduleAttr",
-    "Segment",
-    "SegmentAttr",
-    "TunedAttr",
-    "YieldOp",
-    "exact_number",
-    "is_power_of_two",
-    "is_wide_partial",
-    "kept_dims",
-    "numerics_mode",
-    "partial_arguments",
-    "partial_type",
-    "promotes_sums",
-    "region_type",
-]

@@ -139,7 +139,7 @@ def _called(
     op = coda.ConvolutionOp(
         first.ssa,
         w.ssa,
-        *([] if b is None else [b.ssa]),
+        b and b.ssa,
         stride=[stride],
         padding=[before],
         dilation=[dilation],
@@ -205,8 +205,7 @@ def convolution(call: Invocation) -> Value:
             x.dims[2:], w.dims[2:], *steps.values(), strict=True
         )
     ]
-    params = [] if b is None else [b.ssa]
-    op = coda.ConvolutionOp(x.ssa, w.ssa, *params, **steps, groups=groups)
+    op = coda.ConvolutionOp(x.ssa, w.ssa, b and b.ssa, *steps.values(), groups)
     dims = (x.dims[0], outputs, *windows)
     op.attributes["coda.dims"] = dims_attribute(dims)
     return call.emit(op, dims)

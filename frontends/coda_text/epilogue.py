@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
-from xdsl.dialects.builtin import TensorType as IRTensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType as IRTensorType, f32
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,13 +16,13 @@ from coda_ir.dialects.gemm import (
     Layout,
     MapOp,
     PairingAttr,
+    Port as GemmPort,
     PortKind,
     Result,
     ResultKind,
     Segment,
     YieldOp,
 )
-from coda_ir.dialects.gemm import Port as GemmPort
 from coda_ir.dialects.gemm.verify_groups import columns_alike
 from coda_ir.frontends.coda_text.arguments import (
     Bound,

@@ -15,8 +15,7 @@ from coda_ir.frontends.coda_text.counterparts import ELEMENTS
 from coda_ir.frontends.coda_text.element_calls import call_on_elements
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
-from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES
-from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES, OPERATORS
 from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter

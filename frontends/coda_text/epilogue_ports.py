@@ -12,8 +12,7 @@ from coda_ir.dialects.gemm.tables import has_no_gap
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import element_remedy, kind_remedy
-from coda_ir.frontends.coda_text.syntax import Identifier, Port, Span
-from coda_ir.frontends.coda_text.syntax import PortKind as KindSyntax
+from coda_ir.frontends.coda_text.syntax import Identifier, Port, PortKind as KindSyntax, Span
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     FLOAT_TYPES,

@@ -101,9 +101,9 @@ def group_norm(call: Invocation) -> Value:
         call.expect_element(name, value, x.type.element, "x")
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
-    params, eps = (value.ssa for value in given), call.epsilon(1e-5)
+    params, eps = [value.ssa for value in given], call.epsilon(1e-5)
     first = transposed(call, x, order)
-    op = coda.GroupNormOp(first.ssa, *params, groups=groups, eps=eps)
+    op = coda.GroupNormOp(first.ssa, params, groups=groups, eps=eps)
     normalized = call.emit(op, first.dims)
     return transposed(call, normalized, sorted(range(len(order)), key=order.__getitem__))
 

@@ -35,7 +35,7 @@ def low_bit_linear(call: Invocation) -> TensorValue:
     op = coda.LowBitLinearOp(
         *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
         kn=is_kn,
-        result_element_type=call.float_type("dtype"),
+        element_type=call.float_type("dtype"),
     )
     return call.emit(op, (*x.dims[:-1], scales.dims[is_kn]))
 

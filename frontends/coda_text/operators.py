@@ -88,7 +88,7 @@ def linear(call: Invocation) -> TensorValue:
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
         _expect_bias(call, b, x)
-    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, result_element_type=call.float_type("dtype"))
+    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], rows))
 
 
@@ -97,7 +97,7 @@ def matmul(call: Invocation) -> TensorValue:
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
     _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
-    op = coda.MatmulOp(x.ssa, w.ssa, result_element_type=call.float_type("dtype"))
+    op = coda.MatmulOp(x.ssa, w.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], columns))
 
 
@@ -124,7 +124,7 @@ def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
         _expect_bias(call, b, x)
-    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, result_element_type=call.float_type("dtype"))
+    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (x.dims[0], columns))
 
 

@@ -34,7 +34,7 @@ def scaled_linear(call: Invocation) -> TensorValue:
     (of_w,) = scaling.weights
     op = coda.ScaledLinearOp(
         *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
-        result_element_type=call.float_type("dtype"),
+        element_type=call.float_type("dtype"),
     )
     return call.emit(op, (*x.dims[:-1], w.dims[0]))
 
@@ -51,7 +51,7 @@ def quantized_linear(call: Invocation) -> TensorValue:
         remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
         raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
     dtype = call.float_type("dtype")
-    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, result_element_type=dtype)
+    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, element_type=dtype)
     return call.emit(op, (*x.dims[:-1], w.dims[0]))
 
 

@@ -99,7 +99,7 @@ def ssd(call: Invocation) -> Value:
     initial = initial_states(call, at_one, "samples, heads, columns of a head, states")
     operands = (x.ssa, dt.ssa, a.ssa, b.ssa, c.ssa, initial)
     final = call.flag("final")
-    op = coda.SSDOp(*operands, states=states, final=final, result_element_type=type)
+    op = coda.SSDOp(*operands, states=states, final=final, element_type=type)
     return results_of(call, op, x.dims, at_one)
 
 

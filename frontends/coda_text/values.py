@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     StringAttr,
+    TensorType as IRTensorType,
 )
-from xdsl.dialects.builtin import TensorType as IRTensorType
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import element_types
@@ -52,7 +52,7 @@ class Range(NamedTuple):
 
 
 RANGES = {
-    name: Range.of(type)
+    name: Range.of(cast(IntegerType, type))
     for name, type in ELEMENT_TYPES.items()
     if isinstance(type, IntegerType) and name != "bool"
 }

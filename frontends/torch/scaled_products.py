@@ -23,8 +23,7 @@ from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.low_bit_layers import LOW_BIT_LINEAR
-from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
-from coda_ir.frontends.torch.trained_layers import QUANTIZED_LINEAR
+from coda_ir.frontends.torch.scaled_layers import QUANTIZED_LINEAR, SCALED_LINEAR
 from coda_ir.frontends.torch.types import element_type
 
 TENSOR_OR_ROW = (0, 1)
@@ -75,7 +74,9 @@ def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | 
     if padded[0] > depth:
         of_weight = graph.insert(coda.SliceOp(of_weight, 0, 0, depth)).result
     rows = [graph.insert(coda.TransposeOp(v, (1, 0))).result for v in (weight, of_weight)]
-    value = graph.insert(coda.ScaledLinearOp(x, rows[0], of_x, rows[1])).result
+    value = graph.insert(
+        coda.ScaledLinearOp(x, rows[0], of_x, rows[1], coda.BlocksAttr.get())
+    ).result
     return _with_bias(graph, value, argument(node, 8, "bias"), type)
 
 
@@ -110,7 +111,7 @@ def low_bit_linear(graph: GraphImporter, node: Node) -> Value | None:
     points = None if zeros is None else graph.tensor(zeros)
     wide = type if bias is None else f32
     op = coda.LowBitLinearOp(
-        *(x, weight, scales, points, scheme), kn=bool(packing), result_element_type=wide
+        *(x, weight, scales, points, scheme), kn=bool(packing), element_type=wide
     )
     return _with_bias(graph, graph.insert(op).result, bias, type)
 

@@ -72,7 +72,7 @@ def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
     if model == SCAN:
         op = coda.SelectiveScanOp(*operands, final=is_read)
     else:
-        options: Any = {"states": states, "result_element_type": f32}
+        options: Any = {"states": states, "element_type": f32}
         op = coda.SSDOp(*operands, final=is_read, **options)
     graph.insert(op)
     return [op.result, op.final]

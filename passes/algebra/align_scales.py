@@ -217,6 +217,6 @@ def _product(insert: OpInserter, aligned: _Aligned) -> SSAValue:
             x = insert.insert(coda.DivOp(x, insert.cast(divisor, f32)))
         x = insert.cast(x, element_type_of(gemm.x))
     if isinstance(gemm, coda.MatmulOp):
-        return insert.insert(coda.MatmulOp(x, gemm.weight, result_element_type=f32), name)
-    product = coda.LinearOp(x, gemm.weight, gemm.bias, result_element_type=f32)
+        return insert.insert(coda.MatmulOp(x, gemm.weight, element_type=f32), name)
+    product = coda.LinearOp(x, gemm.weight, gemm.bias, element_type=f32)
     return insert.insert(product, name)

@@ -173,7 +173,7 @@ def _rewrite(found: _Scaled, gemm: Gemm, rewriter: FunctionRewriter) -> None:
     insert = OpInserter(rewriter, gemm, gemm.location)
     operands = list(gemm.operands)
     operands[next(i for g, i in found.gemms if g is gemm)] = found.x
-    product = insert.insert(type(gemm)(operands[0], operands[1], result_element_type=f32))
+    product = insert.insert(type(gemm)(operands[0], operands[1], element_type=f32))
     insert.location = found.op.location
     scaled = insert.mul(product, insert.cast(found.scale, f32))
     replace_value(gemm, insert.cast(scaled, element_type_of(gemm.result)))

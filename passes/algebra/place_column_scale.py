@@ -147,9 +147,9 @@ def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
         weight = insert.insert(ScaleWeightOp(gemm.weight, w, layout), gemm.weight.name_hint)
         element_type = element_type_of(gemm.result)
         new = (
-            coda.LinearOp(x, weight, bias_of(gemm), result_element_type=element_type)
+            coda.LinearOp(x, weight, bias_of(gemm), element_type=element_type)
             if isinstance(gemm, coda.LinearOp)
-            else coda.MatmulOp(x, weight, result_element_type=element_type)
+            else coda.MatmulOp(x, weight, element_type=element_type)
         )
         insert.location = gemm.location
         insert.insert(new, gemm.result.name_hint)

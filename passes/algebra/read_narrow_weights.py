@@ -104,7 +104,7 @@ def _read_both(op: LinearMap, rewriter: FunctionRewriter) -> None:
     operands[:2] = map(unwidened, operands[:2])
     bias = bias_of(op)
     given = [value for value in operands if value is not bias]
-    value = insert.insert(type(op)(*given, result_element_type=f32), op.result.name_hint)
+    value = insert.insert(type(op)(*given, element_type=f32), op.result.name_hint)
     if bias is not None:
         value = insert.add(value, bias)
     op.result.replace_all_uses_with(value)
@@ -179,7 +179,7 @@ def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
         return
     by_row = found.part if found.is_scaled_by_row else None
     scale = _as_row(insert, _part_of(insert, found.scale, by_row))
-    product = type(op)(op.x, weight, result_element_type=f32)
+    product = type(op)(op.x, weight, element_type=f32)
     value = insert.insert(product, op.result.name_hint)
     value = insert.mul(value, insert.cast(scale, f32))
     bias = bias_of(op)

@@ -79,10 +79,10 @@ def _pad(op: Product, copies: dict[SSAValue, SSAValue], rewriter: FunctionRewrit
         copies[read] = insert.insert(coda.PadOp(read, last, 0, padded), "padded")
     if isinstance(op, coda.MatmulOp):
         weight = insert.insert(coda.PadOp(op.weight, 0, 0, padded), "padded")
-        product = coda.MatmulOp(copies[read], weight, result_element_type=type)
+        product = coda.MatmulOp(copies[read], weight, element_type=type)
         result = insert.insert(product, op.result.name_hint)
     else:
-        product = coda.WeightGradientOp(copies[read], op.x, result_element_type=type)
+        product = coda.WeightGradientOp(copies[read], op.x, element_type=type)
         rows = insert.insert(product, op.result.name_hint)
         result = insert.insert(coda.SliceOp(rows, 0, 0, columns), op.result.name_hint)
     op.result.replace_all_uses_with(result)

@@ -192,18 +192,18 @@ class _Split:
                 return coda.ReduceOp(self._part(sink.x, number, insert), "sum", f32)
             case coda.SumToOp():
                 x = self._part(sink.x, number, insert)
-                return coda.SumToOp(x, shape_of(x)[-1:], result_element_type=type)
+                return coda.SumToOp(x, shape_of(x)[-1:], element_type=type)
             case coda.WeightGradientOp():
                 dy = self._part(sink.dy, number, insert)
-                return coda.WeightGradientOp(dy, sink.x, result_element_type=type)
+                return coda.WeightGradientOp(dy, sink.x, element_type=type)
             case coda.LinearOp():
                 weight = insert.insert(coda.SliceOp(sink.weight, 1, *self.ranges[number]))
                 x = self._part(sink.x, number, insert)
-                return coda.LinearOp(x, weight, result_element_type=type)
+                return coda.LinearOp(x, weight, element_type=type)
             case coda.MatmulOp():
                 weight = insert.insert(coda.SliceOp(sink.weight, 0, *self.ranges[number]))
                 x = self._part(sink.x, number, insert)
-                return coda.MatmulOp(x, weight, result_element_type=type)
+                return coda.MatmulOp(x, weight, element_type=type)
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
         """The columns of `value` that belong to a part; all of a value that has one, or none."""

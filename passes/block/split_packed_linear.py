@@ -64,7 +64,7 @@ def _split(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:
         weight = insert.insert(coda.SliceOp(op.weight, 0, start, stop))
         bias = None if op.bias is None else insert.insert(coda.SliceOp(op.bias, 0, start, stop))
         element_type = element_type_of(op.result)
-        linear = coda.LinearOp(op.x, weight, bias, result_element_type=element_type)
+        linear = coda.LinearOp(op.x, weight, bias, element_type=element_type)
         insert.insert(linear, part.result.name_hint)
         part.result.replace_all_uses_with(linear.result)
         rewriter.order.erase(part)

@@ -107,7 +107,7 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
         op.row_lse,
         ignore_index=op.ignore_index.value.data,
         reduction=op.reduction.data,
-        has_moment=True,
+        results=2,
     )
     joined.location = fuse_locations(op.location, *(reduce.location for reduce in sums))
     joined.result.name_hint = op.result.name_hint

@@ -143,7 +143,7 @@ class _Part:
                 x = self._later(op)
                 bias = None if op.bias is None else self._slice(op, op.bias, 0)
                 weight, stored = self._slice(op, op.weight, 0), element_type_of(op.result)
-                return coda.LinearOp(x, weight, bias, result_element_type=stored)
+                return coda.LinearOp(x, weight, bias, element_type=stored)
             case coda.CrossEntropyGradOp():
                 return coda.CrossEntropyGradOp(
                     self.values[op.logits],
@@ -193,7 +193,7 @@ class _Part:
         match sink:
             case coda.MatmulOp():
                 x, weight = self.values[sink.x], self._slice(sink, sink.weight, 0)
-                value = self._insert(sink, coda.MatmulOp(x, weight, result_element_type=f32))
+                value = self._insert(sink, coda.MatmulOp(x, weight, element_type=f32))
             case coda.ReduceOp():
                 value = self._insert(sink, coda.ReduceOp(self.values[sink.x], "sum", f32))
             case coda.WeightGradientOp() | coda.SumToOp():
@@ -209,6 +209,6 @@ class _Part:
         element_type = element_type_of(sink.result)
         if isinstance(sink, coda.WeightGradientOp):
             dy, x = self.values[sink.dy], self.inputs.get(sink.x, sink.x)
-            return coda.WeightGradientOp(dy, x, result_element_type=element_type)
+            return coda.WeightGradientOp(dy, x, element_type=element_type)
         width = (self.range[1] - self.range[0],)
-        return coda.SumToOp(self.values[sink.x], width, result_element_type=element_type)
+        return coda.SumToOp(self.values[sink.x], width, element_type=element_type)

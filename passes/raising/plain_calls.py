@@ -70,7 +70,7 @@ def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or not _has_floats(result):
         return None
-    total = coda.SumToOp(x, kept, result_element_type=element_type_of(result))
+    total = coda.SumToOp(x, kept, element_type=element_type_of(result))
     return _in_shape(total, op, rewriter)
 
 
@@ -84,7 +84,7 @@ def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     extents = [extent for extent, left in pairs if extent != left]
     if DYNAMIC_INDEX in extents or 0 in extents:
         return None
-    total = coda.SumToOp(x, kept, result_element_type=f32)
+    total = coda.SumToOp(x, kept, element_type=f32)
     share = coda.ConstantOp(1 / prod(extents), f32)
     mean = coda.CastOp(coda.MulOp(total, share), element_type_of(result))
     return _in_shape(mean, op, rewriter)
@@ -98,7 +98,7 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     if kept is None or op.template.call.keywords or not is_euclidean:
         return None
     wide = coda.CastOp(x, f32)
-    total = coda.SumToOp(coda.MulOp(wide, wide), kept, result_element_type=f32)
+    total = coda.SumToOp(coda.MulOp(wide, wide), kept, element_type=f32)
     zero, one = coda.ConstantOp(0.0, f32), coda.ConstantOp(1.0, f32)
     is_zero = coda.CompareOp(total, zero, "eq")
     root = coda.SqrtOp(coda.WhereOp(is_zero, one, total))

@@ -194,7 +194,7 @@ def _group_norm(
     if (weight is None) != (bias is None):
         raise _NearMiss("it has a weight or a bias alone")
     params = [value for value in (weight, bias) if value is not None]
-    return coda.GroupNormOp(x, *params, groups=num_groups, eps=float(eps))
+    return coda.GroupNormOp(x, params, groups=num_groups, eps=float(eps))
 
 
 def _native_group_norm(
@@ -220,8 +220,7 @@ def _convolution(callee: str, *given: Any, **named: Any) -> coda.LibraryCallOp:
         raise _NearMiss("its input has no samples")
     steps = {name: list(arguments[name]) for name in ("stride", "padding", "dilation")}
     of_all = {name: each * (positions if len(each) == 1 else 1) for name, each in steps.items()}
-    params = [] if bias is None else [bias]
-    return coda.ConvolutionOp(x, weight, *params, **of_all, groups=arguments["groups"])
+    return coda.ConvolutionOp(x, weight, bias, *of_all.values(), arguments["groups"])
 
 
 def _one_hot(ids: SSAValue, num_classes: int = -1) -> coda.LibraryCallOp:

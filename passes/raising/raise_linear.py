@@ -118,7 +118,7 @@ def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
         return
     last, bias = _with_bias(op)
     rewriter.passed(last, "raised to coda.linear")
-    linear = coda.LinearOp(op.x, transpose.x, bias, result_element_type=element_type_of(op.result))
+    linear = coda.LinearOp(op.x, transpose.x, bias, element_type=element_type_of(op.result))
     value = OpInserter(rewriter, last, op.location).insert(linear, op.result.name_hint)
     last.results[0].replace_all_uses_with(value)
     rewriter.order.erase(last)

@@ -299,7 +299,7 @@ class _Model:
             for value, shape in zip(values, shapes, strict=True)
         ]
         type, is_read = element_type_of(self.op.result), bool(self.last)
-        model = coda.SSDOp(*operands, states=states, final=is_read, result_element_type=type)
+        model = coda.SSDOp(*operands, states=states, final=is_read, element_type=type)
         y = insert.insert(model, self.op.result.name_hint)
         for cut in self.last:
             assert model.final is not None, "it was asked for"

@@ -81,4 +81,4 @@ def _gemm(
     insert: OpInserter, rows: SSAValue, weight: SSAValue, layout: Layout, name: str | None
 ) -> SSAValue:
     kind = coda.LinearOp if layout == Layout.NK else coda.MatmulOp
-    return insert.insert(kind(rows, weight, result_element_type=f32), name)
+    return insert.insert(kind(rows, weight, element_type=f32), name)

@@ -60,7 +60,7 @@ def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SS
 def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue) -> SSAValue:
     """The GEMM of `gemm` on `x`, without its bias and not rounded before the row scale."""
     kind = coda.LinearOp if isinstance(gemm, coda.LinearOp) else coda.MatmulOp
-    return insert.insert(kind(x, gemm.weight, result_element_type=f32))
+    return insert.insert(kind(x, gemm.weight, element_type=f32))
 
 
 def bias_of(

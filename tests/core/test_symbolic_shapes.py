@@ -182,8 +182,8 @@ class TestRules:
         func = make_func(("B", "T", 32), ("B", "T"), (32, 8), element_types=(bf16, i64, bf16))
         logits, target, table = func.args
         ops = [
-            coda.CrossEntropyOp(logits, target, reduction="none"),
-            coda.CrossEntropyOp(logits, target, reduction="mean"),
+            coda.CrossEntropyOp(logits, target, -100, "none"),
+            coda.CrossEntropyOp(logits, target, -100, "mean"),
             coda.EmbeddingOp(target, table),
         ]
         assert dims_after(func, *ops) == [("B", "T"), (), ("B", "T", 8)]

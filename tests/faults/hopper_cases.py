@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from support import gemm_programs as programs
-from support import gradient_programs as gradients
+from support import gemm_programs as programs, gradient_programs as gradients
 from support.block_programs import gated_blocks, scaled_blocks
 from support.kernel_harness import check_against_reference
 from support.row_group_arguments import arguments_of_groups

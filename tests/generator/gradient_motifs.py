@@ -57,7 +57,7 @@ def sum_of(b: FunctionBuilder, addends: Sequence[SSAValue]) -> SSAValue:
 def weight_gradient(b: FunctionBuilder, dz: SSAValue, x: SSAValue) -> None:
     """dzᵀ · x, sometimes in float32, and sometimes added to another gradient."""
     wide = f32 if b.choices.chance(30) else None
-    dw = b.extra(coda.WeightGradientOp(dz, x, result_element_type=wide), "dw")
+    dw = b.extra(coda.WeightGradientOp(dz, x, element_type=wide), "dw")
     if b.choices.chance(25):
         old = b.parameter(shape_of(dw), element_type_of(dw), hint="old")
         b.extra(coda.AddOp(old, dw), "accumulated")
@@ -75,4 +75,4 @@ def weight_gradient_of_groups(b: FunctionBuilder, dz: SSAValue, x: SSAValue) -> 
 def sum_over_rows(b: FunctionBuilder, value: SSAValue) -> SSAValue:
     """The gradient of a bias."""
     wide = f32 if b.choices.chance(30) else None
-    return b.add(coda.SumToOp(value, shape_of(value)[-1:], result_element_type=wide), "dbias")
+    return b.add(coda.SumToOp(value, shape_of(value)[-1:], element_type=wide), "dbias")

@@ -87,7 +87,7 @@ def add_norm_of_channels(b: FunctionBuilder) -> None:
     params = () if b.choices.chance(30) else (b.row(n, x), b.row(n, x))
     view = x if rank == 2 else b.add(coda.TransposeOp(x, order))
     # Groups of few alike elements are divided by what eps leaves.
-    norm = coda.GroupNormOp(view, *params, groups=b.choices.pick(groups), eps=0.1)
+    norm = coda.GroupNormOp(view, params, groups=b.choices.pick(groups), eps=0.1)
     if rank == 2:
         b.tile(norm)
     else:

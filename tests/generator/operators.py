@@ -43,7 +43,7 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     elementwise.SoftplusOp,
     coda.EluOp,
     lambda x: coda.EluOp(x, 0.3),
-    lambda x: coda.GeluOp(x),
+    lambda x: coda.GeluOp(x, "none"),
     lambda x: coda.GeluOp(x, "tanh"),
     lambda x: coda.SoftcapOp(x, 30.0),
     lambda x: coda.SoftcapOp(x, 0.5),
@@ -221,12 +221,12 @@ def linear(
     result = f32 if b.choices.chance(8) and b.style.element != FLOATS["f64"] else None
     if weight is None and b.choices.chance(30):
         weight = b.matrix(k, n, x)
-        return b.add(coda.MatmulOp(x, weight, result_element_type=result))
+        return b.add(coda.MatmulOp(x, weight, element_type=result))
     if weight is None and b.choices.chance(5):
         weight = b.add(coda.TransposeOp(b.matrix(k, n, x), (1, 0)))
     weight = weight or b.matrix(n, k, x)
     bias = b.row(n, x) if b.choices.chance(30) else None
-    return b.add(coda.LinearOp(x, weight, bias, result_element_type=result))
+    return b.add(coda.LinearOp(x, weight, bias, element_type=result))
 
 
 def add_grouped_linear(b: FunctionBuilder) -> None:
@@ -457,9 +457,7 @@ def add_ssd(b: FunctionBuilder) -> None:
     at_one = (b.style.rows[0], heads, columns // heads, states)
     if b.choices.chance(30):
         read.append(b.parameter(at_one, FLOATS["f32"], hint="initial"))
-    op = coda.SSDOp(
-        x, dt, a, *read, states=states, final=b.choices.chance(30), result_element_type=type
-    )
+    op = coda.SSDOp(x, dt, a, *read, states=states, final=b.choices.chance(30), element_type=type)
     b.tile(op)
     if op.final is not None:
         b.extras.append(op.final)

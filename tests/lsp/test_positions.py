@@ -1,8 +1,7 @@
 """Positions in the encodings of the protocol."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from lsprotocol.types import Position, PositionEncodingKind, Range
 
 from coda_ir.frontends.coda_text.syntax import Span

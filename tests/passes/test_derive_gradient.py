@@ -68,7 +68,7 @@ CASES: dict[str, Case] = {
     "linear of one row": Case({"x": (8,), "w": (6, 8)}, of(coda.LinearOp)),
     "wide linear": Case(
         {"x": ("M", 8), "w": (6, 8), "b": (6,)},
-        lambda v: coda.LinearOp(v.x, v.w, v.b, result_element_type=f32),
+        lambda v: coda.LinearOp(v.x, v.w, v.b, element_type=f32),
         types={"x": bf16, "w": bf16, "b": bf16},
     ),
     "linear of an open extent": Case({"x": ("M", "N"), "w": ("S", "N")}, of(coda.LinearOp)),
@@ -79,7 +79,7 @@ CASES: dict[str, Case] = {
     ),
     "quantized_linear of a wide weight": Case(
         {"x": ("M", 300), "w": (200, 300)},
-        lambda v: coda.QuantizedLinearOp(v.x, v.w, coda.BlocksAttr.get(), result_element_type=f32),
+        lambda v: coda.QuantizedLinearOp(v.x, v.w, coda.BlocksAttr.get(), element_type=f32),
         types={"x": bf16, "w": f32},
     ),
     "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
@@ -290,7 +290,8 @@ CASES: dict[str, Case] = {
     ),
     "cumsum": Case(HEADS, of(coda.CumsumOp, dim=1)),
     "group_norm": Case(
-        {"x": ("B", 8, "T", 3), "w": (8,), "b": (8,)}, of(coda.GroupNormOp, groups=4, eps=0.1)
+        {"x": ("B", 8, "T", 3), "w": (8,), "b": (8,)},
+        lambda v: coda.GroupNormOp(v.x, [v.w, v.b], 4, 0.1),
     ),
     "coda.convolution": Case(
         {"x": ("B", 4, 5), "w": (6, 2, 3), "b": (6,)},

@@ -8,8 +8,7 @@ from generator.check import Tally, check_program
 from generator.choices import Choices, ReplayedChoices, SeededChoices
 from generator.properties import KINDS, PROPERTIES, SHARES, make_case
 from generator.strategies import block_cases, choices, gemm_cases
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 SEED = 2026
 

@@ -103,7 +103,7 @@ UNARY: dict[str, Build] = {
         if name not in POSITIVE and name != "detach"
     },
     "neg": of(coda.NegOp),
-    "gelu": of(coda.GeluOp),
+    "gelu": of(coda.GeluOp, "none"),
     "gelu_tanh": of(coda.GeluOp, "tanh"),
     "softcap": of(coda.SoftcapOp, 1.5),
     "elu": of(coda.EluOp, 0.7),

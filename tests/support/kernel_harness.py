@@ -26,8 +26,7 @@ from coda_ir.signatures import stated_dtype
 from coda_ir.storage import overwritten
 from support.device import DEVICE
 from support.gluon_simulator import Settings, load_module
-from support.programs import import_text
-from support.programs import parse_mlir as parse_module
+from support.programs import import_text, parse_mlir as parse_module
 
 
 def function_of(module: ModuleOp) -> FuncOp:

@@ -98,7 +98,7 @@ class Adjoint:
         """`gradient` summed over what `operand` was broadcast along, with its type."""
         shape, type = shape_of(operand), element_type_of(operand)
         if summed_dims(shape_of(gradient), shape):
-            return self.insert(coda.SumToOp(gradient, shape, result_element_type=type))
+            return self.insert(coda.SumToOp(gradient, shape, element_type=type))
         gradient = self.cast(gradient, type)
         # One may state an extent that the other leaves open.
         return gradient if shape_of(gradient) == shape else self.reshaped(gradient, operand)
@@ -116,7 +116,7 @@ class Adjoint:
         names = () if value.name_hint is None else (value.name_hint,)
         if isinstance(value.owner, coda.SumToOp) and element_type_of(value) == f32:
             # The sum is in float32 anyway, and rounds what it stores.
-            total = coda.SumToOp(value.owner.x, shape_of(value), result_element_type=type)
+            total = coda.SumToOp(value.owner.x, shape_of(value), element_type=type)
             return self.insert(total, *names)
         return self.insert(coda.CastOp(value, type), *names)
 

@@ -48,7 +48,7 @@ def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
         adjoint.give(op.x, adjoint.insert(coda.QuantizedLinearOp(dy, turned, op.blocks)))
     if adjoint.wants(op.weight):
         type = element_type_of(op.weight)
-        gradient = coda.WeightGradientOp(dy, op.x, result_element_type=type)
+        gradient = coda.WeightGradientOp(dy, op.x, element_type=type)
         adjoint.give(op.weight, adjoint.insert(gradient))
 
 
@@ -62,7 +62,7 @@ def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:
     if adjoint.wants(op.weight):
         left, right = (dy, op.x) if is_linear else (op.x, dy)
         type = element_type_of(op.weight)
-        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, result_element_type=type)
+        gradient = coda.GroupedWeightGradientOp(left, right, op.offsets, element_type=type)
         adjoint.give(op.weight, adjoint.insert(gradient))
     if op.bias is not None and adjoint.wants(op.bias):
         column = adjoint.insert(coda.SliceOp(dy, 1, 0, 1))

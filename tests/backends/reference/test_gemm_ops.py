@@ -6,8 +6,7 @@ from math import exp, inf, log
 import pytest
 import torch
 from support.equivalence import assert_results_close
-from support.programs import run_body as run
-from support.programs import type_of
+from support.programs import run_body as run, type_of
 
 from coda_ir.diagnostics import CodaError
 

@@ -1,8 +1,7 @@
 """GEMM kernels compile ahead of time, without spills, under the schedules that we choose."""
 
 import pytest
-from support import gemm_programs as programs
-from support import gradient_programs as gradients
+from support import gemm_programs as programs, gradient_programs as gradients
 from support.kernel_harness import gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import KernelResources, compile_kernels

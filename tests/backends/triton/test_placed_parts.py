@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from support.device import DEVICE, on_device
 from support.emitted import load_module
-from support.gluon_simulator import Settings
-from support.gluon_simulator import load_module as load_simulated
+from support.gluon_simulator import Settings, load_module as load_simulated
 from support.kernel_harness import gemms_of
 from torch import Tensor
 
@@ -26,7 +25,7 @@ from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
 from coda_ir.passes.layout.place_parts import PlacePartsPass
 from coda_ir.passes.layout.unfusing import unfuse, why_not_unfused
-from coda_ir.tuning import Problem
+from coda_ir.tuning.problem import Problem
 
 pytestmark = [
     pytest.mark.any_device,

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import gemm_programs as programs
-from support import gradient_programs as gradients
+from support import gemm_programs as programs, gradient_programs as gradients
 from support.emitted import load_module
 from support.kernel_harness import (
     DEVICE,

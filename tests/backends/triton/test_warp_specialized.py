@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import gemm_programs as programs
-from support import gradient_programs as gradients
+from support import gemm_programs as programs, gradient_programs as gradients
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 
 from coda_ir.backends.triton.aot import compile_kernels

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support import gemm_programs as programs
-from support import gradient_programs as gradients
+from support import gemm_programs as programs, gradient_programs as gradients
 from support.compiled_kernels import compiled, scheduled
 from support.kernel_harness import check_against_reference, gemms_of, parse_module
 

@@ -34,12 +34,13 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "constant": (lambda: coda.ConstantOp(0.5, bf16), ((), bf16)),
     "integer constant": (lambda: coda.ConstantOp(3, i64), ((), i64)),
     "linear": (lambda: coda.LinearOp(X, W, tensor(16)), ((D, 16), bf16)),
-    "wide linear": (lambda: coda.LinearOp(X, W, result_element_type=f32), ((D, 16), f32)),
+    "wide linear": (lambda: coda.LinearOp(X, W, element_type=f32), ((D, 16), f32)),
     "matmul": (lambda: coda.MatmulOp(X, tensor(8, 16)), ((D, 16), bf16)),
     "scaled_linear": (
         lambda: coda.ScaledLinearOp(
             *(tensor(D, 300, element_type=F8), tensor(200, 300, element_type=F8)),
             *(tensor(D, 3, element_type=f32), tensor(2, 3, element_type=f32)),
+            coda.BlocksAttr.get(),
         ),
         ((D, 200), f32),
     ),
@@ -54,7 +55,7 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
     "quantized_linear": (lambda: coda.QuantizedLinearOp(X, tensor(16, 8)), ((D, 16), bf16)),
     "wide quantized_linear": (
         lambda: coda.QuantizedLinearOp(
-            X, tensor(16, 8, element_type=f32), coda.BlocksAttr.get(), result_element_type=f32
+            X, tensor(16, 8, element_type=f32), coda.BlocksAttr.get(), element_type=f32
         ),
         ((D, 16), f32),
     ),
@@ -63,7 +64,7 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         ((D, 16), bf16),
     ),
     "wide grouped_matmul": (
-        lambda: coda.GroupedMatmulOp(X, tensor(4, 8, 16), ENDS, result_element_type=f32),
+        lambda: coda.GroupedMatmulOp(X, tensor(4, 8, 16), ENDS, element_type=f32),
         ((D, 16), f32),
     ),
     "rms_norm": (lambda: coda.RMSNormOp(X, tensor(4), eps=1e-6, group=4), ((D, 8), bf16)),
@@ -90,7 +91,7 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         ((D, D, 16), bf16),
     ),
     "wide ssd": (
-        lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=2, result_element_type=f32),
+        lambda: coda.SSDOp(Q, HEADS, HEAD_RATES, STATES, STATES, states=2, element_type=f32),
         ((D, D, 16), f32),
     ),
     "ssd between states": (
@@ -109,9 +110,9 @@ CASES: dict[str, tuple[Callable[[], Operation], tuple[tuple[int, ...], Attribute
         lambda: coda.AttentionOp(Q, KV, tensor(D, D, 6), head_dim=4, value_dim=3),
         ((D, D, 12), bf16),
     ),
-    "loss": (lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64)), ((), f32)),
+    "loss": (lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64), -100, "mean"), ((), f32)),
     "losses": (
-        lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64), reduction="none"),
+        lambda: coda.CrossEntropyOp(X, tensor(D, element_type=i64), -100, "none"),
         ((D,), f32),
     ),
     "embedding": (lambda: coda.EmbeddingOp(tensor(D, 3, element_type=i64), W), ((D, 3, 8), bf16)),

@@ -30,6 +30,8 @@ ELEMENTWISE = coda.ELEMENTWISE_OPS
 PROPERTIES: Mapping[type, tuple[float | str, ...]] = {
     coda.SoftcapOp: (1.5,),
     coda.PowOp: (1.5,),
+    coda.GeluOp: ("none",),
+    coda.EluOp: (1.0,),
     coda.CompareOp: ("eq",),
 }
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.frontends.coda_text import format_text

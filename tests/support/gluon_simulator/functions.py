@@ -27,10 +27,10 @@ from support.gluon_simulator.tensors import (
     Tensor,
     aligned,
     as_tensor,
+    broadcast as broadcast_values,
     elementwise,
     unwrapped,
 )
-from support.gluon_simulator.tensors import broadcast as broadcast_values
 
 # Values
 
