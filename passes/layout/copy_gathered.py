@@ -26,7 +26,7 @@ class GatheredRows:
 
     @staticmethod
     def of(op: FusedOp) -> GatheredRows | None:
-        """What `op` gathers, be they rows of its input or of its weights."""
+        """Those of `op`, of its input or of its weights; None where it gathers none."""
         if op.gather is not None:
             return GatheredRows(op.x, op.gather)
         if op.gather_weights is not None:
@@ -45,7 +45,8 @@ class CopiedRows:
         self.index = coda.IndexOp(self.rows.x, self.rows.ids, dim=0)
         self.index.location = self.gemms[0].location
         self.parts = [self._on_copy(gemm) for gemm in self.gemms]
-        """For each GEMM, in no block: its factors of the rows in their order, then the GEMM."""
+        """The operators for each GEMM, in no block: factors of the rows in their order, then the
+        GEMM."""
 
     def insert(self) -> None:
         """Put the copy before the first GEMM, and what reads it in the place of all."""
