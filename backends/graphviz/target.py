@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import IO
 
@@ -14,7 +16,6 @@ from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.backends.graphviz.ir_view import draw_function
-from coda_ir.backends.graphviz.svg import render_svg
 from coda_ir.diagnostics import CodaError
 
 VIEWS = ("ir", "fusion")
@@ -76,3 +77,25 @@ class SvgTarget(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         output.write(render_svg(draw_module(module, self.view, self.entry)))
+
+
+def render_svg(dot_text: str) -> str:
+    """The SVG of a graph in the DOT language.
+
+    Raises CodaError where the program `dot` is not installed, or fails.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise CodaError(
+            "drawing SVG needs the program 'dot' of Graphviz, which is not on PATH",
+            "install graphviz (such as apt install graphviz), or emit dot and draw it elsewhere",
+        )
+    done = subprocess.run(
+        [program, "-Tsvg"],
+        input=dot_text.encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CodaError(f"dot: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode()

@@ -23,8 +23,13 @@ from coda_ir.frontends.coda_text.counterpart_fields import fill
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.program import EpilogueDefinition, FunctionDefinition, Scope
-from coda_ir.frontends.coda_text.standard_library import PREFIX, files_of_library
+from coda_ir.frontends.coda_text.program import (
+    PREFIX,
+    EpilogueDefinition,
+    FunctionDefinition,
+    Scope,
+    files_of_library,
+)
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.cursor import Cursor, OpenCall
@@ -81,12 +86,6 @@ class _Completion:
                 yield self._item("return", CompletionItemKind.Keyword, KEYWORDS["return"])
             case "expression":
                 yield from self._expression()
-            case _:
-                yield from self._words()
-
-    def _words(self) -> Iterator[CompletionItem]:
-        """Where only certain words fit."""
-        match self.cursor.where:
             case "port kind":
                 yield from self._kinds(PORT_KINDS)
             case "result kind":

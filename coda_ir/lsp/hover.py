@@ -9,8 +9,8 @@ from typing import NamedTuple
 from coda_ir.frontends.coda_text.program import (
     EpilogueDefinition,
     FunctionDefinition,
+    import_path,
 )
-from coda_ir.frontends.coda_text.standard_library import import_path
 from coda_ir.frontends.coda_text.syntax import Import, Port, Span
 from coda_ir.frontends.coda_text.values import (
     PartialValue,
@@ -242,24 +242,13 @@ def not_fused(remark: Remark) -> str:
 def _computes(check: Check, kernel: Kernel) -> str:
     """`gemm.fused at 29:14 with silu, *`."""
     (file, line, column), *rest = kernel.places or (("", 0, 0),)
-    names = dict.fromkeys(_word(check, place) for place in rest)
+    names = dict.fromkeys(check.word_at(*place) for place in rest)
     where = f"{line}:{column}"
     if file != check.path:
         where = f"{os.path.basename(file)}:{where}"
     text = f"{kernel.operator} at {where}"
     listed = ", ".join(f"`{name}`" for name in names if name)
     return f"{text}, with {listed}" if listed else text
-
-
-def _word(check: Check, place: Place) -> str:
-    """The name or sign of the operator at a place of the source."""
-    file, line, column = place
-    lines = check.sources.get(file, "").split("\n")
-    if line > len(lines):
-        return ""
-    text = lines[line - 1][column - 1 :]
-    length = next((i for i, c in enumerate(text) if not (c.isalnum() or c == "_")), len(text))
-    return text[: max(1, length)]
 
 
 def _code(text: str) -> str:

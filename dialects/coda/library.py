@@ -38,6 +38,7 @@ from coda_ir.dialects.coda.library_call import (
     expect_rank,
 )
 from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
     element_type_of,
     expect_element_type,
     expect_integers,
@@ -437,3 +438,16 @@ LIBRARY_CALL_OPS: tuple[type[LibraryCallOp], ...] = (
     GroupNormOp,
     ConvolutionOp,
 )
+
+
+MOST_COLUMNS, MOST_TAKEN = 512, 16
+"""Columns of rows, and elements taken of each, one after the other."""
+
+
+def has_short_rows(op: TopkOp) -> bool:
+    """Return whether the elements of rows are taken, few of not many."""
+    *_, columns = shape_of(op.x)
+    is_by_row = op.given["dim"] == len(shape_of(op.x)) - 1
+    is_short = columns != DYNAMIC_INDEX and columns <= MOST_COLUMNS
+    few = op.given["k"] <= MOST_TAKEN
+    return is_by_row and is_short and few and computes_in_float32(element_type_of(op.x))

@@ -108,8 +108,6 @@ class ScaledLinearOp(Product):
     """
 
     name = "coda.scaled_linear"
-    SCALES: ClassVar = (2, 3)
-    """The operands that are scales."""
 
     @staticmethod
     def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:

@@ -12,6 +12,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+DEPENDENT_ATTRIBUTE = "coda.dependent"
+"""Name of the unit attribute of a `gemm.fused`, `gemm.map` or `gemm.finalize` whose kernel waits
+for the kernels before in its own text, so that its launch may overlap with them."""
+
+
 _EXTENT = re.compile(r"[0-9]{1,9}")
 
 MOST_SPLITS = 64

@@ -25,8 +25,8 @@ from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
     CallOp as CallOp,
+    LinearScanOp as LinearScanOp,
     VjpOp as VjpOp,
 )
-from coda_ir.dialects.torch.scan import LinearScanOp as LinearScanOp
 
 Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])

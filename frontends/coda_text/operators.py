@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
+from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import ATTENTION, attention
 from coda_ir.frontends.coda_text.casts import cast
@@ -26,13 +28,13 @@ from coda_ir.frontends.coda_text.elementwise import (
     unary,
     where,
 )
-from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
-from coda_ir.frontends.coda_text.low_bit_linear import LOW_BIT_LINEAR, low_bit_linear
 from coda_ir.frontends.coda_text.scaled_linear import (
+    LOW_BIT_LINEAR,
     QUANTIZED_LINEAR,
     SCALED_LINEAR,
+    low_bit_linear,
     quantized_linear,
     scaled_linear,
 )
@@ -43,12 +45,38 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,
     Dims,
+    PartialValue,
+    TensorType,
     TensorValue,
     Value,
     describe,
     divided,
     format_dim,
+    ir_type,
 )
+
+
+def finalize(call: Invocation) -> TensorValue:
+    """A column [..., 1] of a partial_row, a row [N] of a partial_col, in float32."""
+    partial = call.value("partial")
+    if not isinstance(partial, PartialValue):
+        what = "missing" if partial is None else describe(partial)
+        raise call.wrong(
+            "partial",
+            "expected a partial_row or partial_col of an epilogue",
+            "a tensor needs no finalize; sum(x), mean(x), max(x) and logsumexp(x) reduce it",
+            given=what,
+        )
+    dims = (*partial.kept, 1) if partial.axis == "row" else partial.kept
+    body = Block(arg_types=[f32])
+    body.add_op(YieldOp(body.args[0]))
+    type = TensorType("f32", dims)
+    op = FinalizeOp(
+        [(partial.combiner, partial.ssa)], [], [ir_type(type)], Region(body), axis=partial.axis
+    )
+    call.insert(op)
+    return TensorValue(type, op.outputs[0])
+
 
 Rule = Callable[[Invocation], Value]
 
