@@ -1,7 +1,5 @@
 """The targets `dot` and `svg`: a picture of a module."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How things look: one style per kind of node, box and edge."""
 
-from __future__ import annotations
-
 from coda_ir.backends.graphviz.dot import Attributes, Graph
 
 FONT = "Helvetica"

@@ -4,8 +4,6 @@ Two threads work: one checks (fast: types, errors), one compiles (kernels, remar
 replaced is dropped at the next pass.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """What the frontend knows about a text, whether it is complete or not."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

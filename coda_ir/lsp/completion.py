@@ -1,7 +1,5 @@
 """Completion and signature help."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

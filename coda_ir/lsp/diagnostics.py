@@ -1,7 +1,5 @@
 """Errors and remarks as the editor shows them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The requests and notifications that the server answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

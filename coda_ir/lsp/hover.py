@@ -1,7 +1,5 @@
 """What is shown about the name or operator under the pointer, in Markdown."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Definitions, references and renaming, across files."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Places of operators: from an offset in an `.mlir` text to a location, and back to the text."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """Verification of modules, with the place of the operator that does not verify."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp

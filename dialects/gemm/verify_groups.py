@@ -1,7 +1,5 @@
 """Verification of ports and results that have one element for each group of columns."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

@@ -1,7 +1,5 @@
 """Calls of PyTorch that can store their result in the memory of their first operand."""
 
-from __future__ import annotations
-
 import ast
 
 from coda_ir.dialects.template import ArgumentTemplate

@@ -1,7 +1,5 @@
 """Convolutions over positions, and shifted positions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue

@@ -1,7 +1,5 @@
 """Fills the fields of the texts in `counterparts` with what a call is about."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """Elementwise operators on tensors and numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import TypeAlias

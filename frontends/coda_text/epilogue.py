@@ -1,7 +1,5 @@
 """Epilogues written by hand: their own check, and their calls, which become `gemm.fused`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

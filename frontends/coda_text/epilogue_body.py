@@ -1,7 +1,5 @@
 """Lowers the body of an epilogue to the scalar region of a `gemm.fused` or `gemm.map`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

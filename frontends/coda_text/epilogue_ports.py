@@ -1,7 +1,5 @@
 """The declaration of an epilogue: which ports and results it has, and which shapes fit them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

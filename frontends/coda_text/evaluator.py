@@ -1,7 +1,5 @@
 """Evaluation of expressions, whatever they compute: consts, tensors, or epilogue elements."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

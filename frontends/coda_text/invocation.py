@@ -1,7 +1,5 @@
 """A call of an operator with evaluated arguments, as the operators' rules see it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce

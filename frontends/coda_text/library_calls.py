@@ -1,7 +1,5 @@
 """Operators that run as calls of PyTorch: rows by number, order, running sums, group norms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from coda_ir.dialects import coda

@@ -1,7 +1,5 @@
 """The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

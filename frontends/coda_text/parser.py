@@ -1,7 +1,5 @@
 """Parses .coda text to a syntax tree, and continues after an error at the next statement."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

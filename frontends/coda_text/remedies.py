@@ -1,7 +1,5 @@
 """Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 

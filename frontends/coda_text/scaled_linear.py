@@ -1,7 +1,5 @@
 """The operators `scaled_linear` and `quantized_linear` of .coda."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

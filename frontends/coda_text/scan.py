@@ -1,7 +1,5 @@
 """The state space models of .coda: `selective_scan` and `ssd`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.ir import Attribute, SSAValue

@@ -1,7 +1,5 @@
 """Operators that move or view elements: reshape, transpose, slice, split, concat and others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from coda_ir.dialects import coda

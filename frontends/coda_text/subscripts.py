@@ -1,7 +1,5 @@
 """Subscripts of tensors: `x[:, 0:64]`, `x[..., -1]`, `x[::2]`, `table[ids]`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Writes a module of the block level as .coda text that reads back as the same module."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

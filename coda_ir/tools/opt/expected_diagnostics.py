@@ -6,8 +6,6 @@
 // expected-error-re@below {{has {{[0-9]+}} blocks}}
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

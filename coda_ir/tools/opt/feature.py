@@ -1,7 +1,5 @@
 """What a feature of `coda-opt` is made of; see the package for how to add one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

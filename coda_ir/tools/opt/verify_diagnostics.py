@@ -1,7 +1,5 @@
 """Warnings on stderr; `--verify-diagnostics` compares diagnostics with comments in the input."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
