@@ -49,9 +49,8 @@ from harness import (
     timed,
     with_machine,
 )
-from model_parts import Step, Tensors, in_float64
 from rich.console import Console
-from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt
+from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt, Step, Tensors, in_float64
 
 import coda_ir
 from coda_ir.cost_model import DEVICES

@@ -14,8 +14,8 @@ from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.layout.schedule import Keyed, SchedulePass, gemm_shape
 from coda_ir.passes.layout.unfusing import BY, unfuse
 from coda_ir.tuning.candidates import Request
-from coda_ir.tuning.configured import schedule_of
 from coda_ir.tuning.context import BUDGET_S
+from coda_ir.tuning.measurer import schedule_of
 from coda_ir.tuning.problem import Problem
 from coda_ir.tuning.tuner import Answer, tune
 

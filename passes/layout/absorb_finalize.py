@@ -14,7 +14,7 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp
 from coda_ir.passes.layout.absorption import AbsorbedCode, check_absorption
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.remarks import fuse_locations
-from coda_ir.symbol_sizes import parse_sizes
+from coda_ir.symbolic_size import parse_sizes
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
-from coda_ir.symbol_sizes import parse_sizes
+from coda_ir.symbolic_size import parse_sizes
 
 FORMS = ("fused", *BY)
 
