@@ -182,12 +182,12 @@ class Evaluator(ABC):
                 return Selection("tensor", item.span, ids=value)
             at = self._as_size(item.value, value, "an index is a size, or a tensor of integers")
             return None if at is None else Selection("index", item.span, at)
-        parts = [
+        start, stop, step = parts = [
             None if part is None else self.size(part) for part in (item.start, item.stop, item.step)
         ]
         if sum(part is not None for part in parts) < len(item.parts):
             return None
-        return Selection("range", item.span, *parts)
+        return Selection("range", item.span, start, stop, step)
 
     def size(
         self,
