@@ -65,13 +65,10 @@ class DotTarget(Target):
 
 
 @dataclass(frozen=True)
-class SvgTarget(Target):
+class SvgTarget(DotTarget):
     """Writes the picture of that graph, drawn by the program `dot`."""
 
     name = "svg"
-
-    view: str = "ir"
-    entry: str | None = None
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         output.write(render_svg(draw_module(module, self.view, self.entry)))

@@ -43,7 +43,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_element_type,
     expect_integers,
     expect_rank_at_least,
-    expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     shape_of,
@@ -157,8 +157,7 @@ class ScatterOp(ElementsByNumberOp):
 
     def check(self) -> None:
         super().check()
-        expect_shape("operand values", self.values, shape_of(self.ids))
-        expect_element_type("operand values", self.values, element_type_of(self.x))
+        expect_tensor("operand values", self.values, shape_of(self.ids), element_type_of(self.x))
 
 
 @irdl_op_definition
@@ -324,8 +323,7 @@ class GroupNormOp(LibraryCallOp):
         if len(self.params) not in (0, 2):
             raise VerifyException(f"{len(self.params)} parameters, expected a weight and a bias")
         for what, value in zip(("weight", "bias"), self.params, strict=False):
-            expect_shape(f"operand {what}", value, (channels,))
-            expect_element_type(f"operand {what}", value, element_type_of(self.x))
+            expect_tensor(f"operand {what}", value, (channels,), element_type_of(self.x))
 
 
 def _convolved(
@@ -408,8 +406,7 @@ class ConvolutionOp(LibraryCallOp):
             )
         expect_element_type("operand weight", self.weight, element_type_of(self.x))
         if self.bias is not None:
-            expect_shape("operand bias", self.bias, (outputs,))
-            expect_element_type("operand bias", self.bias, element_type_of(self.x))
+            expect_tensor("operand bias", self.bias, (outputs,), element_type_of(self.x))
 
     def argument(self, name: str) -> str:
         if name == "output_padding":

@@ -20,11 +20,9 @@ from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
     element_type_of,
-    expect_element_type,
     expect_factor,
     expect_integers,
     expect_rank_at_least,
-    expect_shape,
     expect_tensor,
     format_shape,
     is_float,
@@ -150,8 +148,9 @@ class GroupedLinearMap(Product, ABC):
         expect_tensor("operand offsets", self.offsets, (groups,), i32)
         _verify_product(self.x, self.weight, self.result, self.K_AXIS + 1)
         if self.bias is not None:
-            expect_shape("operand bias", self.bias, (groups, outer))
-            expect_element_type("operand bias", self.bias, product_type(element_type_of(self.x)))
+            expect_tensor(
+                "operand bias", self.bias, (groups, outer), product_type(element_type_of(self.x))
+            )
         if not all(computes_in_float32(element_type_of(v)) for v in (self.x, self.result)):
             raise VerifyException("grouped linear maps accumulate in f32, expected no f64")
 

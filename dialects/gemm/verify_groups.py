@@ -49,7 +49,8 @@ def columns_alike(segment: Segment, n: int) -> dict[SSAValue, int]:
 
     In pair mode the groups have the pairs of so many columns.
     """
-    alike: dict[SSAValue, int] = {argument: 1 for argument in segment.block.args}
+    alike = dict[SSAValue, int]()
+    alike |= dict.fromkeys(segment.block.args, 1)
     for index, port in enumerate(segment.ports):
         alike |= dict.fromkeys(segment.port_args(index), _alike_in_port(segment.pairing, port, n))
     for op in segment.block.ops:

@@ -37,10 +37,7 @@ def conv1d(call: Invocation) -> Value:
             "expected a constant number of positions in a window",
             "give the last dimension of w as a number or a const",
         )
-    b = call.optional_tensor("b")
-    if b is not None:
-        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
-        call.expect_element("b", b, x.type.element, "x")
+    b = _bias(call, x, w)
     stride, dilation = _positive(call, "stride"), _positive(call, "dilation")
     reach = dilation * (taps - 1)
     before, after = _padding(call, reach)
@@ -48,6 +45,15 @@ def conv1d(call: Invocation) -> Value:
     if is_single and stride == 1 and before + after == reach and taps <= coda.MAX_TAPS:
         return _shifted(call, x, w, b, before, dilation)
     return _called(call, x, w, b, groups, (before, after), stride, dilation)
+
+
+def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | None:
+    """What is added to each channel of the result, if it is given."""
+    b = call.optional_tensor("b")
+    if b is not None:
+        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
+        call.expect_element("b", b, x.type.element, "x")
+    return b
 
 
 def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
@@ -193,10 +199,7 @@ def convolution(call: Invocation) -> Value:
             argument="w",
         )
     call.expect_dims("w", w, (outputs, inputs, *w.dims[2:]), "O x C / groups x windows")
-    b = call.optional_tensor("b")
-    if b is not None:
-        call.expect_dims("b", b, (outputs,), "one element per channel of the result")
-        call.expect_element("b", b, x.type.element, "x")
+    b = _bias(call, x, w)
     windows = [
         _windows(call, extent, size, padding, stride, gap)
         for extent, size, stride, padding, gap in zip(
