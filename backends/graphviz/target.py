@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
 from coda_ir.backends.graphviz import theme
-from coda_ir.backends.graphviz.dot import title
+from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.backends.graphviz.ir_view import draw_function
 from coda_ir.diagnostics import CodaError
@@ -29,7 +29,8 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
     if view not in VIEWS:
         raise CodaError(f"unknown view '{view}'", f"use one of {', '.join(VIEWS)}")
     chosen = chosen_functions(module, entry)
-    graph = theme.new_graph(chosen[0].sym_name.data if len(chosen) == 1 else "module")
+    name = chosen[0].sym_name.data if len(chosen) == 1 else "module"
+    graph = Graph(name, dict(theme.GRAPH), {"node": theme.NODE, "edge": theme.EDGE})
     for func in chosen:
         box = graph.root
         if len(chosen) > 1:

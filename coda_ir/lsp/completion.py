@@ -188,10 +188,10 @@ class _Completion:
                 yield item
 
     def _call(self, signature: Signature, kind: CompletionItemKind) -> CompletionItem:
-        required = [f.name for f in signature.formals if f.default == REQUIRED and not f.variadic]
+        required = [f for f in signature.formals if f.default == REQUIRED and not f.variadic]
         parts = [
-            f"{f'{name}=' if _formal_named(signature, name).keyword_only else ''}${{{i}:{name}}}"
-            for i, name in enumerate(required, 1)
+            f"{f'{formal.name}=' if formal.keyword_only else ''}${{{i}:{formal.name}}}"
+            for i, formal in enumerate(required, 1)
         ]
         snippet = f"{signature.name}({', '.join(parts)})"
         return self._item(signature.name, kind, signature.text, snippet)
@@ -261,10 +261,6 @@ def _formal(signature: Signature | None, call: OpenCall) -> Formal | None:
         return next((f for f in signature.formals if f.name == call.keyword), None)
     positional = signature.positional
     return positional[call.position] if call.position < len(positional) else None
-
-
-def _formal_named(signature: Signature, name: str) -> Formal:
-    return next(formal for formal in signature.formals if formal.name == name)
 
 
 def _describe(formal: Formal) -> str:

@@ -1,7 +1,7 @@
 """What is shown about the name or operator under the pointer, in Markdown."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from coda_ir.frontends.coda_text.program import (
@@ -44,25 +44,16 @@ def hover(check: Check, compilation: Compilation | None, line: int, column: int)
     node = check.symbols.import_at(line, column)
     if node is not None:
         return Hover(_import(check, node), node.path.span)
-    found = _nearest(
-        [
-            check.symbols.occurrence_at(line, column),
-            check.symbols.operator_at(line, column),
-        ]
-    )
-    match found:
-        case Occurrence():
+    names = (check.symbols.occurrence_at(line, column), check.symbols.operator_at(line, column))
+    known = [name for name in names if name is not None]
+    # The one that begins last: the other ends where it begins.
+    match max(known, key=lambda name: name.span.column, default=None):
+        case Occurrence() as found:
             return Hover(_name(check, compilation, found), found.span)
-        case OperatorUse():
+        case OperatorUse() as found:
             return Hover(_operator(check, compilation, found), found.span)
         case _:
             return None
-
-
-def _nearest(found: Iterable[Occurrence | OperatorUse | None]) -> Occurrence | OperatorUse | None:
-    """The one that begins last: the others end where it begins."""
-    known = [item for item in found if item is not None]
-    return max(known, key=lambda item: item.span.column, default=None)
 
 
 def display_type(value: Value) -> str | None:

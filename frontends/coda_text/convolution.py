@@ -15,7 +15,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     dims_attribute,
     divided,
-    format_dim,
     simplified,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -66,7 +65,7 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
     if len(w.dims) != 3 or groups < 1 or not isinstance(channels, int) or channels % groups:
         raise Mistake(
             f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
-            f"of the {format_dim(channels)} columns of x, and w of O x C / groups x K",
+            f"of the {channels} columns of x, and w of O x C / groups x K",
             "a weight of C x K goes with each column by itself",
             argument="w",
         )
@@ -159,7 +158,7 @@ def _windows(
 ) -> Dim:
     if not isinstance(taps, int):
         raise Mistake(
-            f"{call.name}: a window has {format_dim(taps)} positions, expected a constant number",
+            f"{call.name}: a window has {taps} positions, expected a constant number",
             "give the last dimensions of w as numbers or consts",
             argument="w",
         )
@@ -175,7 +174,7 @@ def _windows(
     if stride != 1:
         raise call.wrong(
             "stride",
-            f"and the positions of x are {format_dim(positions)}",
+            f"and the positions of x are {positions}",
             "give x a constant number of positions",
             given=stride,
         )
@@ -194,7 +193,7 @@ def convolution(call: Invocation) -> Value:
     if inputs is None or len(w.dims) != len(x.dims) or divided(outputs, groups) is None:
         raise Mistake(
             f"convolution: groups is {groups}, x is {x.type} and w is {w.type}: expected a divisor "
-            f"of the {format_dim(channels)} channels of x and of those of the result",
+            f"of the {channels} channels of x and of those of the result",
             "x is B x C x positions, w is O x C / groups x windows",
             argument="w",
         )

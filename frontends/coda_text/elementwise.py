@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
@@ -58,6 +58,17 @@ NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "tanh": math.tanh,
 }
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "maximum": max,
+    "minimum": min,
+}
+"""What operators compute of numbers."""
+
 NARROW = ("bf16", "f16")
 MAX_POWER = 16
 """The largest exponent for which x is multiplied with itself."""
@@ -142,7 +153,7 @@ def number_unary(name: str, value: Number) -> Number:
 def number_binary(operator: str, left: Number, right: Number) -> Number:
     """Arithmetic on numbers. Raises Mistake for a division by zero or an overflow."""
     try:
-        result = _compute(operator, left, right)
+        result: Number = ARITHMETIC[operator](left, right)
     except ZeroDivisionError as error:
         raise Mistake(f"division of {left} by zero", "the divisor must not be 0") from error
     except OverflowError as error:
@@ -155,24 +166,6 @@ def number_binary(operator: str, left: Number, right: Number) -> Number:
 def _too_large(operator: str, left: Number, right: Number) -> Mistake:
     limit = "integers have 64 bits, floats are finite"
     return Mistake(f"{operator} of {left} and {right} is too large", limit)
-
-
-def _compute(operator: str, left: Number, right: Number) -> Number:
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left / right
-        case "//":
-            return left // right
-        case "maximum":
-            return max(left, right)
-        case _:
-            return min(left, right)
 
 
 def combined(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:

@@ -13,7 +13,7 @@ from coda_ir.frontends.coda_text.arguments import (
     bind,
 )
 from coda_ir.frontends.coda_text.counterpart_fields import LONGEST_ARGUMENT, Given
-from coda_ir.frontends.coda_text.elementwise import SIGNS, number_binary, number_unary
+from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
@@ -340,7 +340,8 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     """Arithmetic on sizes, at least one of which is symbolic. May raise Mistake."""
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
     if operator != "//":
-        size = _size(operator, left, right)
+        a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)
+        size: SymbolicSize = ARITHMETIC[operator](a, right)
         if not is_manageable(size):
             raise Mistake(f"the result of {operator} is too large for a size", SIZE_LIMITS)
         return simplified(size)
@@ -348,14 +349,3 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     if quotient is None:
         raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
     return quotient
-
-
-def _size(operator: str, left: Dim, right: Dim) -> SymbolicSize:
-    a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)
-    match operator:
-        case "+":
-            return a + right
-        case "-":
-            return a - right
-        case _:
-            return a * right

@@ -49,7 +49,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     describe,
     divided,
-    format_dim,
     ir_type,
 )
 
@@ -90,8 +89,8 @@ def _expect_depth(
     """Raises Mistake where K of the weight is another one than that of x."""
     if x.dims[-1] != depth:
         raise Mistake(
-            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
-            f"and {format_dim(depth)} in w",
+            f"{call.name}: x is {x.type}, but w is {w.type}: K is {x.dims[-1]} in x "
+            f"and {depth} in w",
             remedy,
             argument="w",
         )

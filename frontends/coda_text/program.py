@@ -32,7 +32,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Negation,
     Option,
     Span,
-    body_size,
+    walk,
 )
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -105,7 +105,8 @@ class Definition(Generic[_Tree]):
     @cached_property
     def size(self) -> int:
         """Return how much work a call is: the expressions and statements of the body."""
-        return body_size(self.tree.body)
+        values = [statement.value for statement in self.tree.body.statements]
+        return len(values) + sum(1 for value in values for _ in walk(value))
 
 
 @dataclass(eq=False)

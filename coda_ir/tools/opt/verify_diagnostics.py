@@ -4,8 +4,8 @@ import argparse
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, cast, get_args
 
 from coda_ir.diagnostics import (
     Diagnostic,
@@ -123,7 +123,7 @@ class _CommentReader:
             self._fault(index, directive, str(error))
             return None
         return Expectation(
-            severity_of(directive["severity"]),
+            cast(Severity, directive["severity"]),
             line,
             text,
             pattern,
@@ -158,10 +158,6 @@ class _CommentReader:
         column = directive.start() + 1
         end = directive.end("severity") + 1
         return SourceRange(self.file, index + 1, column, end)
-
-
-def severity_of(name: str) -> Severity:
-    return next(severity for severity in get_args(Severity) if severity == name)
 
 
 def _closing_braces(line: str, start: int) -> int | None:
@@ -213,7 +209,11 @@ def compare(
             unexpected.append(diagnostic)
     return [
         *(_missed(expectation, unexpected, file) for expectation in missed),
-        *(_unexpected(diagnostic) for diagnostic in unexpected if diagnostic.severity in strict),
+        *(
+            replace(each, severity="error", message=f"unexpected {each.severity}: {each.message}")
+            for each in unexpected
+            if each.severity in strict
+        ),
     ]
 
 
@@ -248,16 +248,6 @@ def _near_miss(expectation: Expectation, unexpected: Sequence[Diagnostic], file:
         if same_line and diagnostic.severity == expectation.severity:
             return f"the {diagnostic.severity} there is: {one_spaced(diagnostic.message)}"
     return None
-
-
-def _unexpected(diagnostic: Diagnostic) -> Diagnostic:
-    return Diagnostic(
-        "error",
-        diagnostic.range,
-        f"unexpected {diagnostic.severity}: {diagnostic.message}",
-        diagnostic.remedy,
-        diagnostic.code,
-    )
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
