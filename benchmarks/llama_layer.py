@@ -56,13 +56,11 @@ def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[L
         yield LayerShape(d, options.head_dim, options.batch, options.time)
 
 
-def make_inputs(
-    shape: LayerShape, device: str = "cuda", dtype: torch.dtype = torch.bfloat16
-) -> Tensors:
+def make_inputs(shape: LayerShape, device: str = "cuda") -> Tensors:
     """Random normal inputs and weights, scaled by 1/sqrt(K), by their names in the program."""
 
     def normal(*extents: int) -> torch.Tensor:
-        return torch.randn(*extents, device=device, dtype=dtype)
+        return torch.randn(*extents, device=device, dtype=torch.bfloat16)
 
     def weight(n: int, k: int) -> torch.Tensor:
         return normal(n, k) / math.sqrt(k)
@@ -114,22 +112,23 @@ def torch_layer(
     t: Tensors, linear: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.linear
 ) -> tuple[torch.Tensor, ...]:
     """The layer in plain PyTorch on packed weights; returns x2, q, k, v."""
-    d, half = t["x0"].shape[-1], t["cos"].shape[-1]
+    d, tables = t["x0"].shape[-1], (t["cos"], t["sin"])
 
     def norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, (d,), w, EPS)
-
-    def rope(x: torch.Tensor) -> torch.Tensor:
-        heads = x.reshape(*x.shape[:-1], -1, 2 * half)
-        a, b = heads[..., :half], heads[..., half:]
-        cos, sin = t["cos"][:, None], t["sin"][:, None]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
     x1 = t["x0"] + linear(t["y"], t["wo"])
     gate, up = linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
     x2 = x1 + linear(F.silu(gate) * up, t["w_down"])
     q, k, v = linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
-    return x2, rope(q), rope(k), v
+    return x2, rotated(q, *tables), rotated(k, *tables), v
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """The heads of x (... x T x D), side by side, turned by angles (T x half a head)."""
+    a, b = x.reshape(*x.shape[:-1], -1, 2 * cos.shape[-1]).chunk(2, -1)
+    cos, sin = cos[:, None], sin[:, None]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
 def forward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:

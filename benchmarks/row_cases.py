@@ -100,27 +100,30 @@ class Part(ABC):
         """Return what a step should give, when the model has become one in float64."""
 
 
-class Decode(Part):
-    """The next token after a prompt, which a static cache holds."""
+class KeysAndValues(Part):
+    """The next token after a prompt whose keys and values are in a static cache."""
 
     def __init__(self, model: Any, tokens: int):
         super().__init__(model, tokens)
-        self.known = self.filled()
-        self.read_bytes = bytes_read(model)
+        self.known = self._filled()
 
     def step(self, function: Any) -> Step:
-        return self._step(function, self.filled())
+        return self._step(function, self._filled())
 
     def exact(self) -> Tensors:
         """From the keys and values of the model in bf16, which all steps start from."""
         self.model.eval()
-        cache = self.filled()
+        cache = self._filled()
         for layer, known in zip(cache.layers, self.known.layers, strict=True):
             layer.keys.copy_(known.keys)
             layer.values.copy_(known.values)
         return self._step(self.model, cache)()
 
-    def filled(self) -> Any:
+    def work(self) -> Work:
+        keys = sum(layer.keys.nbytes + layer.values.nbytes for layer in self.known.layers)
+        return Work(2 * _weights(self.model), bytes_read(self.model) + keys, 1)
+
+    def _filled(self) -> Any:
         """A cache with all tokens but the last, as eager PyTorch fills it."""
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.ids.shape[1])
         with torch.no_grad():
@@ -208,14 +211,6 @@ class StartOfPrompt(Part):
     def _logits(self, function: Any, ids: torch.Tensor) -> Tensors:
         with torch.no_grad():
             return {"logits": function(ids, use_cache=False).logits[:, :CHECKED]}
-
-
-class KeysAndValues(Decode):
-    """One token after a prompt whose keys and values are in a static cache."""
-
-    def work(self) -> Work:
-        keys = sum(layer.keys.nbytes + layer.values.nbytes for layer in self.known.layers)
-        return Work(2 * _weights(self.model), self.read_bytes + keys, 1)
 
 
 class RecurrentStates(Part):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from coda_ir.cache.decision import FORMS, Form
@@ -24,7 +23,6 @@ FUSED: tuple[Form, ...] = ("fused",)
 MODES = ("measure", "stored")
 
 
-@dataclass(frozen=True)
 class TunePass(SchedulePass):
     """Schedules every `gemm.fused` as the pass `schedule` does, with its options, and prefers what
     measurements say (docs/tuning.md).

@@ -11,7 +11,7 @@ from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError
 from coda_ir.passes.algebra import defer_rms_norm
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.coda_opt import main
