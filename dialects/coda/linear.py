@@ -65,6 +65,11 @@ PATCHES = "coda.patches"
 """The attribute of a linear map of the patches of an image, which was a convolution."""
 
 
+def rows_by_rows(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
+    """The rule of x · Wᵀ with W of N x K."""
+    return [(*x[:-1], weight[0])]
+
+
 class Product(InferTypeOp, ABC):
     """An operator whose result has the element type of a product of the first two operands, unless
     another one is stated.
@@ -89,11 +94,7 @@ class LinearOp(Product):
     """
 
     name = "coda.linear"
-
-    @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
-        return [(*x[:-1], weight[0])]
-
+    infer = rows_by_rows
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
@@ -113,7 +114,7 @@ class MatmulOp(Product):
     name = "coda.matmul"
 
     @staticmethod
-    def infer(x: Extents, weight: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(*x[:-1], weight[1])]
 
     x = operand_def(TensorType)
@@ -168,7 +169,7 @@ class GroupedLinearOp(GroupedLinearMap):
     K_AXIS: ClassVar = 1
 
     @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(x[0], weight[1])]
 
 
@@ -184,7 +185,7 @@ class GroupedMatmulOp(GroupedLinearMap):
     K_AXIS: ClassVar = 0
 
     @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(x[0], weight[2])]
 
 

@@ -79,10 +79,10 @@ def unary(call: Invocation) -> Value:
     value = call.value("x")
     if isinstance(value, int | float) and is_number(value) and call.name in NUMBER_UNARY:
         return number_unary(call.name, value)
-    return _applied(call, UNARY[call.name])
+    return applied(UNARY[call.name], call)
 
 
-def _applied(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
+def applied(operator: type[coda.UnaryOp], call: Invocation) -> TensorValue:
     x = _operand_of(call, operator)
     return call.emit(operator(x.ssa), x.dims)
 
@@ -94,16 +94,12 @@ def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
 
 
 def negation(call: Invocation) -> TensorValue:
-    return _applied(call, coda.NegOp)
+    return applied(coda.NegOp, call)
 
 
 def elu(call: Invocation) -> TensorValue:
     x = _operand_of(call, coda.EluOp)
     return call.emit(coda.EluOp(x.ssa, alpha=float(call.number("alpha", 1.0))), x.dims)
-
-
-def logical_not(call: Invocation) -> TensorValue:
-    return _applied(call, coda.LogicalNotOp)
 
 
 def clamp(call: Invocation) -> TensorValue:

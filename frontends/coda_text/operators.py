@@ -1,6 +1,7 @@
 """The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
@@ -17,11 +18,11 @@ from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     NUMBER_UNARY,
     UNARY,
+    applied,
     binary_call,
     clamp,
     compare,
     elu,
-    logical_not,
     power,
     unary,
     where,
@@ -126,15 +127,7 @@ def matmul(call: Invocation) -> TensorValue:
     return call.emit(op, (*x.dims[:-1], columns))
 
 
-def grouped_linear(call: Invocation) -> TensorValue:
-    return _grouped(call, coda.GroupedLinearOp)
-
-
-def grouped_matmul(call: Invocation) -> TensorValue:
-    return _grouped(call, coda.GroupedMatmulOp)
-
-
-def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue:
+def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     """A linear map with a weight for each group of rows."""
     x, w = call.factors(rank=3)
     call.tensor("x", rank=2)
@@ -202,33 +195,25 @@ def softmax(call: Invocation) -> TensorValue:
     return call.emit(coda.SoftmaxOp(x.ssa), x.dims)
 
 
-def reduction(kind: str) -> Rule:
+def reduction(kind: str, call: Invocation) -> TensorValue:
     """Reduces the last dimension to 1."""
-
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x", least_rank=1)
-        return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
-
-    return rule
+    x = call.float_tensor("x", least_rank=1)
+    return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
 
 
-def glu(activation: str | None) -> Rule:
+def glu(activation: str | None, call: Invocation) -> TensorValue:
     """A packed gate; where `activation` is None, the call says which one."""
-
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x", least_rank=1)
-        half = divided(x.dims[-1], 2)
-        if half is None:
-            raise call.wrong(
-                "x",
-                "expected an even number of columns: the gate, then the up projection",
-                None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
-            )
-        name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
-        op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
-        return call.emit(op, (*x.dims[:-1], half))
-
-    return rule
+    x = call.float_tensor("x", least_rank=1)
+    half = divided(x.dims[-1], 2)
+    if half is None:
+        raise call.wrong(
+            "x",
+            "expected an even number of columns: the gate, then the up projection",
+            None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
+        )
+    name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
+    op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
+    return call.emit(op, (*x.dims[:-1], half))
 
 
 def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:
@@ -248,12 +233,9 @@ def activate(call: Invocation) -> TensorValue:
     return activated(call, call.float_tensor("x"), name)
 
 
-def gelu(approximate: str) -> Rule:
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x")
-        return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
-
-    return rule
+def gelu(approximate: str, call: Invocation) -> TensorValue:
+    x = call.float_tensor("x")
+    return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
 
 
 def softcap(call: Invocation) -> TensorValue:
@@ -352,12 +334,12 @@ ELEMENTWISE: dict[str, Rule] = {
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
-    "gelu(x)": gelu("none"),
-    "gelu_tanh(x)": gelu("tanh"),
+    "gelu(x)": partial(gelu, "none"),
+    "gelu_tanh(x)": partial(gelu, "tanh"),
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
-    "logical_not(x)": logical_not,
+    "logical_not(x)": partial(applied, coda.LogicalNotOp),
     "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }
 """Operators on tensors that elements of epilogues have, too."""
@@ -365,24 +347,24 @@ ELEMENTWISE: dict[str, Rule] = {
 _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
     "matmul(x, w, *, dtype: type?)": matmul,
-    "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
-    "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
+    "grouped_linear(x, w, offsets, b?, *, dtype: type?)": partial(grouped, coda.GroupedLinearOp),
+    "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": partial(grouped, coda.GroupedMatmulOp),
     SCALED_LINEAR: scaled_linear,
     LOW_BIT_LINEAR: low_bit_linear,
     QUANTIZED_LINEAR: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,
-    "sum(x, *, dtype: type?)": reduction("sum"),
-    "mean(x, *, dtype: type?)": reduction("mean"),
-    "max(x, *, dtype: type?)": reduction("max"),
-    "logsumexp(x, *, dtype: type?)": reduction("lse"),
-    'glu(x, *, activation: string = "silu", adjacent: boolean = false)': glu(None),
+    "sum(x, *, dtype: type?)": partial(reduction, "sum"),
+    "mean(x, *, dtype: type?)": partial(reduction, "mean"),
+    "max(x, *, dtype: type?)": partial(reduction, "max"),
+    "logsumexp(x, *, dtype: type?)": partial(reduction, "lse"),
+    'glu(x, *, activation: string = "silu", adjacent: boolean = false)': partial(glu, None),
     "activate(x, activation: string)": activate,
-    "swiglu(x)": glu("silu"),
-    "geglu(x)": glu("gelu"),
-    "geglu_tanh(x)": glu("gelu_tanh"),
-    "reglu(x)": glu("relu"),
+    "swiglu(x)": partial(glu, "silu"),
+    "geglu(x)": partial(glu, "gelu"),
+    "geglu_tanh(x)": partial(glu, "gelu_tanh"),
+    "reglu(x)": partial(glu, "relu"),
     **ELEMENTWISE,
     "detach(x)": unary,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
