@@ -139,15 +139,8 @@ def _called(
     if len(w.dims) == 2:
         w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
     first = transposed(call, x, [0, 2, 1])
-    op = coda.ConvolutionOp(
-        first.ssa,
-        w.ssa,
-        b and b.ssa,
-        stride=[stride],
-        padding=[before],
-        dilation=[dilation],
-        groups=groups,
-    )
+    steps = ([stride], [before], [dilation])
+    op = coda.ConvolutionOp(first.ssa, w.ssa, b and b.ssa, *steps, groups)
     dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
     op.attributes["coda.dims"] = dims_attribute(dims)
     return transposed(call, call.emit(op, dims), [0, 2, 1])
