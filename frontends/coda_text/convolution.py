@@ -47,7 +47,7 @@ def conv1d(call: Invocation) -> Value:
 
 
 def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | None:
-    """What is added to each channel of the result, if it is given."""
+    """The bias of each channel of the result, if it is given."""
     b = call.optional_tensor("b")
     if b is not None:
         call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
