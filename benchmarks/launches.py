@@ -23,8 +23,7 @@ from coda_ir.cache import load_source
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, Layout
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
-from coda_ir.tuning.inputs import make_inputs
-from coda_ir.tuning.problem import ENTRY, Problem
+from coda_ir.tuning.problem import ENTRY, Problem, make_inputs
 
 Call = Callable[[], object]
 

@@ -7,8 +7,7 @@ PassManager(pipeline).run(make_context(), module, [Timing()])
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
 from coda_ir.pipeline.manager import InvalidAfterPassError, PassManager, pipeline_of
 from coda_ir.pipeline.rewrite_limit import RewriteLoopError, rewrite_module
-from coda_ir.pipeline.spec import Pipeline
-from coda_ir.pipeline.spec_parser import PassRegistry, PipelineError, parse_pipeline
+from coda_ir.pipeline.spec import PassRegistry, Pipeline, PipelineError, parse_pipeline
 
 __all__ = [
     "InvalidAfterPassError",
