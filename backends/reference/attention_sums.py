@@ -21,12 +21,7 @@ from coda_ir.backends.reference.gemm_ops import (
     pair_columns,
 )
 from coda_ir.backends.reference.numerics import Handlers, Numerics
-from coda_ir.dialects.gemm import (
-    AttentionDkvOp,
-    AttentionDqOp,
-    AttentionSumOp,
-    FusedAttentionOp,
-)
+from coda_ir.dialects.gemm import AttentionDkvOp, AttentionDqOp, AttentionSumOp, FusedAttentionOp
 
 Tensors = Sequence[torch.Tensor]
 

@@ -8,11 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 import torch.nn.functional as F
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    Float8E4M3FNType,
-    Float32Type,
-    FloatAttr,
-)
+from xdsl.dialects.builtin import Float8E4M3FNType, Float32Type, FloatAttr
 from xdsl.ir import Attribute, Operation
 
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr

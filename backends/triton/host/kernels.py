@@ -14,11 +14,7 @@ from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
 from coda_ir.backends.triton.host.stand_ins import stand_in_launch
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.host_values import given
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    indented,
-    location_comment,
-)
+from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.symbolic_shapes import Dim

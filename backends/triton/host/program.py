@@ -15,11 +15,7 @@ from coda_ir.backends.triton.host.extents import Extents
 from coda_ir.backends.triton.host.kernels import HostKernels
 from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.host.views import Step, View, keeps_order
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    indented,
-    location_comment,
-)
+from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, extent_in, positions_in
