@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 
 from coda_ir.backends.reference.attention import attention
-from coda_ir.backends.reference.elementwise import ELEMENTWISE
-from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
+    ELEMENTWISE,
     Handler,
     Handlers,
     Numerics,
+    check_index,
     dequantized,
     grouped_product_of,
     product_of,

@@ -31,8 +31,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind
-from coda_ir.passes.support.repeated_columns import repetition_of
+from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind, repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
