@@ -1,5 +1,4 @@
-"""Which port a tensor needs to enter an epilogue over a given domain, and which tensor it loads.
-"""
+"""Which port a tensor needs to enter an epilogue over a given domain, and which tensor it loads."""
 
 from __future__ import annotations
 
