@@ -315,13 +315,20 @@ def _store_of(value: SSAValue) -> _Store | None:
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    tensor, part, dim, start, stop, step = (*positional, *(0, None, None, 1)[len(positional) - 2 :])
+    tensor, part, *place = positional
+    dim, start, stop, step = _with_defaults(*place)
     dim %= len(shape_of(tensor))
     extent, types = shape_of(tensor)[dim], {element_type_of(x) for x in (tensor, part)}
     if named or step != 1 or extent == DYNAMIC_INDEX or len(types) > 1:
         return None
     first, end, _ = slice(start, stop).indices(extent)
     return _Store(tensor, part, dim, first, max(first, end))
+
+
+def _with_defaults(
+    dim: int = 0, start: int | None = None, stop: int | None = None, step: int = 1
+) -> tuple[int, int | None, int | None, int]:
+    return dim, start, stop, step
 
 
 def _overlap(a: _Store, b: _Store) -> bool:
