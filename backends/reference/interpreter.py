@@ -10,8 +10,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
-from coda_ir.backends.reference.attention_sums import ATTENTION_HANDLERS
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
+from coda_ir.backends.reference.fused_attention import ATTENTION_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
 from coda_ir.backends.reference.gradient_ops import GRADIENT_HANDLERS
 from coda_ir.backends.reference.numerics import Handlers, Numerics, Precision, place

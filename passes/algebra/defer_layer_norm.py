@@ -14,10 +14,14 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScalarBuilder, Segment
 from coda_ir.passes.layout.leftover_cost import BYTES_PER_US, KERNEL_US
-from coda_ir.passes.support.accumulators import correct_accumulators
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, check_norm_input
-from coda_ir.passes.support.norm_deferral import NormConsumer, NormDeferral, check_norm_consumers
+from coda_ir.passes.support.norm_deferral import (
+    NormConsumer,
+    NormDeferral,
+    check_norm_consumers,
+    correct_accumulators,
+)
 from coda_ir.passes.support.norm_products import (
     is_modulated,
     is_table,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -100,7 +100,7 @@ def _split(op: coda.GroupNormOp, view: ChannelView, rewriter: FunctionRewriter) 
     value.name_hint = op.result.name_hint
     replaced: list[Operation] = [op, *_activations(op)]
     for activation in replaced[1:]:
-        value = _of_rows(activation, value, rewriter)
+        value = rewriter.before(activation).again(activation, [value], shape_of(value))
     value = view.applied_to(value, rewriter.before(replaced[-1], op.location))
     rewriter.replace(replaced.pop(), value)
     for each in reversed(replaced):
@@ -113,18 +113,6 @@ def _activations(op: Operation) -> Iterator[Operation]:
     if is_pointwise(reader) and isinstance(reader, Operation) and len(reader.operands) == 1:
         yield reader
         yield from _activations(reader)
-
-
-def _of_rows(activation: Operation, rows: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
-    """`activation` of the elements of `rows`."""
-    (result,) = activation.results
-    moved = type(activation).create(
-        operands=[rows],
-        properties=activation.properties,
-        result_types=[TensorType(element_type_of(result), shape_of(rows))],
-    )
-    insert = rewriter.before(activation)
-    return insert.insert(moved, result.name_hint)
 
 
 @dataclass(frozen=True)
@@ -141,7 +129,7 @@ class _Algebra:
         columns = self._in_groups(insert.cast(self.rows, f32))
         distance = insert.sub(columns, self._mean_of_group(columns, "mean"))
         rstd = self._rstd(insert.mul(distance, distance))
-        value = self._joined(insert.mul(distance, rstd, "normed"), shape_of(self.rows))
+        value = insert.reshape(insert.mul(distance, rstd, "normed"), shape_of(self.rows))
         weight, bias = self.op.weight, self.op.bias
         if weight is not None and bias is not None:
             value = insert.mul(value, insert.cast(weight, f32))
@@ -221,12 +209,6 @@ class _Algebra:
         shape = (*shape_of(value)[:-1], self._groups, self._group)
         return self.insert.insert(coda.ReshapeOp(value, shape))
 
-    def _joined(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        """The groups next to each other."""
-        if shape_of(value) == shape:
-            return value
-        return self.insert.insert(coda.ReshapeOp(value, shape), value.name_hint)
-
     def _mean_of_group(self, value: SSAValue, name: str) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(value, "mean"), name)
 
@@ -242,7 +224,7 @@ class _Algebra:
         if self._group == 1:
             return value
         each = coda.BroadcastOp(value, (*shape_of(value)[:-1], self._group))
-        return self._joined(self.insert.insert(each, value.name_hint), self._of_samples)
+        return self.insert.reshape(self.insert.insert(each, value.name_hint), self._of_samples)
 
 
 # Views of rows of channels with the channels elsewhere
@@ -279,13 +261,8 @@ class ChannelView:
         """The same views of other rows of the same shape."""
         value = rows
         for view in self.views:
-            again = type(view).create(
-                operands=[value],
-                properties=view.properties,
-                attributes=view.attributes,
-                result_types=[TensorType(element_type_of(rows), shape_of(view.result))],
-            )
-            value = insert.insert(again, rows.name_hint)
+            value = insert.again(view, [value], shape_of(view.result), element_type_of(rows))
+            value.name_hint = rows.name_hint
         return value
 
 

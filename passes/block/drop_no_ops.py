@@ -178,9 +178,8 @@ def _turned(
     if isinstance(x.owner, coda.CastOp):
         return insert.cast(_turned(x.owner.operand, shape, order, insert), element_type_of(x))
     dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
-    view = coda.ReshapeOp(x, [shape[axis] for axis in order])
-    view.attributes["coda.dims"] = dims_attribute(tuple(dims[axis] for axis in order))
-    return insert.insert(view, x.name_hint)
+    turned = tuple(dims[axis] for axis in order)
+    return insert.reshape(x, [shape[axis] for axis in order], turned)
 
 
 def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -274,9 +273,7 @@ def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAVal
     value = insert.insert(loss, op.result.name_hint)
     if value.type == op.result.type:
         return value
-    flat = coda.ReshapeOp(value, shape_of(op.result))
-    flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
-    return insert.insert(flat, op.result.name_hint)
+    return insert.reshape(value, shape_of(op.result), rewriter.shapes.dims(op.result))
 
 
 # Slices that calls of PyTorch store one after the other

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -23,7 +23,6 @@ from coda_ir.passes.support.matching import (
 )
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.rows import ROWS, is_transposed
-from coda_ir.symbolic_shapes import dims_attribute
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
@@ -177,16 +176,9 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     operands = [before.get(value, value) for value in op.operands]
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
-    kept = type(op).create(
-        operands=operands,
-        result_types=[TensorType(element_type_of(result), shape)],
-        properties=dict(op.properties),
-    )
-    value = insert.insert(kept, result.name_hint)
-    flat = coda.ReshapeOp(value, shape_of(result))
-    if len(shape_of(result)) > 2:
-        flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
-    rewriter.replace(op, insert.insert(flat))
+    value = insert.again(op, operands, shape)
+    dims = rewriter.shapes.dims(result) if len(shape_of(result)) > 2 else None
+    rewriter.replace(op, insert.reshape(value, shape_of(result), dims))
 
 
 def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:

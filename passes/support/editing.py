@@ -21,6 +21,7 @@ from coda_ir.dialects.gemm import (
     AttentionSumOp,
     FusedOp,
     MapOp,
+    PairingAttr,
     PortKind,
     ResultKind,
     ResultPortAttr,
@@ -73,11 +74,13 @@ class Site:
         )
 
 
-def new_map(location: LocationAttr, tiles: Sequence[SSAValue] = ()) -> MapOp:
+def new_map(
+    location: LocationAttr, tiles: Sequence[SSAValue] = (), pairing: PairingAttr | None = None
+) -> MapOp:
     """A kernel that loads `tiles`, and computes nothing yet."""
     block = Block()
     block.add_op(YieldOp())
-    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
+    segment = Segment([], [], [], Region(block), pairing=pairing)
     for tile in tiles:
         segment.add_port(PortKind.TILE, tile)
     kernel = MapOp(segment)

@@ -324,31 +324,6 @@ def _softplus(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(x, call.like(callee, dy, x, str(beta), str(threshold), of=dy))
 
 
-def _expm1(call: Call, dy: SSAValue) -> None:
-    """dy · (y + 1)."""
-    y = call.output(0)
-    assert y is not None
-    inner = call.adjoint.add(y, call.adjoint.constant(1.0, y))
-    call.adjoint.give(call.op.inputs[0], call.adjoint.mul(dy, inner))
-
-
-def _log1p(call: Call, dy: SSAValue) -> None:
-    """dy / (x + 1)."""
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.div(dy, call.adjoint.add(x, call.adjoint.constant(1.0, x))))
-
-
-def _sin(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.mul(dy, call.like("aten.cos.default", x, of=x)))
-
-
-def _cos(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    slope = call.adjoint.neg(call.like("aten.sin.default", x, of=x))
-    call.adjoint.give(x, call.adjoint.mul(dy, slope))
-
-
 # Products.
 
 
@@ -438,10 +413,6 @@ CALL_RULES: Mapping[str, CallRule] = {
     "aten.cumsum.default": _cumsum,
     "aten.softmax.int": _softmax,
     "aten.softplus.default": _softplus,
-    "aten.expm1.default": _expm1,
-    "aten.log1p.default": _log1p,
-    "aten.sin.default": _sin,
-    "aten.cos.default": _cos,
     "aten.matmul.default": _matmul,
     "aten.bmm.default": _matmul,
     "aten.baddbmm.default": _baddbmm,
