@@ -97,15 +97,12 @@ class DeferLayerNormPass(FunctionPass):
         super().apply(ctx, op)
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.LayerNormOp):
-                refusal = check_norm_input(op, op.x) or check_cancellation(op)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-                    continue
-                defer_or_split(
-                    op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter
-                )
+        for op in rewriter.ops_of(coda.LayerNormOp):
+            refusal = check_norm_input(op, op.x) or check_cancellation(op)
+            if refusal is not None:
+                rewriter.missed(op, refusal)
+                continue
+            defer_or_split(op, self._verdict(op, rewriter), partial(_defer, op, rewriter), rewriter)
 
     def _verdict(self, op: coda.LayerNormOp, rewriter: FunctionRewriter) -> NormDeferral | Refusal:
         if keeps_vectors(op) and not self.pack_weights:

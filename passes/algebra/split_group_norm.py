@@ -60,9 +60,7 @@ class SplitGroupNormPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if not isinstance(op, coda.GroupNormOp):
-                continue
+        for op in rewriter.ops_of(coda.GroupNormOp):
             view = ChannelView.of(op.x, rewriter.shapes)
             refusal = NOT_COLUMNS if view is None else _check(op, view.rows)
             if refusal is not None:

@@ -48,9 +48,7 @@ class MergeSiblingGemmsPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         _share_weights(rewriter)
         first_of: dict[Hashable, FusedOp] = {}
-        for op in rewriter.ops:
-            if not isinstance(op, FusedOp):
-                continue
+        for op in rewriter.ops_of(FusedOp):
             key = _inputs(op)
             first = first_of.get(key)
             if first is None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import dataclass_transform
+from typing import TypeVar, dataclass_transform
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
@@ -20,6 +20,8 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, RemarkKind, emit_remark
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, dims_attribute
 from coda_ir.traffic import is_executed
+
+OpT = TypeVar("OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class FunctionRewriter:
     def ops(self) -> list[Operation]:
         """The operators of the function now, in order; safe against rewriting while iterating."""
         return list(self.func.body.block.ops)
+
+    def ops_of(self, kind: type[OpT]) -> list[OpT]:
+        """The operators of one type, which `ops` gives with the others."""
+        return [op for op in self.ops if isinstance(op, kind)]
 
     def before(self, anchor: Operation, location: LocationAttr | None = None) -> OpInserter:
         """An inserter before `anchor`, with its location unless another is given."""
