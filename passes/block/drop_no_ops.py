@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -11,12 +12,11 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.column_views import start_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.row_numbers import bound_of
-from coda_ir.passes.support.slices import start_of
-from coda_ir.passes.support.stored_slices import SLICE_SCATTER, joined_slices
 from coda_ir.symbolic_shapes import dims_attribute
 
 
@@ -178,9 +178,8 @@ def _turned(
     if isinstance(x.owner, coda.CastOp):
         return insert.cast(_turned(x.owner.operand, shape, order, insert), element_type_of(x))
     dims = (*(1,) * (len(shape) - len(shape_of(x))), *insert.rewriter.shapes.dims(x))
-    view = coda.ReshapeOp(x, [shape[axis] for axis in order])
-    view.attributes["coda.dims"] = dims_attribute(tuple(dims[axis] for axis in order))
-    return insert.insert(view, x.name_hint)
+    turned = tuple(dims[axis] for axis in order)
+    return insert.reshape(x, [shape[axis] for axis in order], turned)
 
 
 def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -274,6 +273,63 @@ def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAVal
     value = insert.insert(loss, op.result.name_hint)
     if value.type == op.result.type:
         return value
-    flat = coda.ReshapeOp(value, shape_of(op.result))
-    flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
-    return insert.insert(flat, op.result.name_hint)
+    return insert.reshape(value, shape_of(op.result), rewriter.shapes.dims(op.result))
+
+
+# Slices that calls of PyTorch store one after the other
+
+
+SLICE_SCATTER = "aten.slice_scatter.default"
+
+
+class _Store(NamedTuple):
+    """Elements `start` to `stop` of dimension `dim` of a tensor that are those of `part`."""
+
+    tensor: SSAValue
+    part: SSAValue
+    dim: int
+    start: int
+    stop: int
+
+
+def joined_slices(op: CallOp) -> coda.ConcatOp | None:
+    """The concatenation of the slices that `op` and the calls before it store, if they are all of
+    the tensor and do not overlap.
+    """
+    value, last = op.outputs[0], _store_of(op.outputs[0])
+    stores: list[_Store] = []
+    while last is not None and sum(x.stop - x.start for x in stores) < shape_of(value)[last.dim]:
+        store = _store_of(value if not stores else stores[-1].tensor)
+        if store is None or store.dim != last.dim or any(_overlap(store, x) for x in stores):
+            return None
+        stores.append(store)
+    if last is None or not stores:
+        return None
+    stores.sort(key=lambda store: store.start)
+    return coda.ConcatOp([store.part for store in stores if store.start < store.stop], last.dim)
+
+
+def _store_of(value: SSAValue) -> _Store | None:
+    """The slice that the call of `value` stores, if its number of elements is known."""
+    op = value.owner
+    if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
+        return None
+    positional, named = op.template.evaluate(list(op.inputs), {}, {})
+    tensor, part, *place = positional
+    dim, start, stop, step = _with_defaults(*place)
+    dim %= len(shape_of(tensor))
+    extent, types = shape_of(tensor)[dim], {element_type_of(x) for x in (tensor, part)}
+    if named or step != 1 or extent == DYNAMIC_INDEX or len(types) > 1:
+        return None
+    first, end, _ = slice(start, stop).indices(extent)
+    return _Store(tensor, part, dim, first, max(first, end))
+
+
+def _with_defaults(
+    dim: int = 0, start: int | None = None, stop: int | None = None, step: int = 1
+) -> tuple[int, int | None, int | None, int]:
+    return dim, start, stop, step
+
+
+def _overlap(a: _Store, b: _Store) -> bool:
+    return a.start < b.stop and b.start < a.stop
