@@ -45,6 +45,7 @@ SMALL: Mapping[str, int] = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
+    "qk_rope_head_dim": 16,
 }
 
 
@@ -53,7 +54,8 @@ def _config(kind: str, setting: Setting, settings: Mapping[str, Any]) -> Any:
     config = transformers.AutoConfig.for_model(kind)
     chosen = {"num_hidden_layers": setting.layers, "use_cache": False, **settings}
     if setting.small:
-        chosen = {**chosen, **SMALL}
+        # Some have a number of heads for each stage.
+        chosen |= {k: v for k, v in SMALL.items() if isinstance(getattr(config, k, None), int)}
     for name, value in chosen.items():
         if hasattr(config, name):
             setattr(config, name, value)
