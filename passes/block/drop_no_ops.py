@@ -39,6 +39,7 @@ class DropNoOpsPass(FunctionPass):
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
         slices that are stored in all of a tensor        -> concat of what is stored
+        each nth element, stored for all of them         -> reshape of a concat in a new dimension
         cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
@@ -72,8 +73,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == SLICE_SCATTER:
-            joined = joined_slices(op)
-            return None if joined is None else OpInserter(rewriter, op, op.location).insert(joined)
+            return joined_slices(op, OpInserter(rewriter, op, op.location))
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == "aten.slice.Tensor":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -10,35 +11,55 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
+from coda_ir.passes.support.norms import OpInserter
+from coda_ir.symbolic_shapes import dims_attribute
 
 SLICE_SCATTER = "aten.slice_scatter.default"
 
 
 class _Store(NamedTuple):
-    """Elements `start` to `stop` of dimension `dim` of a tensor that are those of `part`."""
+    """Elements of dimension `dim` of a tensor that are those of `part`, in order."""
 
     tensor: SSAValue
     part: SSAValue
     dim: int
-    start: int
-    stop: int
+    places: range
 
 
-def joined_slices(op: CallOp) -> coda.ConcatOp | None:
-    """The concatenation of the slices that `op` and the calls before it store, if they are all of
-    the tensor and do not overlap.
+def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
+    """What joins the slices that `op` and the calls before it store, if they are all of the tensor
+    and do not overlap. Slices of each nth element are the parts of a new dimension.
     """
     value, last = op.outputs[0], _store_of(op.outputs[0])
     stores: list[_Store] = []
-    while last is not None and sum(x.stop - x.start for x in stores) < shape_of(value)[last.dim]:
+    while last is not None and sum(len(x.places) for x in stores) < shape_of(value)[last.dim]:
         store = _store_of(value if not stores else stores[-1].tensor)
-        if store is None or store.dim != last.dim or any(_overlap(store, x) for x in stores):
+        if store is None or not _joins(store, last) or any(_overlap(store, x) for x in stores):
             return None
         stores.append(store)
     if last is None or not stores:
         return None
-    stores.sort(key=lambda store: store.start)
-    return coda.ConcatOp([store.part for store in stores if store.start < store.stop], last.dim)
+    stores.sort(key=lambda store: store.places.start)
+    parts, dim = [store.part for store in stores if store.places], last.dim
+    if last.places.step == 1:
+        return insert.insert(coda.ConcatOp(parts, dim))
+    return _interleaved(parts, dim, value, insert)
+
+
+def _interleaved(
+    parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
+) -> SSAValue | None:
+    """A tensor like `value` with the elements of `parts` along `dim` in turn."""
+    shapes = insert.rewriter.shapes
+    views: list[SSAValue] = []
+    for part in parts:
+        dims, shape = shapes.dims(part), shape_of(part)
+        view = coda.ReshapeOp(part, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
+        view.attributes["coda.dims"] = dims_attribute((*dims[: dim + 1], 1, *dims[dim + 1 :]))
+        views.append(insert.insert(view, part.name_hint))
+    flat = coda.ReshapeOp(insert.insert(coda.ConcatOp(views, dim + 1)), shape_of(value))
+    flat.attributes["coda.dims"] = dims_attribute(shapes.dims(value))
+    return insert.insert(flat)
 
 
 def _store_of(value: SSAValue) -> _Store | None:
@@ -47,14 +68,20 @@ def _store_of(value: SSAValue) -> _Store | None:
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    tensor, part, dim, start, stop, step = (*positional, *(0, None, None, 1)[len(positional) - 2 :])
+    tensor, part, dim, *bounds = (*positional, *(0, None, None, 1)[len(positional) - 2 :])
     dim %= len(shape_of(tensor))
     extent, types = shape_of(tensor)[dim], {element_type_of(x) for x in (tensor, part)}
-    if named or step != 1 or extent == DYNAMIC_INDEX or len(types) > 1:
+    if named or extent == DYNAMIC_INDEX or len(types) > 1:
         return None
-    first, end, _ = slice(start, stop).indices(extent)
-    return _Store(tensor, part, dim, first, max(first, end))
+    return _Store(tensor, part, dim, range(extent)[slice(*bounds)])
+
+
+def _joins(a: _Store, b: _Store) -> bool:
+    """Return whether both are runs of elements of one dimension, or equally many of its nth."""
+    if (a.dim, a.places.step) != (b.dim, b.places.step):
+        return False
+    return a.places.step == 1 or len(a.places) == len(b.places)
 
 
 def _overlap(a: _Store, b: _Store) -> bool:
-    return a.start < b.stop and b.start < a.stop
+    return bool(set(a.places) & set(b.places))
