@@ -48,17 +48,18 @@ def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
 
 def _interleaved(
     parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
-) -> SSAValue | None:
+) -> SSAValue:
     """A tensor like `value` with the elements of `parts` along `dim` in turn."""
-    shapes = insert.rewriter.shapes
     views: list[SSAValue] = []
+    dims = insert.rewriter.shapes.dims(parts[0])
     for part in parts:
-        dims, shape = shapes.dims(part), shape_of(part)
+        shape = shape_of(part)
         view = coda.ReshapeOp(part, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
         view.attributes["coda.dims"] = dims_attribute((*dims[: dim + 1], 1, *dims[dim + 1 :]))
         views.append(insert.insert(view, part.name_hint))
     flat = coda.ReshapeOp(insert.insert(coda.ConcatOp(views, dim + 1)), shape_of(value))
-    flat.attributes["coda.dims"] = dims_attribute(shapes.dims(value))
+    extent = shape_of(value)[dim]
+    flat.attributes["coda.dims"] = dims_attribute((*dims[:dim], extent, *dims[dim + 1 :]))
     return insert.insert(flat)
 
 
