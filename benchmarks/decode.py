@@ -41,8 +41,7 @@ from harness import (
     wanted_sizes,
 )
 from launches import Call, Gemm, Program, copy_rate, kernel_counts, label, sequence_us
-from layer_errors import check
-from llama_layer import PROGRAM, LayerShape, make_inputs, pack, torch_layer
+from llama_layer import PROGRAM, LayerShape, check, make_inputs, pack, torch_layer
 from rich.console import Console
 from rich.table import Table
 
@@ -58,11 +57,10 @@ from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.pipeline import parse_pipeline
 from coda_ir.pipeline.spec import format_pass
 from coda_ir.registry import get_all_passes
-from coda_ir.symbol_sizes import format_sizes
-from coda_ir.tuning.configured import configured
+from coda_ir.symbolic_size import format_sizes
 from coda_ir.tuning.gpu import GpuMeasurer
 from coda_ir.tuning.inputs import make_inputs as make_operands
-from coda_ir.tuning.measurer import Candidate, Deadline
+from coda_ir.tuning.measurer import Candidate, Deadline, configured
 from coda_ir.tuning.problem import ENTRY, Problem
 
 Times = dict[str, float]

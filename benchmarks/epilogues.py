@@ -4,7 +4,7 @@
     python benchmarks/epilogues.py --shapes 2048x2048x2048,4096x4096x4096 --cases SwiGLU,residual
 
 A shape is M x N x K; there are N columns of each weight (of SwiGLU two). bf16, random normal data,
-weights scaled by 1/sqrt(K). coda, eager PyTorch, torch.compile, Liger and XLA where they are
+weights scaled by 1/sqrt(K). coda, eager PyTorch, torch.compile, and Liger where it is
 installed, in turn and in one process, the L2 cache cleared between calls. Results are compared with
 float64 in the same run. `--variants all` adds what measures alternatives: torch.compile's
 max-autotune, and coda with tuning.
@@ -13,13 +13,15 @@ max-autotune, and coda with tuning.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import torch
-from epilogue_cases import CASES, Case, Jax, Sizes, Torch
+import torch.nn.functional as F
 from harness import (
     Budget,
     Candidate,
@@ -45,38 +47,167 @@ from layer_variants import (
     EAGER,
     LIGER,
     MAX_AUTOTUNE,
-    UNASKED,
-    VARIANTS,
-    XLA,
 )
-from llama_layer import Tensors
-from xla_layer import jax_on, to_jax
+from llama_layer import EPS, Tensors, rotated
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
 from coda_ir.float64 import relative_error
 
+VARIANTS = (CODA, CODA_TUNED, EAGER, COMPILED, MAX_AUTOTUNE, LIGER)
+UNASKED = (CODA, EAGER, COMPILED, LIGER)
+"""Without what measures alternatives, for minutes."""
 BASELINE = "cuBLAS GEMM"
 CHECKED_ROWS = 512
 DEFAULT_SHAPES = "16384x2048x2048,4096x4096x4096"
+
+
+HEAD = 128
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a GEMM: M rows, N columns of the result, K of the sum."""
+
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """One GEMM and what follows it, or precedes it as a norm."""
+
+    name: str
+    text: str
+    """The program; M is a symbol, N, K and HEAD are constants."""
+    function: Callable[[Tensors], torch.Tensor]
+    """The same in PyTorch, on packed weights."""
+    weights: int = 1
+    """How many weights of N columns stand side by side."""
+    liger: Callable[[Any, Tensors], torch.Tensor] | None = None
+    """The same with the operators of `liger_kernel.transformers.functional`."""
+
+    def constants(self, sizes: Sizes) -> dict[str, int]:
+        given = {"N": sizes.n, "K": sizes.k, "HEAD": min(HEAD, sizes.n)}
+        return {name: value for name, value in given.items() if f"const {name} " in self.text}
+
+    def draw(self, sizes: Sizes, device: str) -> Tensors:
+        """Random arguments of the program by name, and the packed weights `packed`."""
+
+        def normal(*extents: int) -> torch.Tensor:
+            return torch.randn(*extents, device=device, dtype=torch.bfloat16)
+
+        m, n, k = sizes.m, sizes.n, sizes.k
+        angles = torch.rand(m, min(HEAD, n) // 2, device=device) * 2 * math.pi
+        drawn = {
+            "x": normal(m, k),
+            "w": normal(n, k) / math.sqrt(k),
+            "v": normal(n, k) / math.sqrt(k),
+            "b": normal(n),
+            "r": normal(m, n),
+            "g": 1 + normal(k) / 10,
+            "target": torch.randint(n, (m,), device=device),
+            "cos": angles.cos(),
+            "sin": angles.sin(),
+        }
+        names = ["w", "v"][: self.weights]
+        return drawn | {"packed": torch.cat([drawn[name] for name in names])}
+
+
+def _swiglu(t: Tensors) -> torch.Tensor:
+    gate, up = F.linear(t["x"], t["packed"]).chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def _rotary(t: Tensors) -> torch.Tensor:
+    product = F.linear(t["x"], t["packed"])
+    return rotated(product, t["cos"].to(product.dtype), t["sin"].to(product.dtype))
+
+
+def _cross_entropy(t: Tensors) -> torch.Tensor:
+    """As models compute it; float64 stays as it is."""
+    logits = F.linear(t["x"], t["packed"])
+    return F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), t["target"])
+
+
+def _liger_swiglu(liger: Any, t: Tensors) -> torch.Tensor:
+    return liger.liger_swiglu(F.linear(t["x"], t["w"]), F.linear(t["x"], t["v"]))
+
+
+def _liger_norm(liger: Any, t: Tensors) -> torch.Tensor:
+    return F.linear(liger.liger_rms_norm(t["x"], t["g"], EPS), t["packed"])
+
+
+def _liger_cross_entropy(liger: Any, t: Tensors) -> torch.Tensor:
+    return liger.liger_fused_linear_cross_entropy(t["x"], t["packed"], t["target"])
+
+
+def _text(arguments: str, body: str, *, heads: bool = False) -> str:
+    head = "const HEAD = 128\n" if heads else ""
+    return (
+        f"const N = 1024\nconst K = 1024\n{head}"
+        f"fn f(x: bf16[M, K], weight w: bf16[N, K], {arguments}) {{\n    return {body}\n}}\n"
+    )
+
+
+CASES = (
+    Case(
+        "residual",
+        _text("r: bf16[M, N]", "r + linear(x, w)"),
+        lambda t: t["r"] + F.linear(t["x"], t["packed"]),
+    ),
+    Case(
+        "bias + GELU",
+        _text("weight b: bf16[N]", "gelu(linear(x, w, b))"),
+        lambda t: F.gelu(F.linear(t["x"], t["packed"]) + t["b"]),
+    ),
+    Case(
+        "SwiGLU",
+        _text("weight v: bf16[N, K]", "silu(linear(x, w)) * linear(x, v)"),
+        _swiglu,
+        weights=2,
+        liger=_liger_swiglu,
+    ),
+    Case(
+        "RMSNorm",
+        _text("weight g: bf16[K]", f"linear(rms_norm(x, g, eps={EPS}), w)"),
+        lambda t: F.linear(F.rms_norm(t["x"], t["g"].shape, t["g"], EPS), t["packed"]),
+        liger=_liger_norm,
+    ),
+    Case(
+        "rotary",
+        _text(
+            "cos: f32[M, HEAD // 2], sin: f32[M, HEAD // 2]",
+            "rope(linear(x, w), cos, sin, head_dim=HEAD)",
+            heads=True,
+        ),
+        _rotary,
+    ),
+    Case(
+        "cross entropy",
+        _text("target: i64[M]", 'cross_entropy(linear(x, w), target, reduction="mean")'),
+        _cross_entropy,
+        liger=_liger_cross_entropy,
+    ),
+)
 
 
 def candidates(
     case: Case, sizes: Sizes, tensors: Tensors, names: Sequence[str]
 ) -> dict[str, Candidate]:
     """Return what can be had here, by name; says what cannot, and why."""
-    device, library = tensors["x"].device, Torch()
+    device = tensors["x"].device
     found: dict[str, Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
     for name, tune in {CODA: False, CODA_TUNED: True}.items():
         if name in names and (not tune or device.type == "cuda"):
             found[name] = _coda(case, sizes, tensors, tune=tune)
     if EAGER in names:
-        found[EAGER] = lambda: case.function(library, tensors)
+        found[EAGER] = lambda: case.function(tensors)
     others = {
         COMPILED: _compiled,
         MAX_AUTOTUNE: partial(_compiled, mode="max-autotune-no-cudagraphs"),
         LIGER: _liger,
-        XLA: _xla,
     }
     for name, make in others.items():
         if name in names:
@@ -97,12 +228,7 @@ def _coda(case: Case, sizes: Sizes, tensors: Tensors, *, tune: bool) -> Candidat
 
 
 def _compiled(case: Case, tensors: Tensors, mode: str | None = None) -> Candidate:
-    library = Torch()
-
-    def function(tensors: Tensors) -> torch.Tensor:
-        return case.function(library, tensors)
-
-    compiled: Callable[[Tensors], object] = torch_compile(function, dynamic=False, mode=mode)
+    compiled: Callable[[Tensors], object] = torch_compile(case.function, dynamic=False, mode=mode)
     return lambda: compiled(tensors)
 
 
@@ -115,33 +241,22 @@ def _liger(case: Case, tensors: Tensors) -> Candidate | None:
     return lambda: run(liger, tensors)
 
 
-def _xla(case: Case, tensors: Tensors) -> Candidate:
-    jax = jax_on(tensors["x"].device)
-    library = Jax()
-
-    def function(arrays: Mapping[str, Any]) -> Any:
-        return case.function(library, arrays)
-
-    compiled = jax.jit(function)
-    arrays = {name: to_jax(jax, tensor) for name, tensor in tensors.items()}
-    return lambda: jax.block_until_ready(compiled(arrays))
-
-
-def check(case: Case, tensors: Tensors, results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def check(
+    case: Case, tensors: Tensors, results: Mapping[str, torch.Tensor]
+) -> dict[str, dict[str, float]]:
     """Errors of the last rows, or of the loss, by variant."""
     rows = slice(-CHECKED_ROWS, None)
     by_row = ("x", "r", "target", "cos", "sin")
-    is_loss = all(torch.from_dlpack(result).ndim == 0 for result in results.values())
+    is_loss = all(result.ndim == 0 for result in results.values())
     part = {
         name: tensor[rows] if name in by_row and not is_loss else tensor
         for name, tensor in tensors.items()
     }
     exact = {name: t.double() if t.is_floating_point() else t for name, t in part.items()}
-    expected = case.function(Torch(), exact)
+    expected = case.function(exact)
     found: dict[str, dict[str, float]] = {}
     for name, result in results.items():
-        tensor = torch.from_dlpack(result)
-        found[name] = {case.name: relative_error(tensor if is_loss else tensor[rows], expected)}
+        found[name] = {case.name: relative_error(result if is_loss else result[rows], expected)}
     return found
 
 
@@ -153,7 +268,7 @@ def measure(
     reset_compilers()
     with torch.no_grad():
         made = candidates(case, sizes, tensors, names)
-        results = {name: call() for name, call in made.items() if name != BASELINE}
+        results: dict[str, Any] = {n: call() for n, call in made.items() if n != BASELINE}
         errors = check(case, tensors, results)
         del results
         return time_interleaved(made, rounds=options.rounds), errors

@@ -37,32 +37,6 @@ Seconds = dict[str, tuple[float, float]]
 """Seconds by the clock and on the processor, of each part."""
 
 
-LAYER = """
-fn layer(
-    x: bf16[B, T, 4096],
-    cos: f32[T, 64],
-    sin: f32[T, 64],
-    weight norm1: bf16[4096],
-    weight wq: bf16[4096, 4096],
-    weight wk: bf16[4096, 4096],
-    weight wv: bf16[4096, 4096],
-    weight wo: bf16[4096, 4096],
-    weight norm2: bf16[4096],
-    weight w_gate: bf16[11008, 4096],
-    weight w_up: bf16[11008, 4096],
-    weight w_down: bf16[4096, 11008],
-) -> bf16[B, T, 4096] {
-    h1 = rms_norm(x, norm1, eps=1e-5)
-    q = rope(linear(h1, wq), cos, sin, head_dim=128)
-    k = rope(linear(h1, wk), cos, sin, head_dim=128)
-    y = attention(q, k, linear(h1, wv), head_dim=128, causal=true)
-    x1 = x + linear(y, wo)
-    h2 = rms_norm(x1, norm2, eps=1e-5)
-    a = silu(linear(h2, w_gate)) * linear(h2, w_up)
-    return x1 + linear(a, w_down)
-}
-"""
-
 WEIGHTS = {
     "norm1": "4096",
     "wq": "4096, 4096",
@@ -74,6 +48,7 @@ WEIGHTS = {
     "w_up": "11008, 4096",
     "w_down": "4096, 11008",
 }
+"""Shapes of the weights of `llama_block`, in its order."""
 
 
 def llama_text(layers: int) -> str:
@@ -88,13 +63,11 @@ def llama_text(layers: int) -> str:
         "weight norm: bf16[4096]",
         "weight head: bf16[32000, 4096]",
     ]
-    calls = [
-        f"    x{i + 1} = layer(x{i}, cos, sin, {', '.join(f'{name}_{i}' for name in WEIGHTS)})"
-        for i in range(layers)
-    ]
+    weights = [", ".join(f"{name}_{i}" for name in WEIGHTS) for i in range(layers)]
+    calls = [f"    x{i + 1} = llama_block(x{i}, cos, sin, {weights[i]})" for i in range(layers)]
     return "\n".join(
         [
-            LAYER,
+            'import "std/llama.coda"',
             f"fn llama({', '.join(parameters)}) -> f32[] {{",
             "    x0 = embedding(tokens, table)",
             *calls,

@@ -18,6 +18,7 @@ from llama_layer import (
     Tensors,
     forward_operands,
     pack,
+    rotated,
     torch_layer,
 )
 from torch import nn
@@ -56,13 +57,7 @@ class LlamaLayer(nn.Module):
             _linear(inputs[name]) for name in WEIGHTS
         )
         self.norm1, self.norm2 = nn.Buffer(inputs["norm1"]), nn.Buffer(inputs["norm2"])
-        self.d, self.pairs = inputs["x0"].shape[-1], inputs["cos"].shape[-1]
-
-    def rope(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        heads = x.reshape(*x.shape[:-1], -1, 2 * self.pairs)
-        a, b = heads[..., : self.pairs], heads[..., self.pairs :]
-        cos, sin = cos[:, None], sin[:, None]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+        self.d = inputs["x0"].shape[-1]
 
     def forward(
         self, y: torch.Tensor, x0: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
@@ -71,7 +66,7 @@ class LlamaLayer(nn.Module):
         h = F.rms_norm(x1, (self.d,), self.norm1, EPS)
         x2 = x1 + self.w_down(F.silu(self.w_gate(h)) * self.w_up(h))
         h = F.rms_norm(x2, (self.d,), self.norm2, EPS)
-        q, k = (self.rope(each(h), cos, sin) for each in (self.wq, self.wk))
+        q, k = (rotated(each(h), cos, sin) for each in (self.wq, self.wk))
         return x2, q, k, self.wv(h)
 
 
@@ -105,15 +100,12 @@ class _Scaled(nn.Module):
 def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torch.Tensor]]:
     """The layer with the products of `torch._scaled_mm` and packed weights, by torch.compile."""
     packed = pack(inputs)
-    of = {name: _Scaled(w, fast=fast) for name, w in packed.items() if name.startswith("w")}
-    d, model = packed["x0"].shape[-1], LlamaLayer(inputs)
+    scaled: dict[str, Any] = {
+        name: _Scaled(w, fast=fast) for name, w in packed.items() if name.startswith("w")
+    }
 
     def layer(t: Tensors) -> tuple[torch.Tensor, ...]:
-        x1 = t["x0"] + of["wo"](t["y"])
-        gate, up = of["w_gate_up"](F.rms_norm(x1, (d,), t["norm1"], EPS)).chunk(2, -1)
-        x2 = x1 + of["w_down"](F.silu(gate) * up)
-        q, k, v = of["w_qkv"](F.rms_norm(x2, (d,), t["norm2"], EPS)).chunk(3, -1)
-        return x2, model.rope(q, t["cos"], t["sin"]), model.rope(k, t["cos"], t["sin"]), v
+        return torch_layer(t | scaled, linear=_called)
 
     compiled = torch_compile(layer, dynamic=False)
 
@@ -122,6 +114,10 @@ def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torc
             return compiled(packed)
 
     return forward
+
+
+def _called(x: torch.Tensor, layer: Any) -> torch.Tensor:
+    return layer(x)
 
 
 class _Trained(torch.autograd.Function):

@@ -87,12 +87,10 @@ class Timing:
     slowest_round: float
 
 
-def time_interleaved(
-    candidates: Mapping[str, Candidate], *, rounds: int = 5, warmup_ms: int = 100, rep_ms: int = 80
-) -> dict[str, Timing]:
-    """Time every candidate `rounds` times in turn, `rep_ms` milliseconds each.
+def time_interleaved(candidates: Mapping[str, Candidate], *, rounds: int = 5) -> dict[str, Timing]:
+    """Time every candidate `rounds` times in turn, 80 milliseconds each.
 
-    The first round warms up for `warmup_ms`. Every other round goes backwards: a GPU that grows
+    The first round warms up for 100. Every other round goes backwards: a GPU that grows
     hot lowers its clock, which would slow those that come last. On a GPU, the cache is cleared
     between calls.
     """
@@ -100,8 +98,7 @@ def time_interleaved(
     for index in range(rounds):
         order = list(candidates.items())
         for name, candidate in order if index % 2 == 0 else reversed(order):
-            warmup = warmup_ms if index == 0 else 20
-            medians[name].append(do_bench(candidate, warmup, rep_ms))
+            medians[name].append(do_bench(candidate, 100 if index == 0 else 20, 80))
     return {
         name: Timing(statistics.median(times), min(times), max(times))
         for name, times in medians.items()

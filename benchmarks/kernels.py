@@ -36,8 +36,16 @@ from harness import (
     table_of,
 )
 from launches import Gemm, Program, copy_rate, kernel_counts, label, queued_us, sequence_us
-from layer_errors import check, exact_gradients, gradient_errors
-from llama_layer import PROGRAM, LayerShape, Tensors, affordable_shapes, make_inputs
+from llama_layer import (
+    PROGRAM,
+    LayerShape,
+    Tensors,
+    affordable_shapes,
+    check,
+    exact_gradients,
+    gradient_errors,
+    make_inputs,
+)
 from rich.console import Console
 
 import coda_ir

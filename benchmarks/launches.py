@@ -33,6 +33,7 @@ from coda_ir.tuning.problem import ENTRY, Problem
 Call = Callable[[], object]
 
 COPIED_BYTES = 1 << 29
+QUEUED_CALLS = 20
 
 AHEAD_CYCLES = 20_000_000
 """Cycles for which the GPU sleeps, some milliseconds, while the host queues calls."""
@@ -124,7 +125,7 @@ def sequence_us(
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
-def queued_us(call: Call, device: torch.device, count: int = 20) -> float:
+def queued_us(call: Call, device: torch.device) -> float:
     """Microseconds from one call to the next, where the host is ahead of the device: kernels, and
     what lies between them.
     """
@@ -136,11 +137,11 @@ def queued_us(call: Call, device: torch.device, count: int = 20) -> float:
     cuda: Any = torch.cuda
     cuda._sleep(AHEAD_CYCLES)
     start.record()
-    for _ in range(count):
+    for _ in range(QUEUED_CALLS):
         call()
     end.record()
     torch.cuda.synchronize()
-    return 1000 * start.elapsed_time(end) / count
+    return 1000 * start.elapsed_time(end) / QUEUED_CALLS
 
 
 def copy_rate(device: torch.device) -> float:

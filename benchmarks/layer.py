@@ -45,7 +45,6 @@ from harness import (
     timed,
     timings_data,
 )
-from layer_errors import check, exact_gradients, gradient_errors
 from layer_variants import (
     EAGER,
     FLOAT8,
@@ -59,7 +58,10 @@ from llama_layer import (
     Tensors,
     affordable_shapes,
     backward_gemms,
+    check,
+    exact_gradients,
     forward_gemms,
+    gradient_errors,
     make_inputs,
     pack,
 )

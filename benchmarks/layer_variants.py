@@ -222,7 +222,7 @@ def _graphed(shape: LayerShape, inputs: Tensors) -> Variant:
 
 
 def _liger(inputs: Tensors) -> Variant:
-    from liger_layer import liger_tensors, make_layer
+    from liger import liger_tensors, make_layer
 
     return autograd_variant(make_layer(), liger_tensors(inputs), repeats=False)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from harness import Budget
+
+from coda_ir.float64 import relative_error
 
 PROGRAM = Path(__file__).parent.parent / "examples" / "llama_layer.coda"
 EPS = 1e-5
@@ -53,13 +56,11 @@ def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[L
         yield LayerShape(d, options.head_dim, options.batch, options.time)
 
 
-def make_inputs(
-    shape: LayerShape, device: str = "cuda", dtype: torch.dtype = torch.bfloat16
-) -> Tensors:
+def make_inputs(shape: LayerShape, device: str = "cuda") -> Tensors:
     """Random normal inputs and weights, scaled by 1/sqrt(K), by their names in the program."""
 
     def normal(*extents: int) -> torch.Tensor:
-        return torch.randn(*extents, device=device, dtype=dtype)
+        return torch.randn(*extents, device=device, dtype=torch.bfloat16)
 
     def weight(n: int, k: int) -> torch.Tensor:
         return normal(n, k) / math.sqrt(k)
@@ -111,22 +112,23 @@ def torch_layer(
     t: Tensors, linear: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.linear
 ) -> tuple[torch.Tensor, ...]:
     """The layer in plain PyTorch on packed weights; returns x2, q, k, v."""
-    d, half = t["x0"].shape[-1], t["cos"].shape[-1]
+    d, tables = t["x0"].shape[-1], (t["cos"], t["sin"])
 
     def norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, (d,), w, EPS)
-
-    def rope(x: torch.Tensor) -> torch.Tensor:
-        heads = x.reshape(*x.shape[:-1], -1, 2 * half)
-        a, b = heads[..., :half], heads[..., half:]
-        cos, sin = t["cos"][:, None], t["sin"][:, None]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
     x1 = t["x0"] + linear(t["y"], t["wo"])
     gate, up = linear(norm(x1, t["norm1"]), t["w_gate_up"]).chunk(2, -1)
     x2 = x1 + linear(F.silu(gate) * up, t["w_down"])
     q, k, v = linear(norm(x2, t["norm2"]), t["w_qkv"]).chunk(3, -1)
-    return x2, rope(q), rope(k), v
+    return x2, rotated(q, *tables), rotated(k, *tables), v
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """The heads of x (... x T x D), side by side, turned by angles (T x half a head)."""
+    a, b = x.reshape(*x.shape[:-1], -1, 2 * cos.shape[-1]).chunk(2, -1)
+    cos, sin = cos[:, None], sin[:, None]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
 def forward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
@@ -150,3 +152,62 @@ def forward_operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Ten
     wide = torch.randn(shape.rows, shape.f, device=hidden.device).to(hidden.dtype)
     names = ("wo", "w_gate_up", "w_down", "w_qkv")
     return [(wide if name == "w_down" else hidden, packed[name]) for name in names]
+
+
+CHECKED_ROWS = 512
+RESULTS = ("x2", "q", "k", "v")
+
+grad: Any = torch.autograd.grad  # has no complete types
+
+
+def check(
+    results: Mapping[str, Sequence[torch.Tensor]], inputs: Tensors
+) -> dict[str, dict[str, float]]:
+    """Errors of every variant's results on the last rows of the last batch element."""
+    exact: Tensors = {}
+    for name, tensor in inputs.items():
+        part = tensor[..., -CHECKED_ROWS:, :] if name in ROWS else tensor
+        exact[name] = (part[-1:] if name in ("y", "x0") else part).double()
+    expected = torch_layer(pack(exact))
+    return {
+        variant: {
+            name: relative_error(actual[-1:, -CHECKED_ROWS:], reference)
+            for name, actual, reference in zip(RESULTS, outputs, expected, strict=True)
+        }
+        for variant, outputs in results.items()
+    }
+
+
+def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensors:
+    """The gradients in float64, those of the tokens only for the last `CHECKED_ROWS` of them.
+
+    The rows are taken in parts, which bounds the memory.
+    """
+    weights = leaves({name: t.double() for name, t in inputs.items() if name not in ROWS})
+    sums = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+    last: Tensors = {}
+    time = inputs["y"].shape[1]
+    for start in range(0, time, CHECKED_ROWS):
+        part = slice(start, start + CHECKED_ROWS)
+        rows = leaves({name: inputs[name][..., part, :].double() for name in ROWS})
+        taken = {**weights, "y": rows["y"], "x0": rows["x0"]}
+        results = torch_layer(pack(weights | rows))
+        seeds = [gradient[:, part].double() for gradient in upstream]
+        last = dict(zip(taken, grad(results, list(taken.values()), seeds), strict=True))
+        for name in sums:
+            sums[name] += last[name]
+    return sums | {name: last[name] for name in ("y", "x0")}
+
+
+def gradient_errors(gradients: Tensors, exact: Tensors) -> dict[str, float]:
+    """Errors by name of the packed tensors, of the last tokens where there is one for each."""
+    expected = pack_weights(exact) | {name: exact[name] for name in ("y", "x0")}
+    if "wq" in gradients:
+        gradients = pack_weights(gradients) | {name: gradients[name] for name in ("y", "x0")}
+    count = exact["y"].shape[1]
+    return {
+        name: relative_error(
+            gradients[name][:, -count:] if name in ROWS else gradients[name], expected[name]
+        )
+        for name in expected
+    }

@@ -49,15 +49,15 @@ from harness import (
     timed,
     with_machine,
 )
-from model_parts import Step, Tensors, in_float64
 from rich.console import Console
-from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt
+from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt, Step, Tensors, in_float64
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.devices import Device
 from coda_ir.devices import architecture_name
 from coda_ir.float64 import relative_error
+from coda_ir.tuning.measurer import Deadline
 
 PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
@@ -93,18 +93,6 @@ class Record:
     def missing(self, names: Sequence[str]) -> list[str]:
         """Those of the names that were neither measured nor failed."""
         return [n for n in names if n not in self.milliseconds and n not in self.notes]
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """When no further variant is compiled."""
-
-    seconds: float
-    start: float = field(default_factory=time.monotonic)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self.start > self.seconds
 
 
 def measure(
@@ -341,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.profile and options.device == "cpu":
         raise SystemExit("--profile needs a GPU")
     coda_ir.keep_scans()
-    records, end = read(options.json), Deadline(options.budget)
+    records, end = read(options.json), Deadline(time.monotonic() + options.budget)
     patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
     for row in ROWS:
         if not any(fnmatchcase(row.name, pattern) for pattern in patterns):

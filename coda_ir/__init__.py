@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from coda_ir.api import CompiledFunction, compile, parse
     from coda_ir.diagnostics import CodaError
     from coda_ir.exported import CompiledModel, ExportedModel, load, save
+    from coda_ir.frontends.torch.checkpoints import keep_float8_layers, read_low_bit_layers
     from coda_ir.frontends.torch.experts import register_experts
     from coda_ir.frontends.torch.export import export
-    from coda_ir.frontends.torch.float8_checkpoints import keep_float8_layers
     from coda_ir.frontends.torch.kept_scans import keep_scans
-    from coda_ir.frontends.torch.low_bit_checkpoints import read_low_bit_layers
     from coda_ir.frontends.torch.quantize import quantize
     from coda_ir.training.functions import TrainableFunction
 
@@ -50,12 +49,12 @@ _MODULES = {
     "TrainableFunction": "coda_ir.training.functions",
     "compile": "coda_ir.api",
     "export": "coda_ir.frontends.torch.export",
-    "keep_float8_layers": "coda_ir.frontends.torch.float8_checkpoints",
+    "keep_float8_layers": "coda_ir.frontends.torch.checkpoints",
     "keep_scans": "coda_ir.frontends.torch.kept_scans",
     "load": "coda_ir.exported",
     "parse": "coda_ir.api",
     "quantize": "coda_ir.frontends.torch.quantize",
-    "read_low_bit_layers": "coda_ir.frontends.torch.low_bit_checkpoints",
+    "read_low_bit_layers": "coda_ir.frontends.torch.checkpoints",
     "register_experts": "coda_ir.frontends.torch.experts",
     "save": "coda_ir.exported",
 }

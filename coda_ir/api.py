@@ -26,13 +26,13 @@ from coda_ir.options import (
     CompileOptions,
     Leftovers,
     ProgramOptions,
+    SavePolicy,
     Target,
     TrainingOptions,
     Tune,
     TuningOptions,
 )
 from coda_ir.sources import read_source
-from coda_ir.training.save_policy import SavePolicy
 from coda_ir.tuned import lower
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from coda_ir.calls.copies import NotCopied
-from coda_ir.calls.results import unpack
+from coda_ir.calls.results import NotCopied, unpack
 from coda_ir.executables import Executable, interpret, load
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import Target
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from coda_ir.backends.triton.aot import KernelResources
     from coda_ir.calls.arguments import Signature
     from coda_ir.calls.checks import CallCheck
-    from coda_ir.launching.graphed import GraphedFunction
+    from coda_ir.launching.cuda_graphs import GraphedFunction
     from coda_ir.remarks import Remark
 
 FOLDED_WEIGHT = "gemm.scale_weight"
@@ -96,7 +95,7 @@ class CompiledFunction(NotCopied):
 
     def graphed(self) -> GraphedFunction:
         """The function with calls that replay a CUDA graph; see `GraphedFunction`."""
-        from coda_ir.launching.graphed import GraphedFunction
+        from coda_ir.launching.cuda_graphs import GraphedFunction
 
         return GraphedFunction(self)
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
@@ -22,12 +25,9 @@ from coda_ir.functions import count_operators, find_entry, functions_of, used_ar
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
 from coda_ir.options import CompileOptions
-from coda_ir.own_stack import on_own_stack
 from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import CallOp, FuncOp
@@ -40,6 +40,27 @@ if TYPE_CHECKING:
     from coda_ir.remarks import Remark
 
 R = TypeVar("R")
+
+_is_inside: ContextVar[bool] = ContextVar("coda_own_stack", default=False)
+
+
+def on_own_stack(work: Callable[[], R]) -> R:
+    """The result of `work`, which runs in a thread of its own, with the context variables of this
+    one. Work inside of such work stays in its thread. Raises what `work` raises.
+
+    What PyTorch keeps for each thread, such as the current device, has its defaults there.
+
+    CPython keeps the frames of calls in pieces of memory, and maps and unmaps the next piece
+    whenever a call crosses the end of one. Work whose calls cross it all the time, as TorchDynamo's
+    compilers may, takes three times as long. A new thread begins with an empty piece.
+    """
+    if _is_inside.get():
+        return work()
+    context = copy_context()
+    context.run(_is_inside.set, True)
+    with ThreadPoolExecutor(1, thread_name_prefix="coda-stack") as pool:
+        return pool.submit(context.run, work).result()
+
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 

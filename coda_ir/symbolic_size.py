@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from coda_ir.diagnostics import CodaError
+
 Monomial = tuple[str, ...]
 """A product of symbols, sorted: `("B", "T", "T")` is B*T*T and `()` is 1."""
 
@@ -114,3 +116,22 @@ def _format_term(monomial: Monomial, coefficient: int) -> str:
         return str(coefficient)
     factor = {1: "", -1: "-"}.get(coefficient, f"{coefficient}*")
     return factor + "*".join(monomial)
+
+
+_SIZE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,12})\s*")
+
+
+def parse_sizes(text: str | None) -> dict[str, int]:
+    """`B=2,T=8192` as numbers by symbol. Raises CodaError for other texts."""
+    sizes: dict[str, int] = {}
+    for part in filter(None, (text or "").split(",")):
+        match = _SIZE.fullmatch(part)
+        if match is None:
+            raise CodaError(f"schedule: sizes has '{part}'", 'write sizes as "B=2,T=8192"')
+        sizes[match[1]] = int(match[2])
+    return sizes
+
+
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Return what `parse_sizes` reads."""
+    return ",".join(f"{symbol}={size}" for symbol, size in sorted(sizes.items()))

@@ -13,7 +13,7 @@ from coda_ir.executables import Executable, ProgramInfo, load
 from coda_ir.launching.executable import Sizes
 from coda_ir.lowering import Level, Lowering
 from coda_ir.options import CompileOptions, Target, TuningOptions
-from coda_ir.symbol_sizes import format_sizes
+from coda_ir.symbolic_size import format_sizes
 from coda_ir.tuning.buckets import bucket
 
 if TYPE_CHECKING:

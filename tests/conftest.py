@@ -7,6 +7,7 @@ import os
 import pytest
 from support.daily import run_daily
 from support.interpreter import speed_up as speed_up_interpreter
+from support.one_compiler import use_one_compiler
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,6 +22,7 @@ if not ON_GPU:
     os.environ |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 speed_up_interpreter()
+use_one_compiler()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,7 +14,7 @@ from coda_ir.cost_model.operator_times import Sizes
 from coda_ir.cost_model.workload import NOMINAL_ROWS
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
-from coda_ir.symbol_sizes import format_sizes
+from coda_ir.symbolic_size import format_sizes
 
 DEFAULT_ARCH = "sm_90"
 """The GPU that the constants of the cost model were measured on."""

@@ -19,7 +19,7 @@ from harness import (
     timed,
     torch_compile,
 )
-from liger_model import LigerModel
+from liger import LigerModel
 
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.dynamo import coda

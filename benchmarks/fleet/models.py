@@ -272,7 +272,7 @@ def _hunyuan_dit(model: Any, setting: Setting) -> Mapping[str, Any]:
         "image_meta_size": 1024 * ones(6).to(setting.dtype),
         "style": torch.zeros(batch, device=setting.device, dtype=torch.long),
         "image_rotary_emb": tuple(torch.randn(2, 1024, width, device=setting.device)),
-        "timestep": _steps(setting, batch),
+        "timestep": _steps(setting, batch).to(setting.dtype),  # the type of embeddings
         "return_dict": False,
     }
 

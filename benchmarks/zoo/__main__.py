@@ -30,12 +30,10 @@ from coda_ir.progress import Progress
 from zoo import ARCHITECTURES, emitted, gradients
 from zoo.architecture import Architecture
 from zoo.ends import Ends, measure_ends, print_ends, read_ends
-from zoo.explained import is_explained, is_not_captured
 from zoo.gradients import GradientMeasurement, measure_gradients, print_gradients
 from zoo.measure import Measurement, measure
-from zoo.records import Records
-from zoo.report import print_measurements, read_measurement
-from zoo.runner import Result, Task, run_all
+from zoo.report import is_explained, is_not_captured, print_measurements, read_measurement
+from zoo.runner import Records, Result, Task, run_all
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -83,3 +83,30 @@ def read_measurement(row: dict[str, Any]) -> Measurement:
     known["accuracy"] = {name: Accuracy(**entry) for name, entry in row["accuracy"].items()}
     known["ends"] = None if row["ends"] is None else read_ends(row["ends"])
     return Measurement(**known)
+
+
+CONTROL_FLOW = "control flow, or a number of Python, depends on the values of a tensor"
+SIZES = "a size depends on the values of a tensor"
+COMPLEX = "tensors of type torch.complex64 cannot be represented"
+NO_FFT = "Unsupported dtype BFloat16"
+"""The error of PyTorch for a Fourier transform on a CPU."""
+
+EXPLAINED: Mapping[str, Sequence[str]] = {
+    "aria_text": [CONTROL_FLOW],
+    "fnet": [COMPLEX, NO_FFT],
+    "jetmoe": [SIZES],
+    "longformer": [CONTROL_FLOW],
+    "pixtral": [CONTROL_FLOW],
+    "vilt": [CONTROL_FLOW],
+}
+"""By architecture, parts of what may be noted."""
+
+
+def is_explained(name: str, note: str) -> bool:
+    """Return whether `note` is what is known of an architecture that fails."""
+    return any(part in note for part in EXPLAINED.get(name, ()))
+
+
+def is_not_captured(note: str) -> bool:
+    """Return whether `torch.export` refuses a model, before this package sees a graph."""
+    return "cannot be captured" in note

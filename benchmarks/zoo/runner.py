@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from processes import Job
@@ -69,3 +72,56 @@ def _work(architecture: Architecture, task: Task[Any], results: Connection) -> N
         if os.environ.get("ZOO_DEBUG"):
             raise
         results.send(task.failed(architecture, describe(error)))
+
+
+class Records(Generic[R]):
+    """The results of a run by the names of the models.
+
+    Until the run is finished they are in a file beside `path`, whose name ends in `.partial`.
+    """
+
+    def __init__(
+        self, path: Path | None, facts: Mapping[str, Any], read: Callable[[dict[str, Any]], R]
+    ):
+        """`facts` are those of the run; `read` makes a result from a row of the file."""
+        self._path, self._read = path, read
+        self._facts: dict[str, Any] = json.loads(json.dumps(facts))
+        self.results: dict[str, R] = {}
+        if path is not None and (partial := _partial(path)).exists():
+            earlier = json.loads(partial.read_text())
+            del earlier["architectures"]
+            if earlier == self._facts:
+                self.results = self._rows(partial)
+
+    def add(self, result: R) -> None:
+        self.results[result.name] = result
+        if self._path is not None:
+            self._write(_partial(self._path), self.results.values())
+
+    def finish(self, order: Iterable[str], *, update: bool) -> list[R]:
+        """Write the results in `order`; with `update`, those of other models in the file stay."""
+        if update and self._path is not None and self._path.exists():
+            self.results = self._rows(self._path) | self.results
+        ordered = [self.results[name] for name in order if name in self.results]
+        if self._path is not None:
+            self._write(self._path, ordered)
+            _partial(self._path).unlink(missing_ok=True)
+        return ordered
+
+    def _rows(self, path: Path) -> dict[str, R]:
+        rows = json.loads(path.read_text())["architectures"]
+        return {row["name"]: self._read(row) for row in rows}
+
+    def _write(self, path: Path, results: Iterable[R]) -> None:
+        """All figures. Files of packages are named from their folder on."""
+        rows = [vars(result) | {"ok": result.ok} for result in results]
+        text = json.dumps({**self._facts, "architectures": rows}, indent=1, default=vars)
+        text = re.sub(r"/[^\s\"]*/site-packages/", "", text)
+        # Whole also where the run is stopped now.
+        unfinished = path.with_name(path.name + ".new")
+        unfinished.write_text(text + "\n")
+        unfinished.replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")

@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
@@ -212,3 +213,29 @@ def _remove(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+class DamagedEntryError(CodaError):
+    """A file of the cache that is not what was written."""
+
+
+def seal(kind: str, content: bytes) -> bytes:
+    """The bytes of a file of a kind."""
+    return f"{kind} {sha256(content).hexdigest()}\n".encode() + content
+
+
+def unseal(kind: str, data: bytes) -> bytes:
+    """The content that was sealed as `kind`. Raises DamagedEntryError for anything else."""
+    first, _, content = data.partition(b"\n")
+    if first != f"{kind} {sha256(content).hexdigest()}".encode():
+        raise DamagedEntryError("the checksum is wrong")
+    return content
+
+
+@contextmanager
+def reading_entry() -> Generator[None]:
+    """Content that is read inside and has another form than was written is a DamagedEntryError."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedEntryError(f"not an entry: {error!r}") from error

@@ -17,14 +17,17 @@ from typing import Any
 
 from coda_ir.cache.artifact import Artifact
 from coda_ir.cache.folder import (
+    DamagedEntryError,
     mark_used,
     program_path,
     prune_to_limit,
+    reading_entry,
+    seal,
     size_limit,
+    unseal,
     write_whole,
 )
 from coda_ir.cache.origin import Origin
-from coda_ir.cache.sealed import DamagedEntryError, reading_entry, seal, unseal
 from coda_ir.cache.toolchain import toolchain
 
 FORMAT = 3

@@ -16,13 +16,16 @@ from pathlib import Path
 
 from coda_ir.cache.decision import Decision
 from coda_ir.cache.folder import (
+    DamagedEntryError,
     mark_used,
     prune_to_limit,
+    reading_entry,
+    seal,
     size_limit,
     tuning_path,
+    unseal,
     write_whole,
 )
-from coda_ir.cache.sealed import DamagedEntryError, reading_entry, seal, unseal
 from coda_ir.cache.toolchain import toolchain
 
 FORMAT = 1

@@ -1,8 +1,10 @@
-"""The results of a compiled function."""
+"""The results of a compiled function, and copies of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
+
+from coda_ir.diagnostics import CodaError
 
 if TYPE_CHECKING:
     import torch
@@ -22,3 +24,23 @@ def unpack(results: Results | list[torch.Tensor]) -> Results:
 def as_tuple(results: Results) -> tuple[torch.Tensor, ...]:
     """A tuple of the results, also where there is only one."""
     return results if isinstance(results, tuple) else (results,)
+
+
+class NotCopied:
+    """A compiled function, which a copy of what has it shares: it has no state, like a function.
+
+    Modules with compiled functions in them can be copied, then. A process of its own needs kernels
+    of its own, so that pickling is refused.
+    """
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise CodaError(
+            f"a {type(self).__name__} cannot be pickled: its kernels belong to this process",
+            "pass the program, and compile it where it is needed; the cache makes that fast",
+        )

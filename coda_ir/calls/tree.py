@@ -12,10 +12,115 @@ from typing import Any, TypeAlias, cast
 
 import torch
 
-from coda_ir.calls.differences import first_difference, name_of_leaf
-from coda_ir.calls.layouts import laid_out
 from coda_ir.diagnostics import CodaError, counted
 from coda_ir.pytree import pytree
+
+
+def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
+    """Return `tensor` with its dimensions in memory in `order`, the outermost one first, by a copy
+    where they have another one; as it is where `order` is None.
+    """
+    if order is None:
+        return tensor
+    moved = tensor.permute(tuple(order))
+    if moved.is_contiguous():
+        return tensor
+    return moved.contiguous().permute(tuple(order.index(dim) for dim in range(len(order))))
+
+
+def order_of(traced: torch.Tensor) -> tuple[int, ...] | None:
+    """Return the dimensions of `traced` from the outermost one in memory.
+
+    None for complex numbers and where the tensor has gaps or repeats elements: no code can rely on
+    where they are then.
+    """
+    sizes, strides = _numbers(traced.shape), _numbers(traced.stride())
+    if sizes is None or strides is None or traced.is_complex():
+        return None
+    order = sorted(range(len(sizes)), key=lambda dim: -strides[dim])
+    inside = 1
+    for dim in reversed(order):
+        if sizes[dim] != 1 and strides[dim] != inside:
+            return None
+        inside *= sizes[dim]
+    return tuple(order)
+
+
+def _numbers(sizes: Sequence[Any]) -> list[int] | None:
+    """Sizes as numbers; those with symbols as in the call that was traced."""
+    numbers: list[int] = []
+    for size in sizes:
+        if not isinstance(size, int) and not size.node.has_hint():
+            return None
+        numbers.append(size if isinstance(size, int) else int(size.node.hint))
+    return numbers
+
+
+def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
+    """Return what a caller writes for leaf `index` of the arguments: `batch['x']`."""
+    numbered = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
+    path, _ = pytree.tree_flatten_with_path(numbered)[0][index]
+    argument = path[1]
+    return _name(argument, parameters) + pytree.keystr(path[2:])
+
+
+def first_difference(given: Any, expected: Any, parameters: Sequence[str]) -> str:
+    """The first place where the structures of two arguments `(args, kwargs)` of the same numbers
+    and names differ.
+    """
+    for ours, theirs in zip(given.children(), expected.children(), strict=True):
+        paths = [path[0] for path in _children_paths(theirs)]
+        for key, child, wanted in zip(paths, ours.children(), theirs.children(), strict=True):
+            if child != wanted:
+                return _difference(_name(key, parameters), child, wanted)
+    raise ValueError("the structures are equal")
+
+
+def _difference(path: str, given: Any, expected: Any) -> str:
+    if given.type is not expected.type:
+        return f"{path} is {_kind_of_spec(given)}, expected {_kind_of_spec(expected)}"
+    given_keys, expected_keys = _keys(given), _keys(expected)
+    for key in expected_keys:
+        if key not in given_keys:
+            return f"{path} lacks the key {key!r}"
+    for key in given_keys:
+        if key not in expected_keys:
+            return f"{path} has the key {key!r}, which it had not in the exported call"
+    if given.num_children != expected.num_children:
+        return f"{path} has {given.num_children} elements, expected {expected.num_children}"
+    steps = map(pytree.keystr, _children_paths(expected))
+    for step, child, wanted in zip(steps, given.children(), expected.children(), strict=True):
+        if child != wanted:
+            return _difference(path + step, child, wanted)
+    return f"{path} is another kind of {expected.type.__name__} than in the exported call"
+
+
+def _keys(spec: Any) -> list[Any]:
+    """The keys of a dictionary; other containers have none."""
+    context: Any = spec.context
+    return [*context] if issubclass(type(context), list) else []
+
+
+def _children_paths(spec: Any) -> list[Any]:
+    """The path from a container to each of its children."""
+    children = list(range(spec.num_children))
+    container = pytree.tree_unflatten(
+        children, pytree.TreeSpec(spec.type, spec.context, [pytree.treespec_leaf()] * len(children))
+    )
+    return [path for path, _ in pytree.tree_flatten_with_path(container)[0]]
+
+
+def _name(key: Any, parameters: Sequence[str]) -> str:
+    """The name of an argument by position or by name."""
+    if isinstance(key, pytree.MappingKey):
+        return str(key.key)
+    index = int(key.idx)
+    return parameters[index] if index < len(parameters) else f"argument {index}"
+
+
+def _kind_of_spec(spec: Any) -> str:
+    return "one value" if spec.is_leaf() else f"a {spec.type.__name__}"
+
 
 Constant: TypeAlias = bool | int | float | str | None
 

@@ -10,11 +10,10 @@ Both modules are run on the reference backend in float64, on random inputs of se
 kinds. `EquivalenceCheck` does so after every pass of a pipeline.
 """
 
-from coda_ir.equivalence.checker import check_equivalent
+from coda_ir.equivalence.checker import EquivalenceCheck, NotEquivalentError, check_equivalent
 from coda_ir.equivalence.comparison import Difference, find_difference
 from coda_ir.equivalence.counterexample import Counterexample
 from coda_ir.equivalence.draws import DRAWS, Draw
-from coda_ir.equivalence.instrumentation import EquivalenceCheck, NotEquivalentError
 
 __all__ = [
     "DRAWS",

@@ -1,4 +1,4 @@
-"""Running the functions that are compared, and what of their results has a meaning."""
+"""Running the functions that are compared: what of their results has a meaning, and differs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.reference import Trace, trace_function
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import Combiner, CombinerAttr, FusedOp, MapOp, ResultKind
-from coda_ir.equivalence.comparison import row_maximum
+from coda_ir.equivalence.comparison import Difference, find_difference, row_maximum
 from coda_ir.equivalence.draws import (
     LARGEST_DRAW,
     Draw,
@@ -154,3 +154,56 @@ def _perturbed(argument: torch.Tensor, generator: torch.Generator) -> torch.Tens
         return argument
     noise = torch.randn(argument.shape, generator=generator, dtype=argument.dtype)
     return argument * (1 + _PERTURBATION * noise)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One result that differs, or why there is none to compare."""
+
+    result: int | None
+    problem: Difference | str
+
+    @property
+    def size(self) -> float:
+        """The relative difference; infinite where no number tells it."""
+        return self.problem.relative if isinstance(self.problem, Difference) else float("inf")
+
+    def is_like(self, other: Mismatch) -> bool:
+        """Return whether both may have the same cause, judged by kind and size."""
+        if isinstance(self.problem, str) or isinstance(other.problem, str):
+            return type(self.problem) is type(other.problem)
+        if other.size == float("inf"):
+            return self.size == float("inf")
+        return min(1.0, other.size) * 1e-3 <= self.size < float("inf")
+
+
+def run_after(after: FuncOp, arguments: Tensors) -> list[torch.Tensor] | Mismatch:
+    """The results of the changed function, or how it failed to run."""
+    try:
+        return run(after, arguments)
+    except RUN_ERRORS as error:
+        text = error.message if isinstance(error, CodaError) else str(error)
+        return Mismatch(None, f"it does not run any more: {text}")
+
+
+def compare(
+    before: FuncOp, arguments: Tensors, expected: Tensors, actual: Tensors
+) -> Mismatch | None:
+    """The first result that differs by more than rounding explains."""
+    found = _first_difference(actual, expected, None)
+    if found is None or isinstance(found.problem, str):
+        return found
+    return _first_difference(actual, expected, rounding_noise(before, arguments, expected))
+
+
+def _first_difference(actual: Tensors, expected: Tensors, noise: Tensors | None) -> Mismatch | None:
+    if len(actual) != len(expected):
+        return Mismatch(None, f"it has {len(actual)} results, expected {len(expected)}")
+    for index, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
+        if got.shape != wanted.shape:
+            shapes = f"{tuple(got.shape)}, expected {tuple(wanted.shape)}"
+            return Mismatch(index, f"it has the shape {shapes}")
+        difference = find_difference(got, wanted, None if noise is None else noise[index])
+        if difference is not None:
+            return Mismatch(index, difference)
+    return None

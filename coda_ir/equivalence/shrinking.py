@@ -9,8 +9,7 @@ import torch
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.equivalence.draws import Draw, draw_arguments, elements
-from coda_ir.equivalence.mismatch import Mismatch, compare, run_after
-from coda_ir.equivalence.samples import RUN_ERRORS, Sample, run
+from coda_ir.equivalence.samples import RUN_ERRORS, Mismatch, Sample, compare, run, run_after
 from coda_ir.signatures import stated_dtype
 
 MOST_RUNS = 150

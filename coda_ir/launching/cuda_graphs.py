@@ -8,14 +8,60 @@ program updates them. Weights at other addresses, and other streams, have graphs
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
-from coda_ir.launching.captures import captured
+from coda_ir.calls.results import unpack
+from coda_ir.diagnostics import CodaError
+from coda_ir.untraced import untraced
+
+if TYPE_CHECKING:
+    from coda_ir.compiled import CompiledFunction
+
+
+@contextmanager
+def captured(graph: Any, pool: Any = None) -> Generator[None]:
+    """Capture what runs on the current device in `graph`, with memory of `pool`, or of its own.
+
+    Raises RuntimeError where that fails, with everything else as it was before: work that waits for
+    the GPU cannot be captured, and neither can anything while another thread allocates or loads
+    code. `torch.cuda.graph` then leaves PyTorch 2.11 as it is in a capture: with its stream, its
+    memory, and a generator that refuses to draw numbers from then on.
+    """
+    cuda: Any = torch.cuda  # partly without types
+    stream = cuda.current_stream()
+    if pool is None:
+        pool = cuda.graph_pool_handle()  # a graph that is not whole does not tell its own
+    try:
+        with cuda.graph(graph, pool=pool):
+            yield
+    except BaseException:
+        cuda.set_stream(stream)
+        _end_capture(cuda, pool)
+        raise
+
+
+def _end_capture(cuda: Any, pool: Any) -> None:
+    """End what a capture began, as far as it has not ended."""
+    # PyTorch has no documented way to end the allocations of a capture that failed. Without this
+    # function they go on in the memory of the capture.
+    end = getattr(import_module("torch._C"), "_cuda_endAllocateToPool", None)
+    if end is not None:
+        with suppress(RuntimeError):
+            end(cuda.current_device(), pool)
+    # The generator takes numbers from the captures that use it: one that succeeds gives it back.
+    with warnings.catch_warnings(), suppress(RuntimeError):
+        warnings.simplefilter("ignore")
+        with cuda.graph(cuda.CUDAGraph()):
+            pass
+
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Run: TypeAlias = Callable[[list[torch.Tensor]], Tensors]
@@ -214,3 +260,60 @@ def _run_at(
     for at in updated:
         inputs[at].copy_(copied[at])
     return given
+
+
+MAX_GRAPHS_OF_FUNCTION = 64
+"""Graphs of a function that are kept; the one that was used longest ago goes first."""
+
+
+class GraphedFunction:
+    """A compiled function of GPUs whose calls replay a CUDA graph, recorded for each sizes.
+
+        layer = coda_ir.compile("examples/llama_layer.coda", device="cuda").graphed()
+        x2, q, k, v = layer(y=y, x0=x0, ...)
+
+    The host's part of a call does not grow with the number of kernels.
+    Called like a `CompiledFunction`, with the same checks. Weights are read where they are, so that
+    updates in place are seen; weights at other addresses have a graph of their own. Other arguments
+    are copied. **The results are valid until the next call with the same sizes, which writes into
+    the same memory.** Within another capture, the function itself runs, and from the first capture
+    that fails on, with a message that says why.
+    """
+
+    def __init__(self, function: CompiledFunction, recorder: Recorder | None = None):
+        """Raises CodaError unless the function is compiled to kernels for a GPU, and where each
+        replay would fold weights again.
+        """
+        if not function.executable.has_cuda_graphs:
+            raise CodaError(
+                f"CUDA graphs are for kernels on GPUs, not for {function.target} on "
+                f"{function.device}",
+                "call the function itself",
+            )
+        if function.folds_weights:
+            raise CodaError(
+                "a CUDA graph would fold the weights again in each replay",
+                "compile without fold_weights, or call the function itself",
+            )
+        self.function = function
+        specs = function.signature.arguments
+        self._graphs = CudaGraphs(
+            lambda tensors: function.unchecked(*tensors),
+            recorder or CudaRecorder(function.device, shares_memory=False),
+            weights=[index for index, spec in enumerate(specs) if spec.is_weight],
+            copied=[index for index, spec in enumerate(specs) if not spec.is_weight],
+            captures_at_once=True,
+            lends_results=True,
+            max_graphs=MAX_GRAPHS_OF_FUNCTION,
+        )
+
+    def __repr__(self) -> str:
+        return f"<GraphedFunction {self.function.signature} on {self.function.device}>"
+
+    @untraced
+    def __call__(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        tensors = self.function.fitting(args, kwargs)
+        if not tensors:
+            return self.function(*args, **kwargs)
+        with torch.no_grad(), torch.cuda.device(tensors[0].device):
+            return unpack(tuple(self._graphs([*tensors])))

@@ -22,6 +22,9 @@ from typing import Any, TypeAlias
 
 Request: TypeAlias = dict[str, Any]
 
+WAIT = "wait"
+"""Has the process report what it works on, before it reads on."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -48,6 +51,7 @@ class ForkingProcess:
         self._temporary = TemporaryDirectory(prefix="coda_forked_", ignore_cleanup_errors=True)
         self._folder = Path(self._temporary.name)
         self._errors = self._folder / "errors"
+        self._submitted = 0
         self._left: set[int] = set()
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
@@ -64,25 +68,29 @@ class ForkingProcess:
 
     def submit(self, request: Request) -> None:
         """Have the process begin with a request, the next by number, as soon as it can."""
-        index = len(self._left)
+        index = self._submitted
+        self._submitted += 1
         # The pipe stays short: nobody waits for a process that is still starting.
         (self._folder / f"{index}.request").write_text(json.dumps(request), encoding="utf-8")
         self._left.add(index)
         self._write(str(index))
 
-    def answers(self) -> Generator[Answer]:
-        """The answers in the order in which they are ready; there are no more requests."""
-        left = set(self._left)
-        self._write("")
+    def answers(self, *, more: bool = False) -> Generator[Answer]:
+        """The answers in the order in which they are ready; are there `more` requests later?"""
+        self._write(WAIT if more else "")
         assert self._process.stdout is not None
-        with self._process.stdout:
-            for line in self._process.stdout:
-                index, code = map(int, line.split())
-                left.discard(index)
-                yield _answer(index, code, self._folder)
+        while self._left or not more:
+            line = self._process.stdout.readline()
+            if not line:
+                break
+            index, code = map(int, line.split())
+            self._left.discard(index)
+            yield _answer(index, code, self._folder)
+        else:
+            return
         failure = self._process.wait()
         # The process itself has failed, and said why, unless it was stopped.
-        for index in sorted(left) if failure > 0 else ():
+        for index in sorted(self._left) if failure > 0 else ():
             yield Answer(index, failure, None, self._errors.read_text(errors="replace"))
 
     def stop(self) -> None:
@@ -159,6 +167,10 @@ def serve(
     for line in sys.stdin:
         if not line.strip():
             break
+        if line.strip() == WAIT:
+            while running:
+                report()
+            continue
         if len(running) == given["jobs"]:
             report()
         files = folder / line.strip()

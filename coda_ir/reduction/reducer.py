@@ -15,15 +15,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.reduction.attributes import DropAttributes
 from coda_ir.reduction.epilogues import (
     DropEpilogueOperators,
     DropEpiloguePorts,
     DropEpilogueResults,
 )
-from coda_ir.reduction.extents import ShrinkExtents
-from coda_ir.reduction.operators import DropFunctions, DropOperators, ForwardOperands
-from coda_ir.reduction.signatures import DropArguments, DropResults, MergeArguments
+from coda_ir.reduction.strategies import (
+    DropArguments,
+    DropAttributes,
+    DropFunctions,
+    DropOperators,
+    DropResults,
+    ForwardOperands,
+    MergeArguments,
+    ShrinkExtents,
+)
 from coda_ir.reduction.strategy import Strategy
 
 MAX_TESTS = 1000

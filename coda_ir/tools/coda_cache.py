@@ -15,6 +15,7 @@ from typing import Any
 from coda_ir import error_codes
 from coda_ir.cache.folder import (
     CachedFile,
+    DamagedEntryError,
     cache_directory,
     cached_files,
     format_size,
@@ -24,7 +25,6 @@ from coda_ir.cache.folder import (
     size_limit,
 )
 from coda_ir.cache.programs import Header, read_header
-from coda_ir.cache.sealed import DamagedEntryError
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.tuned import TunedEntry, read
 from coda_ir.diagnostics import CodaError, counted

@@ -23,21 +23,19 @@ from xdsl.dialects.func import FuncOp
 from coda_ir.cache.origin import Origin
 from coda_ir.calls.arguments import Signature, TensorSpec
 from coda_ir.calls.checks import CallCheck
-from coda_ir.calls.copies import NotCopied
-from coda_ir.calls.results import unpack
+from coda_ir.calls.results import NotCopied, unpack
 from coda_ir.compiled import CompiledFunction
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import Accept, CompileOptions, Target
+from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_pair import GradientPair, Tensors
-from coda_ir.training.save_policy import SavePolicy
 from coda_ir.tuned import TunedLowerings, lower
 from coda_ir.untraced import untraced
 

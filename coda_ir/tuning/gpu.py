@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from itertools import pairwise
@@ -18,16 +20,30 @@ from coda_ir.cache import load_source
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.compile_jobs import compile_jobs
-from coda_ir.launching.forked import Request
+from coda_ir.launching.forked import Request, run_forked
 from coda_ir.launching.kernels_ahead import load_launch
 from coda_ir.launching.triton_start import wait_for_triton
-from coda_ir.tuning.compile_pool import compile_candidates
 from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
 
 if TYPE_CHECKING:
     from coda_ir.calls.results import Results
+
+LOST = "the process that compiles it ended"
+
+
+def compile_candidates(
+    target: tuple[Any, ...], requests: Sequence[Request], jobs: int, deadline: Deadline
+) -> Generator[tuple[int, str | None]]:
+    """Compile modules for a Triton target; a request is what `compile_worker.compile_module` takes.
+
+    Gives the number of each request that is ready in time, and why it failed, if it did.
+    """
+    command = [sys.executable, "-P", "-m", "coda_ir.launching.compile_worker", json.dumps(target)]
+    for answer in run_forked(command, requests, jobs, seconds=deadline.left):
+        yield answer.index, LOST if answer.code else answer.value
+
 
 MEASURED_MS = 20.0
 """Milliseconds that the calls of one measurement take together."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from coda_ir.cache.decision import FORMS, Form
@@ -14,8 +13,8 @@ from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, MapOp
 from coda_ir.passes.layout.schedule import Keyed, SchedulePass, gemm_shape
 from coda_ir.passes.layout.unfusing import BY, unfuse
 from coda_ir.tuning.candidates import Request
-from coda_ir.tuning.configured import schedule_of
 from coda_ir.tuning.context import BUDGET_S
+from coda_ir.tuning.measurer import schedule_of
 from coda_ir.tuning.problem import Problem
 from coda_ir.tuning.tuner import Answer, tune
 
@@ -24,7 +23,6 @@ FUSED: tuple[Form, ...] = ("fused",)
 MODES = ("measure", "stored")
 
 
-@dataclass(frozen=True)
 class TunePass(SchedulePass):
     """Schedules every `gemm.fused` as the pass `schedule` does, with its options, and prefers what
     measurements say (docs/tuning.md).

@@ -14,10 +14,9 @@ from coda_ir.defects import Errors
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
-from coda_ir.options import CompileOptions, Tune, TuningOptions
+from coda_ir.options import CompileOptions, SavePolicy, Tune, TuningOptions
 from coda_ir.pages import page_options
 from coda_ir.remarks import REMARK_KINDS, RemarkKind
-from coda_ir.training.save_policy import SavePolicy
 
 Fallback: TypeAlias = Literal["auto", "eager", "inductor"]
 TargetChoice: TypeAlias = Literal["auto", "triton", "reference"]

@@ -32,9 +32,11 @@ from coda_ir.frontends.torch.graph_compiler import (
 from coda_ir.frontends.torch.graph_inputs import (
     described_graph,
     fix_numbers_of_modules,
+    has_distributed_tensors,
     keep_operators_whole,
     model_inputs,
     needs_gradients,
+    transforms_itself,
 )
 from coda_ir.frontends.torch.kept_scans import keep_scans
 from coda_ir.frontends.torch.remark_log import log_remarks
@@ -42,7 +44,6 @@ from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
     forward_graph,
 )
-from coda_ir.frontends.torch.transforms import has_distributed_tensors, transforms_itself
 from coda_ir.frontends.torch.types import tensors_in
 from coda_ir.launching.triton_start import start_triton
 from coda_ir.remarks import Remark

@@ -28,9 +28,14 @@ from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
     described_graph,
 )
-from coda_ir.frontends.torch.graph_runner import GraphRunner, Run, TrainingRunner
+from coda_ir.frontends.torch.graph_runner import (
+    GraphRunner,
+    Run,
+    TrainingRunner,
+    make_updates_results,
+    storing_updates,
+)
 from coda_ir.frontends.torch.importer import GraphImporter, ImportedGraph
-from coda_ir.frontends.torch.input_updates import make_updates_results, storing_updates
 from coda_ir.frontends.torch.operators import HANDLERS
 from coda_ir.frontends.torch.regions import (
     RegionCall,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from operator import getitem
 from typing import Any, TypeAlias
 
 import torch
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FileLineColLoc,
     IntAttr,
+    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -25,8 +27,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from coda_ir.calls.layouts import order_of
-from coda_ir.calls.tree import as_pairs
+from coda_ir.calls.tree import as_pairs, order_of
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import CastOp, ConstantOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, shapes_agree
@@ -34,7 +35,6 @@ from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.torch.arguments import ArgumentWriter
 from coda_ir.frontends.torch.complex_numbers import without_complex_numbers
-from coda_ir.frontends.torch.result_memory import memory_of
 from coda_ir.frontends.torch.types import (
     dims_of,
     element_type,
@@ -46,8 +46,51 @@ from coda_ir.frontends.torch.types import (
     used_results,
 )
 from coda_ir.remarks import format_location, source_position
-from coda_ir.storage import DONATED
+from coda_ir.storage import DONATED, OWN
 from coda_ir.symbolic_shapes import dims_attribute
+
+
+def memory_of(leaves: Sequence[Node], graph: Graph) -> list[DictionaryAttr]:
+    """The attributes of the results `leaves` of a graph: `OWN`, but for views of its inputs.
+
+    Views of one tensor have the same number, and so has what AOTAutograd saves for the backward,
+    which nobody changes.
+    """
+    owners, saved = [_owner(leaf) for leaf in leaves], _saved(graph)
+    read = {owner for leaf, owner in zip(leaves, owners, strict=True) if leaf not in saved}
+    return [_entry(owner, owners, is_saved=owner not in read) for owner in owners]
+
+
+def _entry(owner: Node, owners: Sequence[Node], *, is_saved: bool) -> DictionaryAttr:
+    if owner.op == "placeholder":
+        return DictionaryAttr({})
+    if is_saved:
+        return DictionaryAttr({OWN: IntegerAttr(len(owners), 64)})
+    is_alone = owners.count(owner) == 1
+    return DictionaryAttr({OWN: UnitAttr() if is_alone else IntegerAttr(owners.index(owner), 64)})
+
+
+def _owner(node: Node) -> Node:
+    """The node whose result a node is a view of, or one of the views of; itself if it is none."""
+    while True:
+        source = node.all_input_nodes[0] if node.target is getitem else node
+        if not getattr(source.target, "is_view", False) or not source.all_input_nodes:
+            return node
+        node = source.all_input_nodes[0]
+
+
+def _saved(graph: Graph) -> set[Node]:
+    """The results that AOTAutograd describes as saved for the backward."""
+    output = graph.output_node()
+    described: Sequence[object] = output.meta.get("desc") or ()
+    (results,) = output.args
+    pairs = zip(results, described, strict=False) if isinstance(results, Sequence) else ()
+    return {
+        leaf
+        for leaf, each in pairs
+        if isinstance(leaf, Node) and type(each).__name__.startswith("SavedForBackwards")
+    }
+
 
 Value: TypeAlias = SSAValue | Sequence[SSAValue | None]
 """What a node stands for: a tensor, or a list or tuple with None for what is not used."""

@@ -15,8 +15,13 @@ from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.dialects.coda import LEAST_DEPTH
 from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
-from coda_ir.frontends.torch.scaled_layers import BLOCKS, ROWWISE, ScaledLinear, Scheme
-from coda_ir.frontends.torch.trained_layers import QuantizedLinear
+from coda_ir.frontends.torch.scaled_layers import (
+    BLOCKS,
+    ROWWISE,
+    QuantizedLinear,
+    ScaledLinear,
+    Scheme,
+)
 
 RECIPES: Mapping[str, Scheme] = MappingProxyType({"blocks": BLOCKS, "rowwise": ROWWISE})
 

@@ -23,8 +23,7 @@ from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.elementwise import argument, arguments, result_dtype
 from coda_ir.frontends.torch.importer import GraphImporter, Value
 from coda_ir.frontends.torch.low_bit_layers import LOW_BIT_LINEAR
-from coda_ir.frontends.torch.scaled_layers import SCALED_LINEAR
-from coda_ir.frontends.torch.trained_layers import QUANTIZED_LINEAR
+from coda_ir.frontends.torch.scaled_layers import QUANTIZED_LINEAR, SCALED_LINEAR
 from coda_ir.frontends.torch.types import element_type
 
 TENSOR_OR_ROW = (0, 1)

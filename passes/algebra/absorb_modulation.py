@@ -1,23 +1,21 @@
 """Pass `absorb-modulation`: the scale and shift of each sample become parameters of its norm."""
 
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, operand_pairs
-from coda_ir.passes.support.norms import OpInserter, parameters_of, replace_value
+from coda_ir.passes.support.norms import parameters_of
 from coda_ir.passes.support.ports import is_per_sample
 
 Modulation: TypeAlias = coda.MulOp | coda.AddOp
 
 
-@dataclass(frozen=True)
 class AbsorbModulationPass(FunctionPass):
     """LN(x; w, b) ⊙ s + t = LN(x; w ⊙ s, b ⊙ s + t), where s and t have one row for each sample.
 
@@ -29,8 +27,6 @@ class AbsorbModulationPass(FunctionPass):
     GEMM can move past the next one with both: `defer-layer-norm`. Other uses read the norm without
     them. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no shift.
     """
-
-    name: ClassVar[str] = "absorb-modulation"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -65,7 +61,7 @@ def _modulated(op: Modulation) -> tuple[Norm, SSAValue] | None:
 
 
 def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     is_scale = isinstance(op, coda.MulOp)
     weight, bias = parameters_of(norm)
     if is_scale:
@@ -74,8 +70,7 @@ def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewr
     else:
         bias = vector if bias is None else _wide(insert, coda.AddOp, bias, vector)
     insert.location = norm.location
-    replace_value(op, insert.insert(_like(norm, weight, bias)))
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.insert(_like(norm, weight, bias)))
     if not norm.result.uses:
         rewriter.order.erase(norm)
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import isfinite
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float16Type, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import (
     check_gemm_types,
     check_products_may_meet,
@@ -21,7 +20,7 @@ from coda_ir.passes.support.legality import (
     name_of,
 )
 from coda_ir.passes.support.matching import number_of
-from coda_ir.passes.support.norms import OpInserter, bias_of
+from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.scaled_products import (
     Product,
@@ -65,7 +64,6 @@ class _Alignment:
 _ONE_BY_ONE = "the products are stored and added one by one"
 
 
-@dataclass(frozen=True)
 class AlignScalesPass(FunctionPass):
     """x·W + s·((x·A)·B) = x·W + (s·(x·A))·B: the sum of two products, as of a low-rank adaptation.
 
@@ -84,8 +82,6 @@ class AlignScalesPass(FunctionPass):
     product, so that a scaled copy costs less; the type is not float16, whose range the input
     may leave; and the numerics mode lets rounding points move.
     """
-
-    name: ClassVar[str] = "align-scales"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         seen: set[Operation] = set()
@@ -190,7 +186,7 @@ def _rewrite(
     root: coda.AddOp, terms: Sequence[Term], alignment: _Alignment, rewriter: FunctionRewriter
 ) -> None:
     """The sum of the products, times what all of them have, and then the other terms."""
-    insert = OpInserter(rewriter, root, root.location)
+    insert = rewriter.before(root)
     total = reduce(insert.add, [_product(insert, each) for each in alignment.products])
     for factor in alignment.scale:
         total = insert.mul(total, insert.cast(factor, f32))

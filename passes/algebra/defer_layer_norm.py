@@ -1,9 +1,7 @@
 """Pass `defer-layer-norm`: move LayerNorm past the GEMMs that consume it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -15,7 +13,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScalarBuilder, Segment
 from coda_ir.passes.algebra.modulation_cost import check_pays
 from coda_ir.passes.support.accumulators import correct_accumulators
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, check_norm_input
 from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.norm_products import (
@@ -25,12 +23,10 @@ from coda_ir.passes.support.norm_products import (
     products,
 )
 from coda_ir.passes.support.norms import (
-    OpInserter,
     bias_of,
     defer_or_split,
     float32_gemm,
     norm_stats,
-    replace_value,
     scaled_input,
 )
 
@@ -56,7 +52,6 @@ def check_modulated(name: str, option: str, value: str) -> None:
         raise CodaError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
 
 
-@dataclass(frozen=True)
 class DeferLayerNormPass(FunctionPass):
     """LN(x)·W + b = r·((x ⊙ w)·W) − (r·mu)·u + c0 with u = wᵀW and c0 = betaᵀW + b.
 
@@ -84,8 +79,6 @@ class DeferLayerNormPass(FunctionPass):
     nowhere. The subtraction cancels where abs(mean) >> std: a norm of float32 stays whole, and so
     does one in the mode eager-exact.
     """
-
-    name: ClassVar[str] = "defer-layer-norm"
 
     pack_weights: bool = True
     modulated: str = "auto"
@@ -117,13 +110,13 @@ class DeferLayerNormPass(FunctionPass):
 
 def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
     rewriter.analysis(norm, "loses accuracy where abs(mean) of a row is far above its std")
-    before = OpInserter(rewriter, norm, norm.location)
+    before = rewriter.before(norm)
     x = scaled_input(before, norm.x, narrow_parameter(before, norm, norm.weight))
     rstd, mean = norm_stats(before, norm)
     shift = before.mul(rstd, mean, "shift")
     for gemm in deferral.consumers:
         assert not isinstance(gemm, coda.RopeOp)
-        insert = OpInserter(rewriter, gemm, gemm.location)
+        insert = rewriter.before(gemm)
         if isinstance(gemm, FusedOp):
             correct = partial(_corrected, norm, (rstd, shift), insert)
             correct_accumulators(gemm, x, correct, rewriter.order)
@@ -137,8 +130,7 @@ def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDef
         bias = bias_of(gemm)
         if bias is not None:
             value = insert.add(value, insert.cast(bias, f32))
-        replace_value(gemm, insert.cast(value, element_type_of(gemm.result)))
-        rewriter.order.erase(gemm)
+        rewriter.replace(gemm, insert.cast(value, element_type_of(gemm.result)))
 
 
 def _corrected(

@@ -1,31 +1,27 @@
 """Pass `defer-rms-norm`: move RMSNorm past the GEMMs that consume it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ScalarBuilder, Segment
 from coda_ir.passes.support.accumulators import correct_accumulators
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import taken_norm
 from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
 from coda_ir.passes.support.norms import (
-    OpInserter,
     bias_of,
     defer_or_split,
     float32_gemm,
     norm_stats,
-    replace_value,
     scaled_input,
 )
 
 
-@dataclass(frozen=True)
 class DeferRMSNormPass(FunctionPass):
     """Row scales commute with a GEMM: ((x·r) ⊙ w)·W = r·((x ⊙ w)·W), r = rsqrt(mean x² + eps).
 
@@ -45,8 +41,6 @@ class DeferRMSNormPass(FunctionPass):
     the first holds, the norm is split into its statistics and a pointwise operator.
     """
 
-    name: ClassVar[str] = "defer-rms-norm"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RMSNormOp) and op.group is None:
@@ -55,24 +49,22 @@ class DeferRMSNormPass(FunctionPass):
 
 
 def _defer(norm: coda.RMSNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
-    before, taken = OpInserter(rewriter, norm, norm.location), taken_norm(norm)
+    before, taken = rewriter.before(norm), taken_norm(norm)
     x = before.cast(scaled_input(before, norm.x, norm.weight), element_type_of(taken))
     (rstd,) = norm_stats(before, norm)
     for gemm in deferral.consumers:
-        insert = OpInserter(rewriter, gemm, gemm.location)
+        insert = rewriter.before(gemm)
         if isinstance(gemm, FusedOp):
             correct_accumulators(gemm, x, partial(_scaled, rstd), rewriter.order)
             continue
         if isinstance(gemm, coda.RopeOp):
-            _scale_after(gemm, x, rstd, insert, OpInserter(rewriter, gemm, norm.location))
-            rewriter.order.erase(gemm)
+            rewriter.replace(gemm, _scaled_after(gemm, x, rstd, norm.location, insert))
             continue
         value = insert.mul(float32_gemm(insert, gemm, x), rstd)
         bias = bias_of(gemm)
         if bias is not None:
             value = insert.add(value, insert.cast(bias, element_type_of(value)))
-        replace_value(gemm, insert.cast(value, element_type_of(gemm.result)))
-        rewriter.order.erase(gemm)
+        rewriter.replace(gemm, insert.cast(value, element_type_of(gemm.result)))
     if isinstance(taken.owner, coda.CastOp):
         rewriter.order.erase(taken.owner)
 
@@ -82,10 +74,11 @@ def _scaled(rstd: SSAValue, segment: Segment, builder: ScalarBuilder) -> Sequenc
     return [builder.mul(accumulator, scale) for accumulator in segment.accumulators]
 
 
-def _scale_after(
-    rope: coda.RopeOp, x: SSAValue, rstd: SSAValue, insert: OpInserter, scale: OpInserter
-) -> None:
+def _scaled_after(
+    rope: coda.RopeOp, x: SSAValue, rstd: SSAValue, location: LocationAttr, insert: OpInserter
+) -> SSAValue:
     rotated = rope.with_operand(x, transposed=rope.transposed is not None)
     value = insert.insert(rotated, rope.result.name_hint)
-    value = scale.mul(scale.cast(value, element_type_of(rstd)), rstd)
-    replace_value(rope, scale.cast(value, element_type_of(rope.result)))
+    insert.location = location
+    value = insert.mul(insert.cast(value, element_type_of(rstd)), rstd)
+    return insert.cast(value, element_type_of(rope.result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue, Use
@@ -18,7 +18,7 @@ from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.matching import unwidened
-from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
+from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.passes.support.scaled_products import tile_and_factor
 
@@ -42,7 +42,6 @@ class _Scaled:
         return [(u.operation, u.index) for u in self.uses if isinstance(u.operation, Gemm)]
 
 
-@dataclass(frozen=True)
 class MoveScalesPass(FunctionPass):
     """(s·x)·W = s·(x·W), for a scalar s or one per row: the GEMM reads x as it is.
 
@@ -59,20 +58,16 @@ class MoveScalesPass(FunctionPass):
     past it.
     """
 
-    name: ClassVar[str] = "move-scales"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             found = _find(op)
             if found is None:
                 continue
-            refusal = _check(found)
-            if refusal is None:
-                rewriter.passed(op, f"moved past {counted(len(found.gemms), 'GEMM')}")
+            if rewriter.accepts(
+                op, _check(found), f"moved past {counted(len(found.gemms), 'GEMM')}"
+            ):
                 for gemm, _ in found.gemms:
                     _rewrite(found, gemm, rewriter)
-            else:
-                rewriter.missed(op, refusal)
 
 
 def _find(op: Operation) -> _Scaled | None:
@@ -170,11 +165,10 @@ def _is_added_to_product(gemm: Gemm) -> bool:
 
 
 def _rewrite(found: _Scaled, gemm: Gemm, rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, gemm, gemm.location)
+    insert = rewriter.before(gemm)
     operands = list(gemm.operands)
     operands[next(i for g, i in found.gemms if g is gemm)] = found.x
     product = insert.insert(type(gemm)(operands[0], operands[1], element_type=f32))
     insert.location = found.op.location
     scaled = insert.mul(product, insert.cast(found.scale, f32))
-    replace_value(gemm, insert.cast(scaled, element_type_of(gemm.result)))
-    rewriter.order.erase(gemm)
+    rewriter.replace(gemm, insert.cast(scaled, element_type_of(gemm.result)))

@@ -1,8 +1,6 @@
 """Pass `place-column-scale`: where the weight of a deferred norm is applied."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -11,16 +9,15 @@ from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.dialects.gemm import FusedOp, Layout, PortKind, ScaleWeightOp
 from coda_ir.passes.support.accumulators import replace_gemm, takes_scaled_rows
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
-from coda_ir.passes.support.norms import OpInserter, bias_of
+from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 Gemm = coda.LinearOp | coda.MatmulOp | FusedOp
 
 
-@dataclass(frozen=True)
 class PlaceColumnScalePass(FunctionPass):
     """x ⊙ w before a GEMM: in the epilogue that produces x, or folded into W ahead of time.
 
@@ -33,8 +30,6 @@ class PlaceColumnScalePass(FunctionPass):
     and w are arguments of the function that are marked as weights (others may be new tensors in
     each call, which would fold them again), and every consumer of the scaled x is a GEMM.
     """
-
-    name: ClassVar[str] = "place-column-scale"
 
     fold: bool = False
 
@@ -138,7 +133,7 @@ def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
     x, w = scale
     for use in list(op.result.uses):
         gemm = use.operation
-        insert = OpInserter(rewriter, gemm, op.location)
+        insert = rewriter.before(gemm, op.location)
         if isinstance(gemm, FusedOp):
             _fold_into_segments(gemm, x, w, insert)
             continue
@@ -152,9 +147,7 @@ def _fold(op: coda.MulOp, rewriter: FunctionRewriter) -> None:
             else coda.MatmulOp(x, weight, element_type=element_type)
         )
         insert.location = gemm.location
-        insert.insert(new, gemm.result.name_hint)
-        gemm.result.replace_all_uses_with(new.result)
-        rewriter.order.erase(gemm)
+        rewriter.replace(gemm, insert.insert(new))
     rewriter.order.erase(op)
 
 

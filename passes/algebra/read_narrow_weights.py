@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import SSAValue
@@ -19,10 +19,10 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import PortKind
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import number_of, operand_pairs, unwidened
-from coda_ir.passes.support.norms import OpInserter, bias_of, replace_value
+from coda_ir.passes.support.norms import bias_of
 from coda_ir.passes.support.ports import port_kind
 
 LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap
@@ -43,7 +43,6 @@ class _Narrow:
         return kind == PortKind.COL
 
 
-@dataclass(frozen=True)
 class ReadNarrowWeightsPass(FunctionPass):
     """x·(s·W)ᵀ = s·(x·Wᵀ) for a weight of 8 bits with one scale, or one per column of the result.
 
@@ -64,8 +63,6 @@ class ReadNarrowWeightsPass(FunctionPass):
         %b = coda.cast %w : bf16 -> f32                %y = coda.linear %x, %w : bf16, bf16 -> f32
         %y = coda.linear %a, %b                 ->
     """
-
-    name: ClassVar[str] = "read-narrow-weights"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -100,15 +97,14 @@ def _are_widened(op: LinearMap) -> bool:
 def _read_both(op: LinearMap, rewriter: FunctionRewriter) -> None:
     """The product of the operands before they are widened, to whose sum in float32 a bias is
     added."""
-    insert, operands = OpInserter(rewriter, op, op.location), list(op.operands)
+    insert, operands = rewriter.before(op), list(op.operands)
     operands[:2] = map(unwidened, operands[:2])
     bias = bias_of(op)
     given = [value for value in operands if value is not bias]
     value = insert.insert(type(op)(*given, element_type=f32), op.result.name_hint)
     if bias is not None:
         value = insert.add(value, bias)
-    op.result.replace_all_uses_with(value)
-    rewriter.order.erase(op)
+    rewriter.replace(op, value)
 
 
 def _find_part(op: LinearMap) -> _Narrow | None:
@@ -172,7 +168,7 @@ def _is_per_column(op: LinearMap, found: _Narrow) -> bool:
 
 
 def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     weight = _part_of(insert, found.weight, found.part)
     if found.scale is None or isinstance(op, coda.GroupedLinearMap):
         op.operands[1] = weight
@@ -185,8 +181,7 @@ def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
     bias = bias_of(op)
     if bias is not None:
         value = insert.add(value, insert.cast(bias, f32))
-    replace_value(op, insert.cast(value, element_type_of(op.result)))
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.cast(value, element_type_of(op.result)))
 
 
 def _part_of(insert: OpInserter, value: SSAValue, part: coda.SliceOp | None) -> SSAValue:

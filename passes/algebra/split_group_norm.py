@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
@@ -15,10 +14,9 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.channel_views import ChannelView
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, static_columns
 from coda_ir.passes.support.matching import only_use
-from coda_ir.passes.support.norms import OpInserter, replace_value
 
 NOT_COLUMNS = Refusal(
     "the channels are columns: the norm reads a view of rows of channels of each sample",
@@ -37,7 +35,6 @@ SUMS = "split into sums of columns, and a scale and shift of samples"
 GROUPS = "became code on groups of columns"
 
 
-@dataclass(frozen=True)
 class SplitGroupNormPass(FunctionPass):
     """GN(x) = x ⊙ scale + shift, with one row of each for each sample, from sums of columns of x.
 
@@ -60,8 +57,6 @@ class SplitGroupNormPass(FunctionPass):
     less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
     deterministic has no sums by sample in tiles. Without positions there are no such sums.
     """
-
-    name: ClassVar[str] = "split-group-norm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -99,14 +94,14 @@ def _check(op: coda.GroupNormOp, rows: SSAValue) -> Refusal | None:
 
 
 def _split(op: coda.GroupNormOp, view: ChannelView, rewriter: FunctionRewriter) -> None:
-    algebra = _Algebra(OpInserter(rewriter, op, op.location), op, view.rows)
+    algebra = _Algebra(rewriter.before(op), op, view.rows)
     value = algebra.of_positions() if _has_positions(op) else algebra.of_rows()
     value.name_hint = op.result.name_hint
     replaced: list[Operation] = [op, *_activations(op)]
     for activation in replaced[1:]:
         value = _of_rows(activation, value, rewriter)
-    value = view.applied_to(value, OpInserter(rewriter, replaced[-1], op.location))
-    replace_value(replaced[-1], value)
+    value = view.applied_to(value, rewriter.before(replaced[-1], op.location))
+    rewriter.replace(replaced.pop(), value)
     for each in reversed(replaced):
         rewriter.order.erase(each)
 
@@ -127,7 +122,7 @@ def _of_rows(activation: Operation, rows: SSAValue, rewriter: FunctionRewriter) 
         properties=activation.properties,
         result_types=[TensorType(element_type_of(result), shape_of(rows))],
     )
-    insert = OpInserter(rewriter, activation, activation.location)
+    insert = rewriter.before(activation)
     return insert.insert(moved, result.name_hint)
 
 

@@ -9,18 +9,16 @@ patterns undo each other.
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier
 from xdsl.transforms.canonicalize import CanonicalizationRewritePattern
 from xdsl.transforms.dead_code_elimination import region_dce
 
+from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.pipeline.rewrite_limit import rewrite_module
 
 
-class CanonicalizePass(ModulePass):
+class CanonicalizePass(NamedPass):
     """Applies the canonicalization patterns of all operators."""
-
-    name = "canonicalize"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         pattern = GreedyRewritePatternApplier(

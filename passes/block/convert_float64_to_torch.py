@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,7 +19,6 @@ from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.symbolic_shapes import dims_attribute
 
 
-@dataclass(frozen=True)
 class ConvertFloat64ToTorchPass(FunctionPass):
     """Operators with a float64 operand or result run through PyTorch, each as one call or a few.
 
@@ -32,8 +31,6 @@ class ConvertFloat64ToTorchPass(FunctionPass):
     stay, too; the target triton refuses these.
     """
 
-    name: ClassVar[str] = "convert-float64-to-torch"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             rule = _RULES.get(type(op))
@@ -42,9 +39,7 @@ class ConvertFloat64ToTorchPass(FunctionPass):
             value = rule(_Calls(rewriter, op), op)
             if value is None:
                 continue
-            value.name_hint = op.results[0].name_hint
-            op.results[0].replace_all_uses_with(value)
-            rewriter.order.erase(op)
+            rewriter.replace(op, value)
 
 
 @dataclass

@@ -1,13 +1,9 @@
 """Pass `drop-barriers`: what is in order needs no barriers any more."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from coda_ir.dialects import coda
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class DropBarriersPass(FunctionPass):
     """Removes `coda.barrier` once no pass moves operators past one another any more.
 
@@ -17,8 +13,6 @@ class DropBarriersPass(FunctionPass):
     Always legal: operators run in the order in which they are written. Kernels that a barrier kept
     apart may read the same tensor from here on, so this comes after the passes that merge them.
     """
-
-    name: ClassVar[str] = "drop-barriers"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

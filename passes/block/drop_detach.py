@@ -1,15 +1,11 @@
 """Pass `drop-detach`: a program that is not differentiated any more needs no marks."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import Block
 
 from coda_ir.dialects import coda
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class DropDetachPass(FunctionPass):
     """Replaces every `coda.detach` by its operand, so that patterns see through it.
 
@@ -19,8 +15,6 @@ class DropDetachPass(FunctionPass):
     Always legal for the function itself, whose derivative is another one from here on:
     `differentiate` comes first.
     """
-
-    name: ClassVar[str] = "drop-detach"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         drop_detach(rewriter.func.body.block)

@@ -1,8 +1,5 @@
 """Pass `drop-hidden-queries`: queries that see no key stay as they are without a gradient."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -25,7 +22,6 @@ OTHER = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class DropHiddenQueriesPass(FunctionPass):
     """Removes the zeros that `raise-attention` puts in place of queries whose keys are all hidden.
 
@@ -37,8 +33,6 @@ class DropHiddenQueriesPass(FunctionPass):
     The zeros keep gradients from the scores of these queries; `differentiate` comes first.
     Legal where the number is so far below that no score changes it.
     """
-
-    name: ClassVar[str] = "drop-hidden-queries"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

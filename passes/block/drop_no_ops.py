@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -13,17 +11,15 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.passes.support.slices import start_of
 from coda_ir.passes.support.stored_slices import SLICE_SCATTER, joined_slices
 from coda_ir.symbolic_shapes import dims_attribute
 
 
-@dataclass(frozen=True)
 class DropNoOpsPass(FunctionPass):
     """Replaces an operator by its operand, or by a simpler one, where no bit changes.
 
@@ -46,8 +42,6 @@ class DropNoOpsPass(FunctionPass):
 
     Dimensions are compared as symbols: two symbols are never the same extent.
     """
-
-    name: ClassVar[str] = "drop-no-ops"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -73,7 +67,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == SLICE_SCATTER:
-            return joined_slices(op, OpInserter(rewriter, op, op.location))
+            return joined_slices(op, rewriter.before(op))
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == "aten.slice.Tensor":
@@ -136,7 +130,7 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
         return None
     reshape = coda.ReshapeOp(op.x, shape_of(op.result))
     reshape.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
-    return OpInserter(rewriter, op, op.location).insert(reshape)
+    return rewriter.before(op).insert(reshape)
 
 
 def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -149,7 +143,7 @@ def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValu
     shapes = [_padded_shape(x, len(order)) for x in product.operands]
     if any(_moves_elements(shape, order) for shape in shapes):
         return None
-    insert = OpInserter(rewriter, op, product.location)
+    insert = rewriter.before(op, product.location)
     operands = [
         _turned(x, shape, order, insert) if shape_of(x) else x
         for x, shape in zip(product.operands, shapes, strict=True)
@@ -197,7 +191,7 @@ def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
     start = start_of(op, rank - 2)
     if start is None or rewriter.shapes.dims(op.results[0]) != rewriter.shapes.dims(pad.x):
         return None
-    insert, (before, _) = OpInserter(rewriter, op, op.location), pad.added
+    insert, (before, _) = rewriter.before(op), pad.added
     return pad.x if start == before else insert.insert(coda.ShiftOp(pad.x, before - start))
 
 
@@ -216,7 +210,7 @@ def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | N
         return None
     if (start + offset, stop + offset) == (0, shape_of(x)[dim]):
         return x
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     return insert.insert(coda.SliceOp(x, dim, start + offset, stop + offset))
 
 
@@ -243,7 +237,7 @@ def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue |
         return None
     if len(parts) == 1:
         return parts[0]
-    return OpInserter(rewriter, op, op.location).insert(coda.ConcatOp(parts, dim))
+    return rewriter.before(op).insert(coda.ConcatOp(parts, dim))
 
 
 def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
@@ -270,7 +264,7 @@ def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAVal
         return None
     if tuple(rows) != tuple(rewriter.shapes.dims(target.x)):
         return None
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     loss = coda.CrossEntropyOp(
         logits.x,
         target.x,

@@ -1,14 +1,10 @@
 """Pass `drop-unused-results`: epilogues do not store what nobody reads."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.passes.support.editing import EpilogueEditor
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class DropUnusedResultsPass(FunctionPass):
     """A result of `gemm.fused` or `gemm.map` without uses is removed.
 
@@ -16,8 +12,6 @@ class DropUnusedResultsPass(FunctionPass):
 
     Always legal; operators without any used result are left to dead code elimination.
     """
-
-    name: ClassVar[str] = "drop-unused-results"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, f32
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.norms import OpInserter, replace_value
 from coda_ir.symbolic_shapes import dims_attribute
 
 LARGEST = 448.0
@@ -23,7 +21,6 @@ PART = 128
 """Neighbours of which the largest is found at once, where rows are not side by side in memory."""
 
 
-@dataclass(frozen=True)
 class ExpandQuantizedLinearPass(FunctionPass):
     """Q(x)·Q(W)ᵀ as a product of float8 whose epilogue has the scales.
 
@@ -39,8 +36,6 @@ class ExpandQuantizedLinearPass(FunctionPass):
     differentiation, for the derivative is that of the operator.
     """
 
-    name: ClassVar[str] = "expand-quantized-linear"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.QuantizedLinearOp):
@@ -49,13 +44,11 @@ class ExpandQuantizedLinearPass(FunctionPass):
 
 def _expand(op: coda.QuantizedLinearOp, rewriter: FunctionRewriter) -> None:
     rewriter.passed(op, "became a product of float8 with scales of rows or of blocks")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     quantizer = _Quantizer(insert)
     value = quantizer.by_rows(op) if op.blocks is None else quantizer.by_blocks(op, op.blocks)
     value = insert.cast(value, element_type_of(op.result))
-    value.name_hint = op.result.name_hint
-    replace_value(op, value)
-    rewriter.order.erase(op)
+    rewriter.replace(op, value)
 
 
 @dataclass(frozen=True)

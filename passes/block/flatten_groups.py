@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -13,12 +11,10 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.groups import find_group_code, find_row_code, joins_columns
-from coda_ir.passes.support.norms import OpInserter
 
 
-@dataclass(frozen=True)
 class FlattenGroupsPass(FunctionPass):
     """Pointwise code on groups of columns becomes code on all columns, side by side.
 
@@ -32,8 +28,6 @@ class FlattenGroupsPass(FunctionPass):
     iff the tiles that the code reads are columns in groups. What leads to reductions of groups, or
     follows from them, is left to `fuse-groups`.
     """
-
-    name: ClassVar[str] = "flatten-groups"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         reads_groups = any(is_pointwise(op) and _reads_groups(op) for op in rewriter.ops)
@@ -64,7 +58,7 @@ def _reads_groups(op: Operation) -> bool:
 def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
     (result,) = op.results
     domain = shape_of(result)
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     flat = type(op).create(
         operands=[_flattened(value, domain, insert) for value in op.operands],
         properties=op.properties,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -12,11 +9,9 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import number_groups
 
 
-@dataclass(frozen=True)
 class OrderGroupsPass(FunctionPass):
     """Sorts rows by group and counts them in one operator, which is two kernels.
 
@@ -27,8 +22,6 @@ class OrderGroupsPass(FunctionPass):
     Tokens are sorted by expert in this way. Legal iff the ids are known to be numbers of the
     groups, there are at most 512 of them, and the sorted numbers are read for the ends alone.
     """
-
-    name: ClassVar[str] = "order-groups"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         calls = [op for op in rewriter.ops if isinstance(op, CallOp)]
@@ -82,7 +75,7 @@ def _rewrite(op: coda.SortOp, ends: SSAValue, rewriter: FunctionRewriter) -> Non
     rewriter.passed(op, "sorts rows by group, and counts them")
     (groups,) = shape_of(ends)
     ordered = coda.GroupOrderOp(op.x, groups=groups)
-    OpInserter(rewriter, op, op.location).insert(ordered)
+    rewriter.before(op).insert(ordered)
     for old, new in ((op.ids, ordered.order), (ends, ordered.ends)):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)

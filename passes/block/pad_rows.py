@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
@@ -12,7 +10,6 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.storage import ALIGNMENT
 
 ROW_BYTES, FEWEST_ROWS, FEWEST_COLUMNS = 64, 256, 4096
@@ -24,7 +21,6 @@ _ROWS = f"there are at least {FEWEST_ROWS} rows"
 Product = coda.MatmulOp | coda.WeightGradientOp
 
 
-@dataclass(frozen=True)
 class PadRowsPass(FunctionPass):
     """Copies operands of products so that rows start where vector loads and TMA accept them.
 
@@ -39,8 +35,6 @@ class PadRowsPass(FunctionPass):
     product, and the rows that they give the second are cut off. Worth it iff %dy has many rows and
     columns.
     """
-
-    name: ClassVar[str] = "pad-rows"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         copies: dict[SSAValue, SSAValue] = {}
@@ -73,17 +67,16 @@ def _pad(op: Product, copies: dict[SSAValue, SSAValue], rewriter: FunctionRewrit
     multiple = ROW_BYTES // element_bytes(read.type)
     padded = -(-columns // multiple) * multiple
     rewriter.passed(op, f"reads rows of {padded} columns, which are aligned")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     if read not in copies:
         last = len(shape_of(read)) - 1
         copies[read] = insert.insert(coda.PadOp(read, last, 0, padded), "padded")
     if isinstance(op, coda.MatmulOp):
         weight = insert.insert(coda.PadOp(op.weight, 0, 0, padded), "padded")
         product = coda.MatmulOp(copies[read], weight, element_type=type)
-        result = insert.insert(product, op.result.name_hint)
+        result = insert.insert(product)
     else:
         product = coda.WeightGradientOp(copies[read], op.x, element_type=type)
         rows = insert.insert(product, op.result.name_hint)
-        result = insert.insert(coda.SliceOp(rows, 0, 0, columns), op.result.name_hint)
-    op.result.replace_all_uses_with(result)
-    rewriter.order.erase(op)
+        result = insert.insert(coda.SliceOp(rows, 0, 0, columns))
+    rewriter.replace(op, result)

@@ -1,14 +1,10 @@
 """Pass `set-numerics`: the contract about the bits of the results, stated on every function."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import NUMERICS_ATTRIBUTE, NumericsAttr, NumericsMode
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class SetNumericsPass(FunctionPass):
     """States the numerics mode of every function; later passes and the backends keep it.
 
@@ -19,8 +15,6 @@ class SetNumericsPass(FunctionPass):
     fast, eager-exact or deterministic. It has to run before `coda-to-gemm`, which does the
     rewriting.
     """
-
-    name: ClassVar[str] = "set-numerics"
 
     mode: str = NumericsMode.FP32_EPILOGUE.value
 

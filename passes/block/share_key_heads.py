@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
@@ -12,7 +10,6 @@ from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.one_query_attention import MOST_QUERIES, OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.heads import unrepeated
-from coda_ir.passes.support.norms import OpInserter
 
 MORE_QUERIES = Refusal(
     "the attention of one query for each head is a kernel of the program",
@@ -27,7 +24,6 @@ TOO_MANY = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class ShareKeyHeadsPass(FunctionPass):
     """Passes keys and values that query heads share to attention, without repeating them.
 
@@ -42,8 +38,6 @@ class ShareKeyHeadsPass(FunctionPass):
     for that shares heads: one query for each head (`coda_ir.one_query_attention`).
     """
 
-    name: ClassVar[str] = "share-key-heads"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if not isinstance(op, CallOp) or op.callee.data != ATTENTION:
@@ -56,12 +50,10 @@ class ShareKeyHeadsPass(FunctionPass):
             if found is None:
                 rewriter.missed(op, MORE_QUERIES)
                 continue
-            refusal = _check(found, heads, rewriter)
-            if refusal is not None:
-                rewriter.missed(op, refusal)
-                continue
-            rewriter.passed(op, "query heads share one copy of their keys")
-            _share(op, found, heads, rewriter)
+            if rewriter.accepts(
+                op, _check(found, heads, rewriter), "query heads share one copy of their keys"
+            ):
+                _share(op, found, heads, rewriter)
 
 
 def _check(
@@ -88,6 +80,4 @@ def _share(
         [op.outputs[0].type],
     )
     shared.attributes.update(op.attributes)
-    result = OpInserter(rewriter, op, op.location).insert(shared, op.outputs[0].name_hint)
-    op.outputs[0].replace_all_uses_with(result)
-    rewriter.order.erase(op)
+    rewriter.replace(op, rewriter.before(op).insert(shared))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
-from typing import ClassVar, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue, Use
@@ -12,9 +12,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.norms import OpInserter, replace_value
 
 Sink: TypeAlias = (
     coda.ReduceOp | coda.SumToOp | coda.LinearOp | coda.MatmulOp | coda.WeightGradientOp
@@ -27,7 +26,6 @@ place: far fewer than in training, and far more than one for each sample of a ba
 """
 
 
-@dataclass(frozen=True)
 class SplitConcatenationPass(FunctionPass):
     """Avoids copying the parts of a packed projection's gradient side by side.
 
@@ -47,20 +45,16 @@ class SplitConcatenationPass(FunctionPass):
     one for each sample (adaLN).
     """
 
-    name: ClassVar[str] = "split-concatenation"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.ConcatOp) and _joins_columns(op):
                 users = _Users(op.result)
                 if not users.have_many_rows():
                     continue
-                refusal = users.check(op)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-                    continue
-                rewriter.passed(op, f"its {len(op.parts)} parts are read where they are")
-                _Split(op, users, rewriter).run()
+                if rewriter.accepts(
+                    op, users.check(op), f"its {len(op.parts)} parts are read where they are"
+                ):
+                    _Split(op, users, rewriter).run()
 
 
 def reads_parts(op: coda.ConcatOp) -> bool:
@@ -167,9 +161,8 @@ class _Split:
         for sink in sorted(self.users.sinks, key=order.position):
             if isinstance(sink, coda.WeightGradientOp) and sink.x is self.op.result:
                 continue
-            insert = OpInserter(self.rewriter, sink, sink.location)
-            replace_value(sink, self._together(sink, insert))
-            order.erase(sink)
+            insert = self.rewriter.before(sink)
+            self.rewriter.replace(sink, self._together(sink, insert))
         pointwise = sorted(self.users.pointwise, key=order.position, reverse=True)
         for op in (*pointwise, self.op):
             if not op.results[0].uses:

@@ -1,18 +1,13 @@
 """Pass `split-packed-linear`: slices of a packed projection become projections of their own."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, Use
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
-from coda_ir.passes.support.norms import OpInserter
 
 
-@dataclass(frozen=True)
 class SplitPackedLinearPass(FunctionPass):
     """Columns of x·Wᵀ are rows of W: a slice of the product is a product with a view of W.
 
@@ -24,8 +19,6 @@ class SplitPackedLinearPass(FunctionPass):
     only feed attention, which reads slices as they are, or become one row for each sample of a
     batch (adaLN), which no epilogue takes.
     """
-
-    name: ClassVar[str] = "split-packed-linear"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -60,12 +53,10 @@ def _split(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:
         part = _column_slice(use)
         assert part is not None
         _, start, stop = part.range
-        insert = OpInserter(rewriter, part, part.location)
+        insert = rewriter.before(part)
         weight = insert.insert(coda.SliceOp(op.weight, 0, start, stop))
         bias = None if op.bias is None else insert.insert(coda.SliceOp(op.bias, 0, start, stop))
         element_type = element_type_of(op.result)
         linear = coda.LinearOp(op.x, weight, bias, element_type=element_type)
-        insert.insert(linear, part.result.name_hint)
-        part.result.replace_all_uses_with(linear.result)
-        rewriter.order.erase(part)
+        rewriter.replace(part, insert.insert(linear))
     rewriter.order.erase(op)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.norms import OpInserter, replace_value
 
 
-@dataclass(frozen=True)
 class SplitQueriesPass(FunctionPass):
     """Computes attention separately for each part of its rows that is read.
 
@@ -36,19 +32,14 @@ class SplitQueriesPass(FunctionPass):
     Not worth it where slices overlap: their rows would be computed twice.
     """
 
-    name: ClassVar[str] = "split-queries"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.AttentionOp) and (slices := _slices_of_rows(op)):
-                refusal = _check(op, slices)
-                if refusal is not None:
-                    rewriter.missed(op, refusal)
-                    continue
-                rewriter.passed(op, f"runs separately for queries {_described(slices)}")
-                for part in slices:
-                    _attend(op, part, rewriter)
-                rewriter.order.erase(op)
+                message = f"runs separately for queries {_described(slices)}"
+                if rewriter.accepts(op, _check(op, slices), message):
+                    for part in slices:
+                        _attend(op, part, rewriter)
+                    rewriter.order.erase(op)
 
 
 def _slices_of_rows(op: coda.AttentionOp) -> list[coda.SliceOp]:
@@ -90,7 +81,7 @@ def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | No
 
 def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter) -> None:
     """Put attention of some queries in the place of a slice of the rows of all."""
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     q = _part_of(op.q, part, insert)
     attention = coda.AttentionOp.create(
         operands=[q, *op.operands[1:]],
@@ -98,8 +89,7 @@ def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter
         attributes=op.attributes,
         result_types=[part.result.type],
     )
-    replace_value(part, insert.insert(attention, part.result.name_hint))
-    rewriter.order.erase(part)
+    rewriter.replace(part, insert.insert(attention, part.result.name_hint))
 
 
 def _part_of(q: SSAValue, part: coda.SliceOp, insert: OpInserter) -> SSAValue:

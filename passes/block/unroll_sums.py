@@ -1,8 +1,5 @@
 """Pass `unroll-sums`: a sum over few neighbouring rows is a sum of slices."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
 
@@ -14,10 +11,9 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import PortKind
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.ports import port_kind
 from coda_ir.storage import ALIGNMENT
 
@@ -25,7 +21,6 @@ MOST_ROWS = 16
 """Rows that are added up in one pointwise kernel, which loads an element of each."""
 
 
-@dataclass(frozen=True)
 class UnrollSumsPass(FunctionPass):
     """A sum over the last dimension but one, of a few rows, becomes additions in float32.
 
@@ -47,8 +42,6 @@ class UnrollSumsPass(FunctionPass):
         %x = coda.index %y, %ids                ->     %a = coda.cast(coda.slice %x) : bf16 -> f32
         %t = coda.sum_to %x                            ...
     """
-
-    name: ClassVar[str] = "unroll-sums"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -90,7 +83,7 @@ def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     x = _as_narrow(op, rewriter)
     total = _last_view(op.result)
     assert isinstance(total.owner, coda.ReshapeOp | coda.CastOp | coda.SumToOp)
-    insert = OpInserter(rewriter, total.owner, op.location)
+    insert = rewriter.before(total.owner, op.location)
     first, *others = (_row(x, number, total, insert) for number in range(count))
     for other in others:
         first = insert.add(first, other)
@@ -105,7 +98,7 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
     while isinstance(value.owner, coda.ReshapeOp | coda.IndexOp) and value.has_one_use():
         moves.append(value.owner)
         value = value.owner.x
-    narrow = _narrow(value, OpInserter(rewriter, moves[-1] if moves else op, op.location))
+    narrow = _narrow(value, rewriter.before(moves[-1] if moves else op, op.location))
     if narrow is None:
         return op.x
     for move in reversed(moves):
@@ -115,7 +108,7 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
             properties=dict(move.properties),
             attributes=dict(move.attributes),
         )
-        narrow = OpInserter(rewriter, move, move.location).insert(again, move.result.name_hint)
+        narrow = rewriter.before(move).insert(again, move.result.name_hint)
     return narrow
 
 

@@ -1,8 +1,5 @@
 """Pass `convert-attention-to-gemm`: attention and its backward as chains of GEMMs."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX, BFloat16Type, Float16Type, f32, i1
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
@@ -20,8 +17,7 @@ from coda_ir.dialects.gemm import (
     numerics_mode,
 )
 from coda_ir.dialects.gemm.attention import OPTIONS
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 
 WIDEST_HEAD, NARROWEST_HEAD = 256, 16
 """Columns of a head: the sums of a tile stay in registers."""
@@ -33,7 +29,6 @@ FEW_QUERIES = 16
 """Fewer queries than this leave most rows of a tile empty."""
 
 
-@dataclass(frozen=True)
 class ConvertAttentionToGemmPass(FunctionPass):
     """Attention that PyTorch has no fast kernel for, and its backward, become chains of GEMMs.
 
@@ -54,8 +49,6 @@ class ConvertAttentionToGemmPass(FunctionPass):
     is added beside sinks, which are in the logsumexp; and the function does not require the bits of
     eager PyTorch.
     """
-
-    name: ClassVar[str] = "convert-attention-to-gemm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -159,7 +152,7 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     if op.d_sinks is not None and op.sinks is not None:
-        insert = OpInserter(rewriter, op, op.location)
+        insert = rewriter.before(op)
         d_sinks = _gradient_of_sinks(op.sinks, op.lse, dq.moment, insert)
         d_sinks.name_hint = op.d_sinks.name_hint
         op.d_sinks.replace_all_uses_with(d_sinks)

@@ -1,8 +1,7 @@
 """Pass `convert-linear-to-gemm`: linear maps, and the gradients of their weights, become GEMMs with
 an (almost) empty epilogue."""
 
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -26,7 +25,6 @@ from coda_ir.passes.support.legality import check_gemm_types, name_of
 from coda_ir.passes.support.norms import bias_of
 
 
-@dataclass(frozen=True)
 class ConvertLinearToGemmPass(FunctionPass):
     """`coda.linear` and `coda.matmul` become `gemm.fused`; a bias becomes a row port.
 
@@ -46,8 +44,6 @@ class ConvertLinearToGemmPass(FunctionPass):
     float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
     rows to sum over.
     """
-
-    name: ClassVar[str] = "convert-linear-to-gemm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -1,8 +1,6 @@
 """Pass `fuse-attention`: what follows the backward of attention, in its epilogues."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Region, SSAValue
@@ -24,7 +22,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 _STORED = (ResultKind.TILE, ResultKind.HALF, ResultKind.PARTIAL_ROW, ResultKind.PARTIAL_COL)
 
 
-@dataclass(frozen=True)
 class FuseAttentionPass(FunctionPass):
     """Moves a pointwise kernel on gradients of attention into the epilogue that has them on chip.
 
@@ -38,8 +35,6 @@ class FuseAttentionPass(FunctionPass):
     too, and nothing else that the kernel reads depends on the gradients. Where heads have no power
     of two of columns, only code of single columns is moved.
     """
-
-    name: ClassVar[str] = "fuse-attention"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

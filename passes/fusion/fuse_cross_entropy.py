@@ -1,8 +1,6 @@
 """Pass `fuse-cross-entropy`: the loss in the epilogue of the language-model head."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
@@ -36,7 +34,6 @@ from coda_ir.passes.support.matching import unconverted
 from coda_ir.remarks import fuse_locations
 
 
-@dataclass(frozen=True)
 class FuseCrossEntropyPass(FunctionPass):
     """loss = logsumexp(logits) − logits[target] without a pass over the logits.
 
@@ -64,8 +61,6 @@ class FuseCrossEntropyPass(FunctionPass):
     tile of a GEMM in plain columns and the target does not depend on it; of the sums, iff the
     numerics mode lets rounding points move.
     """
-
-    name: ClassVar[str] = "fuse-cross-entropy"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

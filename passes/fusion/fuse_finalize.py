@@ -1,8 +1,6 @@
 """Pass `fuse-finalize`: pointwise operators on row statistics move into the finalize."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -27,7 +25,6 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.passes.support.ports import port_kind
 
 
-@dataclass(frozen=True)
 class FuseFinalizePass(FunctionPass):
     """What is computed from combined partials, row by row, runs in the finalize that makes them.
 
@@ -39,8 +36,6 @@ class FuseFinalizePass(FunctionPass):
     does not depend on it. Two finalizes become one where neither depends on the other, and their
     results meet, or one kernel gives sums of the same columns to both.
     """
-
-    name: ClassVar[str] = "fuse-finalize"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -1,7 +1,6 @@
 """Pass `fuse-gather`: GEMMs read the rows that ids name where they are."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from xdsl.ir import SSAValue, Use
 
@@ -15,7 +14,6 @@ from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import SymbolicSize
 
 
-@dataclass(frozen=True)
 class FuseGatherPass(FunctionPass):
     """Lets GEMMs load the rows that only they read in their main loops, instead of copying them.
 
@@ -28,8 +26,6 @@ class FuseGatherPass(FunctionPass):
     have no other input. Scales of the same rows are loaded by their numbers, too (`gather_col`).
     GEMMs that sum over rows in groups, as gradients of weights do, gather those of either factor.
     """
-
-    name: ClassVar[str] = "fuse-gather"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Operation, SSAValue
@@ -24,15 +22,9 @@ from coda_ir.passes.fusion.split_reductions import make_finalize
 from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map, recomputed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.group_legality import check_group_code, group_site
-from coda_ir.passes.support.groups import (
-    GroupCode,
-    find_group_code,
-    find_row_code,
-    joins_columns,
-)
+from coda_ir.passes.support.groups import GroupCode, find_group_code, find_row_code, joins_columns
 
 
-@dataclass(frozen=True)
 class FuseGroupsPass(FunctionPass):
     """Pointwise code and reductions over groups of columns become one epilogue, or one kernel.
 
@@ -60,8 +52,6 @@ class FuseGroupsPass(FunctionPass):
                                                     yield e / gemm.group_reduce add e over 8
                                                   }
     """
-
-    name: ClassVar[str] = "fuse-groups"
 
     softmax_kernels: bool = True
     """True if a softmax that no epilogue takes becomes a kernel together with the code around it;

@@ -1,25 +1,16 @@
 """Pass `fuse-pointwise`: pointwise operators move into the epilogue that feeds them."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.joining import join_operands
 from coda_ir.passes.fusion.stored_products import stored_products
-from coda_ir.passes.support.editing import (
-    Site,
-    fuse_consumer,
-    is_left_to_readers,
-    leaf_operands,
-)
+from coda_ir.passes.support.editing import Site, fuse_consumer, is_left_to_readers, leaf_operands
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_site, find_site, pair_of_siblings
 
 
-@dataclass(frozen=True)
 class FusePointwisePass(FunctionPass):
     """A pointwise operator on the tile of a GEMM runs in the GEMM's epilogue.
 
@@ -34,8 +25,6 @@ class FusePointwisePass(FunctionPass):
     that can share one pair epilogue is left to `pair-glu`; where they cannot, one of them is stored
     for the other, and a remark says why.
     """
-
-    name: ClassVar[str] = "fuse-pointwise"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -1,8 +1,5 @@
 """Pass `fuse-qk-norm`: per-head RMSNorm of queries and keys in the epilogue of their projection."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -13,7 +10,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import check_qk_norm
 
 
-@dataclass(frozen=True)
 class FuseQkNormPass(FunctionPass):
     """A norm over groups of columns (heads) that fit into one tile needs no second kernel.
 
@@ -25,8 +21,6 @@ class FuseQkNormPass(FunctionPass):
     Legal iff the operand is the tile of a GEMM in plain columns and a group fits into a tile; the
     schedule then gives every tile whole groups.
     """
-
-    name: ClassVar[str] = "fuse-qk-norm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

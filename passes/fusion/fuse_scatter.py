@@ -1,8 +1,5 @@
 """Pass `fuse-scatter`: GEMMs store rows of results in the order in which they are read."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import SSAValue
 
@@ -14,7 +11,6 @@ from coda_ir.passes.support.moved_columns import move_columns
 from coda_ir.passes.support.row_numbers import inverse_of
 
 
-@dataclass(frozen=True)
 class FuseScatterPass(FunctionPass):
     """Rows of a result that are only read in another order are stored in that order.
 
@@ -28,8 +24,6 @@ class FuseScatterPass(FunctionPass):
     are the inverse of a permutation, and the rows are the only result of a GEMM, without another
     use.
     """
-
-    name: ClassVar[str] = "fuse-scatter"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

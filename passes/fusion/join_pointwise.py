@@ -1,8 +1,5 @@
 """Pass `join-pointwise`: pointwise code joins an epilogue that loads what it reads."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import Operation
 
 from coda_ir.dialects.coda.shapes import shape_of
@@ -14,7 +11,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import find_site
 
 
-@dataclass(frozen=True)
 class JoinPointwisePass(FunctionPass):
     """Pointwise code on tensors that an epilogue loads anyway runs there: horizontal fusion.
 
@@ -28,8 +24,6 @@ class JoinPointwisePass(FunctionPass):
     shape of the tile, its other operands fit ports, and neither it nor the kernel needs what the
     other computes.
     """
-
-    name: ClassVar[str] = "join-pointwise"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -1,26 +1,18 @@
 """Pass `merge-gemm-sums`: the sum of several products is one GEMM with several inputs."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import (
-    FusedOp,
-    PortKind,
-    ScalarBuilder,
-    Segment,
-)
+from coda_ir.dialects.gemm import FusedOp, PortKind, ScalarBuilder, Segment
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_products_may_meet, name_of
 from coda_ir.passes.support.sums import addends_of, biases_of, is_part_of_sum, replace_sum
 from coda_ir.remarks import fuse_locations
 
 
-@dataclass(frozen=True)
 class MergeGemmSumsPass(FunctionPass):
     """A sum of products is accumulated in one place: the loops over K follow one another.
 
@@ -35,8 +27,6 @@ class MergeGemmSumsPass(FunctionPass):
     another) and no epilogue but a bias, they have the same type, and their weights the same layout.
     Rounds once where the products were rounded before, which the mode eager-exact forbids.
     """
-
-    name: ClassVar[str] = "merge-gemm-sums"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -2,15 +2,9 @@
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.passes.fusion.products import (
-    can_transpose,
-    transpose_product,
-    transposed_inputs,
-)
+from coda_ir.passes.fusion.products import can_transpose, transpose_product, transposed_inputs
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.order import BlockOrder
 
@@ -18,7 +12,6 @@ MAX_RANGES = 8
 """Column ranges of a merged GEMM, which fill a GPU; no single layer has as many on one input."""
 
 
-@dataclass(frozen=True)
 class MergeSiblingGemmsPass(FunctionPass):
     """GEMMs on the same x become the column ranges of one GEMM, each with its own epilogue.
 
@@ -39,8 +32,6 @@ class MergeSiblingGemmsPass(FunctionPass):
     `MAX_RANGES`, as where all layers of a model read one vector, another GEMM begins, and those of
     equal layers share a kernel.
     """
-
-    name: ClassVar[str] = "merge-sibling-gemms"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         _share_weights(rewriter)

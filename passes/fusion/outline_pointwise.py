@@ -1,8 +1,6 @@
 """Pass `outline-pointwise`: pointwise operators that found no GEMM become kernels together."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -17,7 +15,6 @@ from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
 
 
-@dataclass(frozen=True)
 class OutlinePointwisePass(FunctionPass):
     """Gathers the remaining pointwise code in `gemm.map` kernels.
 
@@ -28,8 +25,6 @@ class OutlinePointwisePass(FunctionPass):
     An operator joins the kernel that computes one of its operands where that is legal. Later passes
     may still move a kernel into an epilogue; `report-unfused` says why the others remain.
     """
-
-    name: ClassVar[str] = "outline-pointwise"
 
     statistics: bool = True
     """True if code on columns is outlined; it may yet join a finalize, or what reads it."""

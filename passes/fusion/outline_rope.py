@@ -1,8 +1,5 @@
 """Pass `outline-rope`: a rotation without a projection becomes a kernel that others can join."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Block, Region
 
@@ -17,7 +14,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import splits_columns
 
 
-@dataclass(frozen=True)
 class OutlineRopePass(FunctionPass):
     """A rotary embedding whose operand pointwise code reads too becomes a `gemm.map` of pairs.
 
@@ -32,8 +28,6 @@ class OutlineRopePass(FunctionPass):
     rotated is read once. Legal iff float32 holds the elements and the number of columns is static;
     other rotations stay, and run as separate kernels.
     """
-
-    name: ClassVar[str] = "outline-rope"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -1,8 +1,5 @@
 """Pass `pair-glu`: gated activations see both of their columns in one pair epilogue."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
@@ -19,7 +16,6 @@ from coda_ir.passes.support.legality import check_pairing, find_site, pair_of_si
 from coda_ir.passes.support.matching import operand_pairs
 
 
-@dataclass(frozen=True)
 class PairGluPass(FunctionPass):
     """act(h·Wg) ⊙ (h·Wu) becomes one GEMM whose pairs are the columns (j, j + N/2).
 
@@ -34,8 +30,6 @@ class PairGluPass(FunctionPass):
     and the types and neither depends on the other; any pointwise operator on two such GEMMs
     qualifies.
     """
-
-    name: ClassVar[str] = "pair-glu"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         pair_neighbours(rewriter)

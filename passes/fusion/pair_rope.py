@@ -1,8 +1,6 @@
 """Pass `pair-rope`: rotary embedding in a pair epilogue of the projection."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
@@ -16,7 +14,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import check_rotation
 
 
-@dataclass(frozen=True)
 class PairRopePass(FunctionPass):
     """Rotary embedding rotates the two columns of a pair while the tile is on chip.
 
@@ -30,8 +27,6 @@ class PairRopePass(FunctionPass):
     no other columns, and cos and sin do not depend on that GEMM. Later passes may still fuse a
     rotation; `report-unfused` says why the others remain.
     """
-
-    name: ClassVar[str] = "pair-rope"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

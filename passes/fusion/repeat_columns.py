@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -21,7 +19,6 @@ _PER_ROW = (PortKind.COL, PortKind.SCALAR)
 """Ports that load an element per row, or one."""
 
 
-@dataclass(frozen=True)
 class RepeatColumnsPass(FunctionPass):
     """Pointwise code on columns and scalars moves into the kernels that load its result.
 
@@ -35,8 +32,6 @@ class RepeatColumnsPass(FunctionPass):
     reduction is already in its `gemm.finalize`. Legal iff only such ports read the result, and
     every operand is a constant or fits one.
     """
-
-    name: ClassVar[str] = "repeat-columns"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in reversed(rewriter.ops):

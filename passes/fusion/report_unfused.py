@@ -1,8 +1,7 @@
 """Pass `report-unfused`: a remark for every operator that runs outside of a GEMM by design."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -99,7 +98,6 @@ NOT_DETERMINISTIC = (
 )
 
 
-@dataclass(frozen=True)
 class ReportUnfusedPass(FunctionPass):
     """Reports attention, embedding, softmax, copies and pointwise code; changes nothing.
 
@@ -110,7 +108,6 @@ class ReportUnfusedPass(FunctionPass):
     programs.
     """
 
-    name: ClassVar[str] = "report-unfused"
     graph: bool = False
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

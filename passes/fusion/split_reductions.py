@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -54,7 +54,6 @@ class Reduction:
     """The number of dimensions of samples, whose rows are added up one by one."""
 
 
-@dataclass(frozen=True)
 class SplitReductionsPass(FunctionPass):
     """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
 
@@ -73,8 +72,6 @@ class SplitReductionsPass(FunctionPass):
     rows, and the tile of a pointwise kernel need a static number of columns, and the statistics of
     a LayerNorm a type in which rounding costs more than E[x²] − mean² does.
     """
-
-    name: ClassVar[str] = "split-reductions"
 
     report: bool = True
     """True if the pass emits remarks on what is refused, which a later run would repeat."""

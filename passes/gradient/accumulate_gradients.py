@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -16,13 +13,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise_op import ElementwiseOp
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass, Refusal
 from coda_ir.passes.support.joint import entry_name
 from coda_ir.storage import DONATED
 
@@ -32,8 +28,7 @@ EXISTING = ".grad"
 """What follows the name of an argument in that of the gradient that there is."""
 
 
-@dataclass(frozen=True)
-class AccumulateGradientsPass(ModulePass):
+class AccumulateGradientsPass(NamedPass):
     """Adds the gradients that `function` computes to existing ones, in place.
 
         @f_backward(x, d_y) -> (d_w)                      arguments=w
@@ -48,8 +43,6 @@ class AccumulateGradientsPass(ModulePass):
     computed by a GEMM and element by element from its result: another one has no epilogue to be
     added in, and is returned as before. Raises CodaError for an argument that has no gradient.
     """
-
-    name: ClassVar[str] = "accumulate-gradients"
 
     function: str
     arguments: tuple[str, ...]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -18,7 +16,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from coda_ir.diagnostics import CodaError
@@ -35,6 +32,7 @@ from coda_ir.passes.gradient.derivatives.activity import (
     float_results,
     obstacles,
 )
+from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name
 from coda_ir.remarks import Remark, emit_remark, format_location
 from coda_ir.storage import OWN
@@ -45,8 +43,7 @@ class NoDerivativeError(CodaError):
     """A function, or an operator of it, that has no derivative."""
 
 
-@dataclass(frozen=True)
-class DeriveGradientPass(ModulePass):
+class DeriveGradientPass(NamedPass):
     """Adds the joint function of a function of the block level: its results and its gradients.
 
         @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
@@ -62,8 +59,6 @@ class DeriveGradientPass(ModulePass):
     Legal iff the function is on the block level and every operator between a wanted argument and
     a result has a rule: raises NoDerivativeError otherwise.
     """
-
-    name: ClassVar[str] = "derive-gradient"
 
     function: str | None = None
     wrt: tuple[str, ...] = ()

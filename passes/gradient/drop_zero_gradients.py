@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.torch import CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD, CallOp, VjpOp
+from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.passes.support.split_joint import sizes_in
 from coda_ir.signatures import entry_name
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -51,8 +50,7 @@ _CALLS = (CONVOLUTION_GRAD, FUSED_ATTENTION_GRAD)
 """Calls of PyTorch whose results are zero where their first operand is."""
 
 
-@dataclass(frozen=True)
-class DropZeroGradientsPass(ModulePass):
+class DropZeroGradientsPass(NamedPass):
     """Removes what the function `function` computes from the gradients `names`, which are zero.
 
         @f_backward(w, s, d_y, d_t) -> (d_x, d_w)      names=d_y      @f_backward(d_t) -> (d_x)
@@ -65,8 +63,6 @@ class DropZeroGradientsPass(ModulePass):
     Always legal: as in PyTorch, a missing gradient counts as zero even where it would be multiplied
     by infinity.
     """
-
-    name: ClassVar[str] = "drop-zero-gradients"
 
     function: str
     names: tuple[str, ...]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce as reduce_values
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import SSAValue
@@ -21,13 +19,11 @@ from coda_ir.passes.gradient.norm_gradients import (
     find_map_gradients,
     find_norm_sum,
 )
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move
-from coda_ir.passes.support.norms import OpInserter, replace_value
 from coda_ir.passes.support.order import BlockOrder
 
 
-@dataclass(frozen=True)
 class MoveNormGradientSumsPass(FunctionPass):
     """The adjoint of a linear map moves a row sum to its other side: <h, dz·Wᵀ> = <h·W, dz>.
 
@@ -46,8 +42,6 @@ class MoveNormGradientSumsPass(FunctionPass):
     these maps do not depend on the sum, and the numerics mode lets rounding points move.
     `pack-weights` allows vectors that are kept between calls; without it LayerNorm is refused.
     """
-
-    name: ClassVar[str] = "move-norm-gradient-sums"
 
     pack_weights: bool = True
 
@@ -106,7 +100,7 @@ def _rewrite(
     found: NormGradientSum, maps: Sequence[MapGradient], rewriter: FunctionRewriter
 ) -> None:
     reduce = found.reduce
-    insert = OpInserter(rewriter, reduce, reduce.location)
+    insert = rewriter.before(reduce)
     counted = [each for each in maps if found.needs_vectors or not each.is_in_total]
     products = [(_product(insert, found, each), each.rotated() is not None) for each in counted]
     if any(isinstance(each.map, coda.QuantizedLinearOp) for each in counted):
@@ -121,8 +115,7 @@ def _rewrite(
         total = insert.insert(coda.DivOp(total, found.divisor))
     if reduce.kind.data == "mean":
         total = insert.mul(total, insert.insert(coda.ConstantOp(1.0 / found.columns, f32)))
-    replace_value(reduce, insert.cast(total, element_type_of(reduce.result)))
-    rewriter.order.erase(reduce)
+    rewriter.replace(reduce, insert.cast(total, element_type_of(reduce.result)))
 
 
 def _by_shape(products: Sequence[tuple[SSAValue, bool]]) -> list[list[SSAValue]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeGuard
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
@@ -19,12 +17,12 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
 from coda_ir.passes.gradient.residual_sums import residual_sums
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint, ops_behind
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import Norm
-from coda_ir.passes.support.norms import OpInserter, apply_statistics, norm_stats
+from coda_ir.passes.support.norms import apply_statistics, norm_stats
 from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 from coda_ir.passes.support.split_joint import is_expensive, split
 from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
@@ -53,8 +51,7 @@ _ROW_STATISTICS = (coda.NormStatsOp, coda.ReduceOp)
 """A number per row: the forward has the row on chip, the backward would have to read it again."""
 
 
-@dataclass(frozen=True)
-class SaveOrRecomputePass(ModulePass):
+class SaveOrRecomputePass(NamedPass):
     """Splits @f_joint into @f_forward, which also returns what it saves, and @f_backward.
 
         @f_joint(x, w, d_y) -> (y, d_x, d_w)    ->    @f_forward(x, w) -> (y, saved...)
@@ -76,8 +73,6 @@ class SaveOrRecomputePass(ModulePass):
     The arguments of @f_backward have the `coda.name` of an argument or a result of @f_forward, or
     `d_` and the name of a result.
     """
-
-    name: ClassVar[str] = "save-or-recompute"
 
     memory_budget: int | None = None
     save: tuple[str, ...] = ()
@@ -181,7 +176,7 @@ class _Choice:
     def _spell_out(self, norm: Norm, rewriter: FunctionRewriter) -> None:
         after = norm.next_op
         assert after is not None, "a function ends with its return"
-        insert = OpInserter(rewriter, after, norm.location)
+        insert = rewriter.before(after, norm.location)
         known = stats_of(norm)
         if known is not None:
             rewriter.order.hoist(known.stats, after)

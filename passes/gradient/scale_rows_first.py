@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import SSAValue
 
@@ -14,11 +12,9 @@ from coda_ir.dialects.gemm import PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
-from coda_ir.passes.support.norms import OpInserter, replace_value
 from coda_ir.passes.support.ports import port_kind
 
 
-@dataclass(frozen=True)
 class ScaleRowsFirstPass(FunctionPass):
     """s·(a·W) = (s·a)·W: what scales the rows of the result scales those of a instead.
 
@@ -31,19 +27,15 @@ class ScaleRowsFirstPass(FunctionPass):
     rounding points move.
     """
 
-    name: ClassVar[str] = "scale-rows-first"
-
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if not isinstance(op, coda.MulOp):
                 continue
             for product, scale in _scaled(op):
-                refusal = _check(op, product)
-                if refusal is None:
-                    rewriter.passed(op, f"scales {name_of(product.x)} instead")
+                if rewriter.accepts(
+                    op, _check(op, product), f"scales {name_of(product.x)} instead"
+                ):
                     _rewrite(op, product, scale, rewriter)
-                else:
-                    rewriter.missed(op, refusal)
                 break
 
 
@@ -76,12 +68,12 @@ def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
 def _rewrite(
     op: coda.MulOp, product: coda.GroupedLinearMap, scale: SSAValue, rewriter: FunctionRewriter
 ) -> None:
-    insert, element = OpInserter(rewriter, op, op.location), element_type_of(op.result)
+    insert, element = rewriter.before(op), element_type_of(op.result)
     scaled = insert.mul(insert.cast(product.x, element), scale)
     rows = insert.cast(scaled, element_type_of(product.x))
     insert.location = product.location
     again = insert.insert(type(product)(rows, product.weight, product.offsets))
-    replace_value(op, insert.cast(again, element))
     casts = [value.owner for value in op.operands if isinstance(value.owner, coda.CastOp)]
-    for each in (op, *(cast for cast in casts if cast.operand is product.result), product):
+    rewriter.replace(op, insert.cast(again, element))
+    for each in (*(cast for cast in casts if cast.operand is product.result), product):
         rewriter.order.erase(each)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
@@ -13,14 +12,12 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.logit_stream import LogitStream, Sink, find_logit_stream
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter, replace_value
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 
 TILE_COLUMNS = 128
 """Parts that are wider than this consist of whole tiles of a GEMM."""
 
 
-@dataclass(frozen=True)
 class StreamLogitsPass(FunctionPass):
     """Processes the vocabulary in parts, one after the other, in the backward of a head.
 
@@ -41,8 +38,6 @@ class StreamLogitsPass(FunctionPass):
     sums that `move-norm-gradient-sums` makes are computed part by part, too. Legal iff the logits
     have no other use and V is static; see `find_logit_stream`.
     """
-
-    name: ClassVar[str] = "stream-logits"
 
     chunks: int = 8
 
@@ -97,21 +92,21 @@ class _Rewrite:
             before = _Part(self, part, before).compute()
         for sink in stream.sinks:
             self._finish(sink)
-        for op in (*reversed(stream.sinks), *reversed(stream.ops)):
+        for op in reversed(stream.ops):
             if not any(result.uses for result in op.results):
                 order.erase(op)
 
     def inserter(self, op: Operation) -> OpInserter:
         """Inserts before the end of the stream, at the place of `op` in the source."""
-        return OpInserter(self.rewriter, self.stream.last, op.location)
+        return self.rewriter.before(self.stream.last, op.location)
 
     def _finish(self, sink: Sink) -> None:
-        """Give the uses of a sink what its parts give together."""
+        """Put what its parts give together in the place of a sink."""
         insert, values = self.inserter(sink), self.totals[sink]
         value = values[0]
         if len(values) > 1:
             value = insert.insert(coda.ConcatOp(values, 0))
-        replace_value(sink, insert.cast(value, element_type_of(sink.result)))
+        self.rewriter.replace(sink, insert.cast(value, element_type_of(sink.result)))
 
 
 @dataclass

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from coda_ir.cost_model import DEVICES, Device
 from coda_ir.cost_model.absorption import absorbed_us, finalize_us
 from coda_ir.cost_model.rows import RowCounts
@@ -14,10 +11,9 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp
 from coda_ir.passes.layout.absorption import AbsorbedCode, check_absorption
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.remarks import fuse_locations
-from coda_ir.symbol_sizes import parse_sizes
+from coda_ir.symbolic_size import parse_sizes
 
 
-@dataclass(frozen=True)
 class AbsorbFinalizePass(FunctionPass):
     """Moves what a finalize computes per row into the GEMMs that read it, for the rows of a tile.
 
@@ -36,7 +32,6 @@ class AbsorbFinalizePass(FunctionPass):
     pass `schedule`.
     """
 
-    name: ClassVar[str] = "absorb-finalize"
     target: str = "portable"
     sizes: str | None = None
     always: bool = False

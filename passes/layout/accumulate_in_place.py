@@ -1,8 +1,6 @@
 """Pass `accumulate-in-place`: results take the place of tensors that the caller gives up."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr, f32
@@ -29,7 +27,6 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.storage import is_donated, overwritten, storage_root
 
 
-@dataclass(frozen=True)
 class AccumulateInPlacePass(FunctionPass):
     """Stores what is computed from a donated tensor, element by element, in its memory.
 
@@ -46,8 +43,6 @@ class AccumulateInPlacePass(FunctionPass):
     that variant iff its first operand is donated, and nothing reads that memory afterwards. So does
     one step of a state space model with its states.
     """
-
-    name: ClassVar[str] = "accumulate-in-place"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
@@ -15,7 +12,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.legality import library_multiplies_groups
 
 
-@dataclass(frozen=True)
 class LeavePlainGemmsPass(FunctionPass):
     """Turns a GEMM with at most a bias back into an operator of the block level.
 
@@ -28,8 +24,6 @@ class LeavePlainGemmsPass(FunctionPass):
     `coda.grouped_linear`, if their rows are of whole 16 bytes. Legal iff the result and all
     operands have one type of more than 8 bits; a GEMM of several weights stays.
     """
-
-    name: ClassVar[str] = "leave-plain-gemms"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from coda_ir.dialects import coda, torch
 from coda_ir.dialects.coda.weights import WEIGHT, is_weight
 from coda_ir.dialects.gemm import FusedOp, numerics_mode
 from coda_ir.passes.layout.leave_plain_gemms import is_plain
 from coda_ir.passes.layout.leftover_cost import CALL_US, saved_us
-from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass, Refusal
 from coda_ir.passes.support.split_joint import fresh_name, sizes_in
 from coda_ir.storage import is_donated
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize, dims_attribute
@@ -62,8 +60,7 @@ Levels = dict[Operation, int]
 _NUMBERS = re.compile(r"[._]\d+(?=[._]|$)")
 
 
-@dataclass(frozen=True)
-class OutlineProgramsPass(ModulePass):
+class OutlineProgramsPass(NamedPass):
     """The GEMMs between two runs of other operators become one function, which is called.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
@@ -80,8 +77,6 @@ class OutlineProgramsPass(ModulePass):
     programs stay as they are, and so do those that already call functions. `lower-leftovers` says
     where it is worth it.
     """
-
-    name: ClassVar[str] = "outline-programs"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in [func for func in op.ops if isinstance(func, FuncOp) and _is_whole(func)]:

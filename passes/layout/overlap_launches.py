@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import UnitAttr
 
 from coda_ir.cost_model import DEVICES
@@ -14,7 +11,6 @@ from coda_ir.one_query_attention import OneQueryAttention
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class OverlapLaunchesPass(FunctionPass):
     """Launches kernels of the GEMM level early: they wait for the earlier kernels themselves.
 
@@ -26,7 +22,6 @@ class OverlapLaunchesPass(FunctionPass):
     has the instructions; other targets are refused.
     """
 
-    name: ClassVar[str] = "overlap-launches"
     target: str = "sm_90"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,8 +1,6 @@
 """Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import ReturnOp
@@ -16,7 +14,6 @@ from coda_ir.symbolic_shapes import dims_attribute
 CONDITION = "a result has memory of its own"
 
 
-@dataclass(frozen=True)
 class OwnResultsPass(FunctionPass):
     """Copies a result that has to have memory of its own where the rewriting took it away.
 
@@ -29,8 +26,6 @@ class OwnResultsPass(FunctionPass):
     unless both have the same number. Others may share memory, as PyTorch lets views do. Comes after
     the last pass that merges equal operators.
     """
-
-    name: ClassVar[str] = "own-results"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         end = rewriter.func.body.block.last_op

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -14,9 +11,8 @@ from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.fillers import filler
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.storage import ALIGNMENT, EXPAND, repeated_number
 from coda_ir.symbolic_shapes import Dims
 
@@ -24,7 +20,6 @@ MOST_COPIES = 1
 """Parts that are copied beside others: each takes a call, PyTorch's concatenation one for all."""
 
 
-@dataclass(frozen=True)
 class PlacePartsPass(FunctionPass):
     """Kernels store their parts of a concatenation of columns in place; nothing copies these.
 
@@ -41,8 +36,6 @@ class PlacePartsPass(FunctionPass):
     a number are filled. Legal iff the concatenation is the only use of the result, the numbers of
     columns are known, and every run starts at a multiple of 16 bytes.
     """
-
-    name: ClassVar[str] = "place-parts"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -130,9 +123,7 @@ def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
     is_one_head = before == (*after[:-2], 1, after[-1]) and isinstance(after[-2], int)
     if is_one_head and Site.of(columns_of(x)) is not None:
         repeated = coda.BroadcastOp(x, shape_of(result))
-        insert = OpInserter(rewriter, op, op.location)
-        result.replace_all_uses_with(insert.insert(repeated, result.name_hint))
-        rewriter.order.erase(op)
+        rewriter.replace(op, rewriter.before(op).insert(repeated))
 
 
 def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
@@ -143,11 +134,10 @@ def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
         return
     if not rewriter.shapes.are_declared(tuple(rows)):
         return
-    insert, element = OpInserter(rewriter, op, op.location), element_type_of(x)
+    insert, element = rewriter.before(op), element_type_of(x)
     first, last = (_filled(op.number, element, (*rows, count), insert) for count in added)
     joined = coda.ConcatOp([*first, x, *last], len(rows))
-    op.result.replace_all_uses_with(insert.insert(joined, op.result.name_hint))
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.insert(joined))
 
 
 def _can_be_padded(x: SSAValue, before: int, after: int) -> bool:

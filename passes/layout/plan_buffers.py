@@ -10,7 +10,6 @@ from xdsl.dialects import func as func_dialect
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.passes import ModulePass
 
 from coda_ir.dialects.coda import (
     AttentionGradOp,
@@ -27,6 +26,7 @@ from coda_ir.dialects.coda import (
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import LibraryOp, PackWeightOp
 from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.remarks import Remark, emit_remark
 from coda_ir.storage import is_filled_in_place, is_view, last_uses, placement, storage_root
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
@@ -137,8 +137,7 @@ def _returned_roots(block: Block) -> set[SSAValue]:
     return {storage_root(value) for value in terminator.operands}
 
 
-@dataclass(frozen=True)
-class PlanBuffersPass(ModulePass):
+class PlanBuffersPass(NamedPass):
     """Lets intermediate results share storage: buffers are named in `coda.buffers`.
 
     Before: `%h1, %s1 = gemm.fused ...`, `%h2, %s2 = gemm.fused ...` with %h1 dead at %h2
@@ -149,8 +148,6 @@ class PlanBuffersPass(ModulePass):
     the function returns, what PyTorch allocates and the arguments keep their own storage. A
     function that calls others has no plan: PyTorch runs it.
     """
-
-    name = "plan-buffers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.walk():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.cost_model import (
@@ -31,8 +29,9 @@ from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
+from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.remarks import Remark, emit_remark, enclosing_function, format_location
-from coda_ir.symbol_sizes import parse_sizes
+from coda_ir.symbolic_size import parse_sizes
 
 FORMS = ("fused", *BY)
 
@@ -40,8 +39,7 @@ Keyed: TypeAlias = Sequence[tuple[Hashable, FusedOp]]
 """GEMMs with keys, which are equal where a schedule does not distinguish between them."""
 
 
-@dataclass(frozen=True)
-class SchedulePass(ModulePass):
+class SchedulePass(NamedPass):
     """Gives every `gemm.fused` without a schedule the cheapest one by the cost model, and the
     backward of attention the tiles that were measured to be the best.
 
@@ -65,7 +63,6 @@ class SchedulePass(ModulePass):
     are on for GPUs that can overlap launches where all GEMMs have few rows, as in decoding.
     """
 
-    name: ClassVar[str] = "schedule"
     target: str = "portable"
     mainloop: str = "pointer"
     tile: str | None = None

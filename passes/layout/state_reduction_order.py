@@ -1,8 +1,6 @@
 """Pass `state-reduction-order`: deterministic functions state the order of their reductions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
@@ -31,7 +29,6 @@ ROWS = 64
 PARTIALS = 32
 
 
-@dataclass(frozen=True)
 class StateReductionOrderPass(FunctionPass):
     """States the order of every reduction, as a property that schedules and backends have to keep.
 
@@ -41,8 +38,6 @@ class StateReductionOrderPass(FunctionPass):
     Only in functions whose numerics mode is deterministic, and where no order is stated yet. The
     sizes depend on K, N and the types, never on the number of rows.
     """
-
-    name: ClassVar[str] = "state-reduction-order"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         if numerics_mode(rewriter.func) != NumericsMode.DETERMINISTIC:

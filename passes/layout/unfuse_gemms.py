@@ -1,7 +1,6 @@
 """Pass `unfuse-gemms`: products stored in memory, and epilogues as kernels of their own."""
 
-from dataclasses import dataclass
-from typing import ClassVar, cast, get_args
+from typing import cast, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +11,6 @@ from coda_ir.passes.layout.unfusing import By, is_bare, unfuse, why_not_unfused
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
-@dataclass(frozen=True)
 class UnfuseGemmsPass(FunctionPass):
     """Separates epilogues from their GEMMs, so that the gain of fusion can be measured.
 
@@ -31,7 +29,6 @@ class UnfuseGemmsPass(FunctionPass):
     several weights side by side.
     """
 
-    name: ClassVar[str] = "unfuse-gemms"
     by: str = "kernels"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -1,8 +1,5 @@
 """Pass `coda-to-gemm`: the pipeline from the block level to the GEMM level."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -48,6 +45,7 @@ from coda_ir.passes.fusion.pair_glu import PairGluPass
 from coda_ir.passes.fusion.pair_rope import PairRopePass
 from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
 from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
+from coda_ir.passes.support.function_pass import NamedPass
 
 FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
@@ -112,8 +110,7 @@ LEFTOVERS = ("kernels", "inductor", "graphs")
 STEPS = (*FUSION, *KERNELS)
 
 
-@dataclass(frozen=True)
-class CodaToGemmPass(ModulePass):
+class CodaToGemmPass(NamedPass):
     """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
 
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
@@ -126,8 +123,6 @@ class CodaToGemmPass(ModulePass):
     `defer-layer-norm`: whether norms move past GEMMs together with the scale and shift of each
     sample.
     """
-
-    name: ClassVar[str] = "coda-to-gemm"
 
     fold_weights: bool = False
     numerics: str | None = None

@@ -1,8 +1,5 @@
 """Pass `differentiate`: the pipeline from a function to its forward and backward functions."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -18,10 +15,10 @@ from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSums
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
 from coda_ir.passes.gradient.scale_rows_first import ScaleRowsFirstPass
 from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
+from coda_ir.passes.support.function_pass import NamedPass
 
 
-@dataclass(frozen=True)
-class DifferentiatePass(ModulePass):
+class DifferentiatePass(NamedPass):
     """Adds @f_forward and @f_backward of a function @f of the block level.
 
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
@@ -38,8 +35,6 @@ class DifferentiatePass(ModulePass):
     backward has the name of an argument or a result of the forward, or `d_` and the name of a
     result.
     """
-
-    name: ClassVar[str] = "differentiate"
 
     function: str | None = None
     wrt: tuple[str, ...] = ()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -30,7 +27,7 @@ from coda_ir.passes.layout.outline_programs import OutlineProgramsPass, why_no_g
 from coda_ir.passes.layout.own_results import OwnResultsPass
 from coda_ir.passes.layout.place_parts import PlacePartsPass
 from coda_ir.passes.layout.state_reduction_order import StateReductionOrderPass
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 
 _POINTWISE: tuple[ModulePass, ...] = (
     FuseGroupsPass(),
@@ -78,8 +75,7 @@ GRAPH: tuple[ModulePass, ...] = (
 """The passes for a function that becomes a graph, which calls programs."""
 
 
-@dataclass(frozen=True)
-class LowerLeftoversPass(ModulePass):
+class LowerLeftoversPass(NamedPass):
     """Each function whose leftovers cost much becomes a graph of programs, the others kernels.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
@@ -93,7 +89,6 @@ class LowerLeftoversPass(ModulePass):
     its arguments, and its sizes follow from the arguments; see `outline-programs`.
     """
 
-    name: ClassVar[str] = "lower-leftovers"
     always: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +13,7 @@ from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
+from coda_ir.passes.support.function_pass import NamedPass
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
@@ -27,8 +27,7 @@ def level_of(module: ModuleOp) -> Level:
     return "gemm" if ops else "block"
 
 
-@dataclass(frozen=True)
-class LowerToPass(ModulePass):
+class LowerToPass(NamedPass):
     """Brings a module to `level` (gemm, scheduled); a module that is there already stays as it is.
 
         coda.linear, coda.silu, ...  ->  gemm.fused with a schedule
@@ -40,7 +39,6 @@ class LowerToPass(ModulePass):
     written by hand.
     """
 
-    name: ClassVar[str] = "lower-to"
     level: str = "scheduled"
     target: str = "portable"
     mainloop: str = "pointer"

@@ -1,8 +1,5 @@
 """Pass `torch-to-coda`: what a PyTorch model spells out becomes named operators."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -25,6 +22,7 @@ from coda_ir.passes.raising.raise_rms_norm import RaiseRMSNormPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.raising.raise_selective_scan import RaiseSelectiveScanPass
 from coda_ir.passes.raising.raise_ssd import RaiseSSDPass
+from coda_ir.passes.support.function_pass import NamedPass
 
 STEPS: tuple[ModulePass, ...] = (
     RaiseDepthwiseConvolutionPass(),
@@ -59,15 +57,12 @@ STEPS: tuple[ModulePass, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class TorchToCodaPass(ModulePass):
+class TorchToCodaPass(NamedPass):
     """Raises the operators of an exported model: the passes of `STEPS` in order.
 
     Patterns match on what is computed, never on names of modules or classes. Arguments that they
     leave without a use keep their gradient, of zeros (`coda.differentiated`).
     """
-
-    name: ClassVar[str] = "torch-to-coda"
 
     def steps(self) -> tuple[ModulePass, ...]:
         """The passes in order."""

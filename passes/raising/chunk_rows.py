@@ -12,9 +12,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.raising.contraction import padding_behind
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import only_use
-from coda_ir.passes.support.norms import OpInserter
 
 AXIS = 1
 """The dimension of positions."""
@@ -41,7 +40,7 @@ def replace_rows(value: SSAValue, length: int, rewriter: FunctionRewriter) -> Re
         return None
 
     def replace(y: SSAValue) -> None:
-        before = OpInserter(rewriter, cut, cut.location)
+        before = rewriter.before(cut)
         cut.result.replace_all_uses_with(_rebuilt(cut.x, rows, y, length, before))
 
     return replace
@@ -50,7 +49,7 @@ def replace_rows(value: SSAValue, length: int, rewriter: FunctionRewriter) -> Re
 def _in_chunks(y: SSAValue, value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
     """Rows in the shape of `value`, from where it is computed on."""
     assert isinstance(value.owner, Operation), "a sum"
-    before = OpInserter(rewriter, value.owner, value.owner.location)
+    before = rewriter.before(value.owner)
     return before.insert(coda.ReshapeOp(y, shape_of(value)), value.name_hint)
 
 

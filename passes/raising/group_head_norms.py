@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -12,11 +9,9 @@ from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, s
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.heads import Heads, heads_of
 from coda_ir.passes.support.norm_products import is_modulated
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.storage import is_view
 
 
-@dataclass(frozen=True)
 class GroupHeadNormsPass(FunctionPass):
     """Moves the norm of heads before the split of the columns into heads.
 
@@ -30,8 +25,6 @@ class GroupHeadNormsPass(FunctionPass):
     heads may also stand before the rows, transposed. Whole rows are not heads, even though the rows
     of a batch of one sequence have that shape.
     """
-
-    name: ClassVar[str] = "group-head-norms"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -71,7 +64,7 @@ def _feeds_linear(value: SSAValue) -> bool:
 
 def _group(norm: coda.RMSNormOp, heads: Heads, rewriter: FunctionRewriter) -> None:
     rewriter.passed(norm, f"moved before the split into heads of {heads.width} columns")
-    insert = OpInserter(rewriter, norm, norm.location)
+    insert = rewriter.before(norm)
     eps = norm.eps.value.data
     grouped = coda.RMSNormOp(heads.columns(insert), norm.weight, eps=eps, group=heads.width)
     value = insert.insert(grouped, norm.result.name_hint)

@@ -12,9 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.function_pass import Refusal
+from coda_ir.passes.support.function_pass import OpInserter, Refusal
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.shape_rules import broadcast_dims
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
 

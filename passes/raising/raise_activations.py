@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -28,7 +26,6 @@ ERF = "aten.erf.default"
 _ERF_GELU = {1: math.sqrt(0.5)}
 
 
-@dataclass(frozen=True)
 class RaiseActivationsPass(FunctionPass):
     """Finds activations written with tanh, erf, exp and products.
 
@@ -43,8 +40,6 @@ class RaiseActivationsPass(FunctionPass):
     the activation in float32 (of which float64 has more digits, so that it is left alone); the
     named operators round once, at their end.
     """
-
-    name: ClassVar[str] = "raise-activations"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

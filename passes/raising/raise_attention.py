@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -12,16 +11,12 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.torch import ATTENTION, AttentionCall, CallOp
 from coda_ir.passes.raising.attention_masks import OTHER_ROWS, AttentionMask
-from coda_ir.passes.raising.spelled_attention import (
-    AttentionFinder,
-    SpelledAttention,
-)
+from coda_ir.passes.raising.spelled_attention import AttentionFinder, SpelledAttention
 from coda_ir.passes.support.column_views import ColumnView
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.symbolic_shapes import dims_attribute
 
 UNKNOWN_CALL = Refusal(
@@ -34,7 +29,6 @@ NOT_HEADS = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class RaiseAttentionPass(FunctionPass):
     """Finds attention of heads that were split off columns, and what is done for it.
 
@@ -53,8 +47,6 @@ class RaiseAttentionPass(FunctionPass):
     is a number have no gradient, while those that it is added to have one: a query that has no
     others is zero, which leaves its scores the number (`drop-hidden-queries`).
     """
-
-    name: ClassVar[str] = "raise-attention"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known, finder = IndexValues(rewriter.shapes), AttentionFinder(rewriter.shapes)
@@ -150,7 +142,7 @@ def _laid_out(
     batch, rows, count, width = (dims[axis] for axis in order)
     if not isinstance(count, int) or not isinstance(width, int):
         return None
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
     shape = (*shape_of(moved)[:2], count * width)
     columns = coda.ReshapeOp(moved, shape)
@@ -173,7 +165,7 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
     if misfit := parts.misfit(rewriter.shapes, scores):
         return misfit
     rewriter.passed(op, "raised to coda.attention")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     q_columns, k_columns, v_columns = (heads.own_columns(insert) for heads in (q, k, v))
     element = element_type_of(q_columns)
     if (has_scores := parts.has_scores(insert, scores)) is not None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr
 from xdsl.ir import Operation, SSAValue
@@ -12,8 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.convolutions import Convolution
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 
 OVERLAP = Refusal(
     "each element of the input is in one window: strides as large as the kernel, no padding",
@@ -25,7 +22,6 @@ CHANNELS_FIRST = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class RaiseConvolutionPass(FunctionPass):
     """Turns convolutions over separate patches of an image, or over single positions, into GEMMs.
 
@@ -39,8 +35,6 @@ class RaiseConvolutionPass(FunctionPass):
     none for a kernel as large as the image. A linear map of patches has the attribute
     `coda.patches`, for estimates of what PyTorch would take.
     """
-
-    name: ClassVar[str] = "raise-convolution"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -58,7 +52,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     if readers is None and prod(counts) > 1:
         return CHANNELS_FIRST
     rewriter.passed(op, f"raised to coda.linear on {prod(counts)} windows")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     window = prod(shape_of(found.weight)[1:])
     weight = insert.insert(coda.ReshapeOp(found.weight, (found.channels, window)), "weight")
     rows = _rows(found, counts, insert)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,7 +10,6 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import ROWS, is_transposed, replace_by_rows, rows_of
 from coda_ir.passes.support.slices import start_of
 from coda_ir.symbolic_shapes import Dim
@@ -30,7 +28,6 @@ CHANNELS_FIRST = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class RaiseDepthwiseConvolutionPass(FunctionPass):
     """A window over the positions of each channel is a sum of shifted rows, times a weight.
 
@@ -46,8 +43,6 @@ class RaiseDepthwiseConvolutionPass(FunctionPass):
     many. Worth it iff the channels are columns in
     front of it or behind it, and the window is narrow.
     """
-
-    name: ClassVar[str] = "raise-depthwise-convolution"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -75,7 +70,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
     kept = _kept(op.results[0], before + after == dilation * (taps - 1), positions, rewriter)
     if kept is None:
         return OTHER_LENGTH
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     x = source.x if source.is_rows else rows_of(source.x, insert)
     if x is None and not all(map(_are_transposes, kept)):
         return CHANNELS_FIRST

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, UnitAttr, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda import elementwise
-from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
-    element_type_of,
-    is_float,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.elementwise_call import Argument, ElementwiseCall
@@ -32,10 +26,8 @@ from coda_ir.passes.raising.made_tensors import (
 from coda_ir.passes.raising.plain_calls import PLAIN
 from coda_ir.passes.raising.size_arguments import SizedCall
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
-from coda_ir.passes.support.norms import OpInserter
 
 
-@dataclass(frozen=True)
 class RaiseElementwisePass(FunctionPass):
     """Finds calls of PyTorch that the dialect has an operator for.
 
@@ -47,8 +39,6 @@ class RaiseElementwisePass(FunctionPass):
     masks and tables that a model computes from positions. Legal iff the conversions with which
     PyTorch promotes the operands are exact, and the options of the call have counterparts.
     """
-
-    name: ClassVar[str] = "raise-elementwise"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -72,12 +62,10 @@ def _read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _replace(op: Operation, raised: list[Operation], rewriter: FunctionRewriter) -> None:
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     rewriter.passed(op, f"raised to {raised[-1].name}")
     value = [insert.insert(new) for new in raised][-1]
-    value.name_hint = op.results[0].name_hint
-    op.results[0].replace_all_uses_with(value)
-    rewriter.order.erase(op)
+    rewriter.replace(op, value)
 
 
 def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:

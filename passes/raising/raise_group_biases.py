@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
@@ -12,11 +9,9 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.passes.support.matching import operand_pairs
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.row_numbers import number_groups
 
 
-@dataclass(frozen=True)
 class RaiseGroupBiasesPass(FunctionPass):
     """Takes the bias of a group's rows from E x N, instead of selecting M x N of them.
 
@@ -28,8 +23,6 @@ class RaiseGroupBiasesPass(FunctionPass):
     written. Legal iff nothing else reads the product, and the ids are known to be the numbers of
     the groups: sorted, below E, and counted for the ends of the groups.
     """
-
-    name: ClassVar[str] = "raise-group-biases"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -77,9 +70,8 @@ def _raise(
     op: coda.AddOp, product: coda.GroupedLinearMap, rows: coda.IndexOp, rewriter: FunctionRewriter
 ) -> None:
     rewriter.passed(op, f"{name_of(rows.x)} is the bias of the groups")
-    insert = OpInserter(rewriter, op, product.location)
+    insert = rewriter.before(op, product.location)
     biased = type(product)(product.x, product.weight, product.offsets, rows.x)
     value: SSAValue = insert.insert(biased, op.result.name_hint)
-    op.result.replace_all_uses_with(value)
-    rewriter.order.erase(op)
+    rewriter.replace(op, value)
     rewriter.order.erase(product)

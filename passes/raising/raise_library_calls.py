@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
@@ -25,7 +24,6 @@ from coda_ir.passes.support.function_pass import (
 from coda_ir.passes.support.row_numbers import is_permutation
 
 
-@dataclass(frozen=True)
 class RaiseLibraryCallsPass(FunctionPass):
     """Turns calls of PyTorch into operators of the dialect `coda`, with types and a derivative.
 
@@ -35,8 +33,6 @@ class RaiseLibraryCallsPass(FunctionPass):
     Legal iff the operator means the same for all inputs: its options are those of the call. What
     is computed from integers alone, as masks are, stays without a remark.
     """
-
-    name: ClassVar[str] = "raise-library-calls"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

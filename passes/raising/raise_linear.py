@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
-    element_type_of,
-    is_float,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.flat_views import (
     View,
@@ -34,7 +26,6 @@ from coda_ir.passes.support.matching import (
     same_type,
 )
 from coda_ir.passes.support.norm_products import is_modulated
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import ROWS, is_transposed
 from coda_ir.symbolic_shapes import dims_attribute
 
@@ -42,7 +33,6 @@ BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
 
 
-@dataclass(frozen=True)
 class RaiseLinearPass(FunctionPass):
     """Undoes what PyTorch does to call a matrix product: it transposes, and flattens the rows.
 
@@ -61,8 +51,6 @@ class RaiseLinearPass(FunctionPass):
     PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes
     `coda.grouped_linear`, or `coda.grouped_matmul` where its matrices are not transposed.
     """
-
-    name: ClassVar[str] = "raise-linear"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -119,7 +107,7 @@ def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
     last, bias = _with_bias(op)
     rewriter.passed(last, "raised to coda.linear")
     linear = coda.LinearOp(op.x, transpose.x, bias, element_type=element_type_of(op.result))
-    value = OpInserter(rewriter, last, op.location).insert(linear, op.result.name_hint)
+    value = rewriter.before(last, op.location).insert(linear, op.result.name_hint)
     last.results[0].replace_all_uses_with(value)
     rewriter.order.erase(last)
     if last is not op:
@@ -138,11 +126,10 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
     if not isinstance(turned, Operation) or not is_transposed(turned):
         return
     rewriter.passed(op, "raised to coda.linear")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     (result,) = op.outputs
     rows = insert.insert(coda.LinearOp(turned.operands[0], weight), result.name_hint)
-    result.replace_all_uses_with(insert.insert(coda.TransposeOp(rows, ROWS), result.name_hint))
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.insert(coda.TransposeOp(rows, ROWS)))
 
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
@@ -153,7 +140,7 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
     same = same_type(x, weight) and same_type(x, result) and is_float(element_type_of(x))
     if batch != 1 or DYNAMIC_INDEX in (k, n) or not same or not is_argument(weight):
         return
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     is_transposed = is_transposed_view(weight)
     source = weight if is_transposed is None else before_views(weight)
     kind, shape = (coda.LinearOp, (n, k)) if is_transposed else (coda.MatmulOp, (k, n))
@@ -161,9 +148,7 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
         source = insert.insert(coda.ReshapeOp(source, shape), source.name_hint)
     rewriter.passed(op, f"raised to {kind.name}")
     product = insert.insert(kind(rows_before(x), source), result.name_hint)
-    flat = insert.insert(coda.ReshapeOp(product, shape_of(result)), result.name_hint)
-    result.replace_all_uses_with(flat)
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.insert(coda.ReshapeOp(product, shape_of(result))))
 
 
 def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
@@ -192,7 +177,7 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     rows = {rewriter.shapes.dims(source)[:-1] for source in sources}
     if len(rows) != 1:
         return
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     operands = [before.get(value, value) for value in op.operands]
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
@@ -205,8 +190,7 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     flat = coda.ReshapeOp(value, shape_of(result))
     if len(shape_of(result)) > 2:
         flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
-    result.replace_all_uses_with(insert.insert(flat, result.name_hint))
-    rewriter.order.erase(op)
+    rewriter.replace(op, insert.insert(flat))
 
 
 def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -41,7 +40,6 @@ class _Norm:
     """What x is scaled by before the division."""
 
 
-@dataclass(frozen=True)
 class RaiseRMSNormPass(FunctionPass):
     """Finds x · rsqrt(mean(x²) + eps) ⊙ w in whatever way it is written.
 
@@ -58,8 +56,6 @@ class RaiseRMSNormPass(FunctionPass):
     (1 + w) stays in float32. The mean must be over the whole last dimension, eps must be inside of
     the root, and the result must have the type of x, or be converted to that of the weight.
     """
-
-    name: ClassVar[str] = "raise-rms-norm"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:

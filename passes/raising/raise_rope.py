@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
@@ -17,9 +16,8 @@ from coda_ir.passes.raising.rotations import (
     find_rotation,
     with_columns_beside,
 )
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.heads import Heads, heads_of, heads_of_view
-from coda_ir.passes.support.norms import OpInserter
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class _Rotated:
         return (*place, self.rotation.layout, self.width, tables, self.per_column)
 
 
-@dataclass(frozen=True)
 class RaiseRopePass(FunctionPass):
     """Finds the rotation of pairs of columns of heads x, in whatever way it is written.
 
@@ -65,8 +62,6 @@ class RaiseRopePass(FunctionPass):
     rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
     pass through x · 1 − y · 0, which keeps every finite value.
     """
-
-    name: ClassVar[str] = "raise-rope"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         groups: dict[object, list[_Rotated]] = {}
@@ -101,7 +96,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
         )
     if heads.period % 2 or first % 2:
         return Refusal("pairs begin at even columns", "the rotation is not fused")
-    insert = OpInserter(rewriter, rotation.op, rotation.op.location)
+    insert = rewriter.before(rotation.op)
     tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
     if tables is None and rotation.is_full and width == heads.period:
         tables, per_column = _tables(insert, rotation, heads, is_full=False), True
@@ -136,7 +131,7 @@ def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
     tables = [table for rotated in group for table in (rotated.cos, rotated.sin)]
     if not rewriter.order.hoist(tables, anchor):
         return
-    insert = OpInserter(rewriter, anchor, group[0].rotation.op.location)
+    insert = rewriter.before(anchor, group[0].rotation.op.location)
     cos, sin = _joined_tables(group, insert)
     head_dim = group[0].width if layout == HALF_SPLIT else heads.period
     rope = coda.RopeOp(
@@ -186,7 +181,7 @@ def _first_use(value: SSAValue, rewriter: FunctionRewriter) -> Operation:
 def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -> None:
     op = rotated.rotation.op
     rewriter.passed(op, "raised to coda.rope")
-    insert = OpInserter(rewriter, op, op.location)
+    insert = rewriter.before(op)
     op.results[0].replace_all_uses_with(rotated.heads.of(columns, insert))
     rewriter.order.erase(op)
 
@@ -203,7 +198,7 @@ def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: Functi
         other = heads_of(op.result, rewriter.shapes)
         if other is None or other.part(0, 1) != heads.part(0, 1) or _meets(other, group):
             continue
-        insert = OpInserter(rewriter, op, op.location)
+        insert = rewriter.before(op)
         op.result.replace_all_uses_with(other.of(columns, insert))
         rewriter.order.erase(op)
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
-    element_type_of,
-    is_float,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp, LinearScanOp
-from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.matching import defined_by, first_place, unwidened
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.passes.support.rows import replace_by_rows, rows_of
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
@@ -45,7 +39,6 @@ TYPES = Refusal(
 )
 
 
-@dataclass(frozen=True)
 class RaiseSelectiveScanPass(FunctionPass):
     """A linear scan over the states of channels, with all that is as large as the states around it.
 
@@ -61,8 +54,6 @@ class RaiseSelectiveScanPass(FunctionPass):
     product had them in. Code around the scan that has channels before positions moves to rows where
     it can.
     """
-
-    name: ClassVar[str] = "raise-selective-scan"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
@@ -153,14 +144,14 @@ class _Scan:
         if place is None:
             return ORDER
         self.rewriter.passed(call, "raised to coda.selective_scan")
-        insert = OpInserter(self.rewriter, place, self.op.location)
+        insert = self.rewriter.before(place, self.op.location)
         orders = [(batch, TIME, channel)] * 2 + [(channel, state)] + [(batch, TIME, state)] * 2
         operands = [self._as(f, order, insert) for f, order in zip(given, orders, strict=True)]
         scan = coda.SelectiveScanOp(*operands, final=bool(self.last))
         insert.insert(scan, call.outputs[0].name_hint)
         for read in self.last:
             self._replace_last(read, scan, (batch, channel, state))
-        self._replace(call, scan.result, OpInserter(self.rewriter, call, self.op.location))
+        self._replace(call, scan.result, self.rewriter.before(call, self.op.location))
         return None
 
     # What reads the states
@@ -298,7 +289,7 @@ class _Scan:
     def _replace_last(self, read: _Read, scan: coda.SelectiveScanOp, order: Labels) -> None:
         """Use the second result of the scan, of dimensions `order`, for states that are read."""
         (result,) = read.op.results
-        insert = OpInserter(self.rewriter, read.op, read.op.location)
+        insert = self.rewriter.before(read.op)
         axes = [order.index(label) for label in read.labels if label != TIME]
         assert scan.final is not None, "it was asked for"
         value: SSAValue = scan.final
@@ -321,7 +312,7 @@ class _Scan:
                 user.result.replace_all_uses_with(scan)
         for user in [use.operation for use in scan.uses]:
             if isinstance(user, coda.TransposeOp) and user.permutation == (0, 2, 1):
-                before = OpInserter(self.rewriter, user, user.location)
+                before = self.rewriter.before(user)
                 replace_by_rows(user.result, scan, before)
         if result.uses.get_length():
             column = coda.ReshapeOp(scan, shape_of(result))

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import (
-    computes_in_float32,
-    element_type_of,
-    is_float,
-    shape_of,
-)
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.chunk_decays import ChunkDecays, Sums
 from coda_ir.passes.raising.chunk_rows import replace_rows
@@ -30,7 +24,6 @@ from coda_ir.passes.support.matching import (
     operand_pairs,
     unwidened,
 )
-from coda_ir.passes.support.norms import OpInserter
 
 EXPAND = "aten.expand.default"
 
@@ -59,7 +52,6 @@ STATES = Refusal(
 BATCH, CHUNK, LATER, ROW, HEAD, COLUMN = "batch", "chunk", "later", "row", "head", "column"
 
 
-@dataclass(frozen=True)
 class RaiseSSDPass(FunctionPass):
     """Products within chunks, added to those with the states before them, become `coda.ssd`.
 
@@ -75,8 +67,6 @@ class RaiseSSDPass(FunctionPass):
     states become a result if they are read. Legal iff both are sums of products of the same
     tensors, with the decays that the recurrence has, and the extents are known.
     """
-
-    name: ClassVar[str] = "raise-ssd"
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         known = IndexValues(rewriter.shapes)
@@ -293,7 +283,7 @@ class _Model:
         if replace is None:
             return ROWS
         self.rewriter.passed(self.op, "raised to coda.ssd")
-        insert = OpInserter(self.rewriter, place, self.op.location)
+        insert = self.rewriter.before(place, self.op.location)
         operands = [
             value if shape_of(value) == shape else insert.insert(coda.ReshapeOp(value, shape))
             for value, shape in zip(values, shapes, strict=True)

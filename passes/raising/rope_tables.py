@@ -11,9 +11,9 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.raising.rotations import HALF_SPLIT
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.heads import Heads
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.symbolic_shapes import dims_attribute
 
 POINTWISE_CALLS = ("aten.cos.default", "aten.sin.default")

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 View: TypeAlias = coda.ReshapeOp | coda.TransposeOp

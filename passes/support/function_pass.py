@@ -1,15 +1,20 @@
 """The base class of passes that rewrite the body of each function."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import dataclass_transform
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, RemarkKind, emit_remark
 from coda_ir.symbolic_shapes import SymbolicShapes
@@ -45,6 +50,25 @@ class FunctionRewriter:
         """The operators of the function now, in order; safe against rewriting while iterating."""
         return list(self.func.body.block.ops)
 
+    def before(self, anchor: Operation, location: LocationAttr | None = None) -> OpInserter:
+        """An inserter before `anchor`, with its location unless another is given."""
+        return OpInserter(self, anchor, location or anchor.location)
+
+    def replace(self, old: Operation, new: SSAValue) -> None:
+        """Put `new` in the place of the only result of `old`, whose name it takes; erase `old`."""
+        (result,) = old.results
+        new.name_hint = result.name_hint or new.name_hint
+        result.replace_all_uses_with(new)
+        self.order.erase(old)
+
+    def accepts(self, op: Operation, refusal: Refusal | None, message: str) -> bool:
+        """Report that `op` is rewritten, or why not; returns whether it is. Call it before that."""
+        if refusal is None:
+            self.passed(op, message)
+        else:
+            self.missed(op, refusal)
+        return refusal is None
+
     def passed(self, op: Operation, message: str) -> None:
         """Report a rewrite of `op`; call it before `op` is replaced."""
         self._emit("passed", op, message)
@@ -74,8 +98,54 @@ class FunctionRewriter:
         emit_remark(Remark(kind, self.pass_name, op.name, op.location, message, function=function))
 
 
-@dataclass(frozen=True)
-class FunctionPass(ModulePass, ABC):
+@dataclass
+class OpInserter:
+    """Inserts operators before an anchor; each takes over a location and a name."""
+
+    rewriter: FunctionRewriter
+    anchor: Operation
+    location: LocationAttr
+
+    def insert(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Insert `op`; returns its first result."""
+        op.location = self.location
+        self.rewriter.order.insert_before(op, self.anchor)
+        for result in op.results:
+            result.name_hint = name
+        return op.results[0]
+
+    def cast(self, value: SSAValue, element_type: Attribute) -> SSAValue:
+        """`value` with another element type, itself where it has that type."""
+        if element_type_of(value) == element_type:
+            return value
+        return self.insert(coda.CastOp(value, element_type), value.name_hint)
+
+    def mul(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
+        return self.insert(coda.MulOp(a, b), name)
+
+    def add(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
+        return self.insert(coda.AddOp(a, b), name)
+
+    def sub(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
+        return self.insert(coda.SubOp(a, b), name)
+
+
+@dataclass_transform(frozen_default=True)
+class NamedPass(ModulePass):
+    """A pass with the name of its module, unless it states another: convert_a_to_b.py has the pass
+    `convert-a-to-b`.
+
+    Subclasses are frozen dataclasses, whose fields are the options of the pass.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls):
+            cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+        dataclass(frozen=True)(cls)
+
+
+class FunctionPass(NamedPass, ABC):
     """A pass whose rewriting stays inside one function."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -11,8 +11,8 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.column_views import ONE, Axis, ColumnAxis, ColumnView, RowAxis
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.passes.support.norms import OpInserter
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
 HEADS_FIRST = (0, 2, 1, 3)

@@ -10,8 +10,9 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Layout, PackWeightOp
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.passes.support.matching import Norm
-from coda_ir.passes.support.norms import OpInserter, parameters_of
+from coda_ir.passes.support.norms import parameters_of
 
 
 def is_modulated(norm: Norm) -> bool:

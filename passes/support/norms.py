@@ -1,52 +1,19 @@
 """What the deferral of RMSNorm and of LayerNorm share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import LocationAttr, f32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.passes.support.function_pass import FunctionRewriter, Refusal
+from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_norm_input
 from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norm_deferral import NormDeferral
 
 Defer: TypeAlias = Callable[[NormDeferral], None]
-
-
-@dataclass
-class OpInserter:
-    """Inserts operators before an anchor; each takes over a location and a name."""
-
-    rewriter: FunctionRewriter
-    anchor: Operation
-    location: LocationAttr
-
-    def insert(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Insert `op`; returns its first result."""
-        op.location = self.location
-        self.rewriter.order.insert_before(op, self.anchor)
-        for result in op.results:
-            result.name_hint = name
-        return op.results[0]
-
-    def cast(self, value: SSAValue, element_type: Attribute) -> SSAValue:
-        """`value` with another element type, itself where it has that type."""
-        if element_type_of(value) == element_type:
-            return value
-        return self.insert(coda.CastOp(value, element_type), value.name_hint)
-
-    def mul(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
-        return self.insert(coda.MulOp(a, b), name)
-
-    def add(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
-        return self.insert(coda.AddOp(a, b), name)
-
-    def sub(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
-        return self.insert(coda.SubOp(a, b), name)
 
 
 def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValue:
@@ -111,17 +78,15 @@ def defer_or_split(
         return
     if isinstance(verdict, Refusal):
         rewriter.missed(norm, verdict)
-        insert = OpInserter(rewriter, norm, norm.location)
-        stats = norm_stats(insert, norm)
-        replace_value(norm, apply_statistics(insert, norm, stats))
-    else:
-        rewriter.passed(norm, f"deferred past {_described(verdict)}")
-        defer(verdict)
-        for op in verdict.recomputed_by:
-            insert = OpInserter(rewriter, op, norm.location)
-            stats = norm_stats(OpInserter(rewriter, norm, norm.location), norm)
-            value = apply_statistics(insert, norm, stats)
-            norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
+        insert = rewriter.before(norm)
+        rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
+        return
+    rewriter.passed(norm, f"deferred past {_described(verdict)}")
+    defer(verdict)
+    for op in verdict.recomputed_by:
+        stats = norm_stats(rewriter.before(norm), norm)
+        value = apply_statistics(rewriter.before(op, norm.location), norm, stats)
+        norm.result.replace_uses_with_if(value, lambda use, op=op: use.operation is op)
     rewriter.order.erase(norm)
 
 
@@ -131,10 +96,3 @@ def _described(deferral: NormDeferral) -> str:
     text = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
     again = len(deferral.recomputed_by)
     return f"{text or '0 GEMMs'}{f', applied again in {again} epilogues' if again else ''}"
-
-
-def replace_value(old: Operation, new: SSAValue) -> None:
-    """Give the uses and the name of the only result of `old` to `new`."""
-    if old.results[0].name_hint is not None:
-        new.name_hint = old.results[0].name_hint
-    old.results[0].replace_all_uses_with(new)

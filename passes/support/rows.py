@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import OpInserter
 
 ROWS = (0, 2, 1)
 """The permutation between the two."""
@@ -110,7 +110,7 @@ def replace_by_rows(value: SSAValue, rows: SSAValue, insert: OpInserter) -> None
             if is_transposed(user):
                 user.results[0].replace_all_uses_with(new)
             elif is_pointwise(user):
-                before = OpInserter(insert.rewriter, user, user.location)
+                before = insert.rewriter.before(user)
                 moved = rows_of(user.results[0], before)
                 if moved is not None:
                     pending.append((user.results[0], moved, before))

@@ -39,8 +39,8 @@ class TestThePackage:
         assert circle_of(layers.folders(graph)) == []
 
     def test_knows_the_imports_of_functions(self, graph: Graph):
-        assert "launching/graphed" in graph["compiled"]
-        assert "compiled" not in graph["launching/graphed"]
+        assert "launching/cuda_graphs" in graph["compiled"]
+        assert "compiled" not in graph["launching/cuda_graphs"]
 
 
 def graph_of(**imports: str) -> Graph:

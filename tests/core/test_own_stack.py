@@ -6,7 +6,7 @@ from threading import current_thread
 import pytest
 
 from coda_ir.diagnostics import Diagnostic, collect_diagnostics, emit_diagnostic
-from coda_ir.own_stack import on_own_stack
+from coda_ir.lowering import on_own_stack
 
 NUMBER: ContextVar[int] = ContextVar("number", default=0)
 

@@ -35,7 +35,7 @@ REASONS = {
     "coda_ir/inductor.py: __c*": (
         "TorchDynamo counts the variants of a code; Python documents how a function is copied"
     ),
-    "coda_ir/launching/captures.py: torch._C*": (
+    "coda_ir/launching/cuda_graphs.py: torch._C*": (
         "ends the allocations of a capture that failed, where the function is there"
     ),
     "coda_ir/mlir/parser.py: _*": (

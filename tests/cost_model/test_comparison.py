@@ -8,8 +8,7 @@ from xdsl.dialects.builtin import UnitAttr
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import Comparison, compare, connected, spelled_attention_us
-from coda_ir.cost_model.library import LibraryGemm
-from coda_ir.cost_model.operator_times import KERNEL_US, MEMORY_EFFICIENCY, traffic
+from coda_ir.cost_model.operator_times import KERNEL_US, MEMORY_EFFICIENCY, LibraryGemm, traffic
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
 from coda_ir.lowering import Lowering

@@ -11,7 +11,7 @@ from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, OrderAttr, ScheduleAttr, Segment, tiling
 from coda_ir.lowering import Lowering
-from coda_ir.symbol_sizes import format_sizes, parse_sizes
+from coda_ir.symbolic_size import format_sizes, parse_sizes
 
 LAYERS = {2048: 5632, 4096: 11008, 8192: 22016}
 SM_90 = DEVICES["sm_90"]

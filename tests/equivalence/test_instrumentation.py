@@ -11,7 +11,7 @@ from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError
 from coda_ir.passes.algebra import defer_rms_norm
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
-from coda_ir.passes.support.norms import OpInserter
+from coda_ir.passes.support.function_pass import OpInserter
 from coda_ir.pipeline import PassManager, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.coda_opt import main
@@ -104,14 +104,14 @@ def test_a_function_that_cannot_be_run(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_options_of_the_pass_are_told(monkeypatch: pytest.MonkeyPatch):
-    from coda_ir.equivalence import instrumentation
+    from coda_ir.equivalence import checker
     from coda_ir.equivalence.counterexample import Counterexample
-    from coda_ir.equivalence.mismatch import Mismatch
+    from coda_ir.equivalence.samples import Mismatch
 
     def differ(self: object, module: object) -> Counterexample:
         return Counterexample("f", Mismatch(None, "it is wrong"))
 
-    monkeypatch.setattr(instrumentation.Validator, "check", differ)
+    monkeypatch.setattr(checker.Validator, "check", differ)
     with pytest.raises(NotEquivalentError) as error:
         run("schedule{target=sm_90 warps=8}", EquivalenceCheck())
     assert str(error.value) == (

@@ -9,7 +9,7 @@ from support.inputs import signature_inputs
 import coda_ir
 from coda_ir.api import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.launching.captures import captured
+from coda_ir.launching.cuda_graphs import captured
 
 pytestmark = pytest.mark.gpu
 

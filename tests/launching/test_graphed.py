@@ -11,9 +11,8 @@ import torch
 import coda_ir
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.launching import graphed
-from coda_ir.launching.cuda_graphs import Tensors
-from coda_ir.launching.graphed import GraphedFunction
+from coda_ir.launching import cuda_graphs
+from coda_ir.launching.cuda_graphs import GraphedFunction, Tensors
 
 TEXT = """
 fn f(x: f32[B, 4], weight w: f32[4]) -> (f32[B, 4], f32[B, 4]) {
@@ -114,7 +113,7 @@ def test_inside_of_another_capture_the_function_runs(function: CompiledFunction,
 
 
 def test_graphs_are_bounded(function: CompiledFunction, gpu: Gpu, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(graphed, "MAX_GRAPHS", 2)
+    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS_OF_FUNCTION", 2)
     graph, w = GraphedFunction(function, gpu), torch.randn(4)
     for batch in (1, 2, 1, 3, 1, 2):  # 3 goes for the second 2: 1 was used later
         check(graph, torch.randn(batch, 4), w)

@@ -25,7 +25,8 @@ from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.kernels_ahead import compile_ahead
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions, TuningOptions
-from coda_ir.tuning import Candidate, Deadline, use_measurer
+from coda_ir.tuning.context import use_measurer
+from coda_ir.tuning.measurer import Candidate, Deadline
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.pipeline.verification import Verification
+from coda_ir.pipeline.manager import Verification
 
 DOUBLE = """
 func.func @double(%x: f32) -> f32 {

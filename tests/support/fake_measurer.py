@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coda_ir.tuning import Candidate, Configured, Deadline, MeasurementError
+from coda_ir.cache.decision import Configured
+from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 
 Times = Callable[[Configured], float]
 

@@ -7,17 +7,18 @@ import torch
 from support.fake_measurer import FakeMeasurer, Times
 
 import coda_ir
-from coda_ir.cache.decision import FORMS, LIBRARY, Decision
+from coda_ir.cache.decision import FORMS, LIBRARY, Configured, Decision
 from coda_ir.context import make_context
 from coda_ir.cost_model import DEVICES, Space
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
 from coda_ir.passes.block.set_numerics import SetNumericsPass
-from coda_ir.tuning import Candidate, Configured, Deadline, Problem
 from coda_ir.tuning.buckets import bucket
 from coda_ir.tuning.candidates import Request, candidates_of
 from coda_ir.tuning.choice import NOISE, UNFINISHED, choose
+from coda_ir.tuning.measurer import Candidate, Deadline
+from coda_ir.tuning.problem import Problem
 
 PROGRAM = "fn f(x: bf16[B, T, 512], w: bf16[1024, 512]) {\n    return silu(linear(x, w))\n}"
 

@@ -12,9 +12,9 @@ from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.launching.forked import Request
 from coda_ir.lowering import Lowering
-from coda_ir.tuning import Deadline, Problem
-from coda_ir.tuning.compile_pool import LOST, compile_candidates
-from coda_ir.tuning.gpu import compile_request
+from coda_ir.tuning.gpu import LOST, compile_candidates, compile_request
+from coda_ir.tuning.measurer import Deadline
+from coda_ir.tuning.problem import Problem
 
 SM_90 = ("cuda", 90, 32)
 PROGRAM = "fn f(x: bf16[M, 64], w: bf16[128, 64]) {\n    return silu(linear(x, w))\n}"

@@ -20,8 +20,10 @@ from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.launching.forked import Request
 from coda_ir.lowering import Lowering
-from coda_ir.tuning import Candidate, Deadline, MeasurementError, Problem, gpu
+from coda_ir.tuning import gpu
 from coda_ir.tuning.gpu import GpuMeasurer
+from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
+from coda_ir.tuning.problem import Problem
 
 PROGRAM = "fn f(x: f32[M, 16], w: f32[32, 16]) {\n    return relu(linear(x, w))\n}"
 

@@ -12,7 +12,7 @@ from coda_ir.cache import tuned as store
 from coda_ir.cache.decision import Configured, Decision, Tried
 from coda_ir.cache.folder import cached_files, prune, tuning_path
 from coda_ir.tools.coda_cache import main
-from coda_ir.tuning.configured import configured, schedule_of
+from coda_ir.tuning.measurer import configured, schedule_of
 
 MODEL = Configured("pointer", (128, 128, 64), 8, 3, 8)
 FAST = Configured("tma", (128, 256, 64), 8, 4, 16)

@@ -15,12 +15,14 @@ from support.fake_measurer import FakeMeasurer
 
 import coda_ir
 from coda_ir.cache import tuned as store
+from coda_ir.cache.decision import Configured
 from coda_ir.cache.folder import cached_files, tuning_path
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, TunedAttr
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch import export
-from coda_ir.tuning import Configured, candidates, use_measurer
+from coda_ir.tuning import candidates
+from coda_ir.tuning.context import use_measurer
 
 PROGRAM = """
 fn mlp(x: f32[B, T, 64], up: f32[96, 64], down: f32[64, 96]) {
@@ -275,7 +277,7 @@ sys.path.insert(0, sys.argv[1])
 from support.compile_cache import use_cache
 from support.fake_measurer import FakeMeasurer
 import coda_ir
-from coda_ir.tuning import use_measurer
+from coda_ir.tuning.context import use_measurer
 with use_measurer(FakeMeasurer(lambda c: 40.0 if c.group_m == 16 else 100.0)):
     f = coda_ir.compile(sys.argv[2], device="cpu", tune=True)
     f(torch.ones(2, 9, 64), torch.ones(96, 64), torch.ones(64, 96))

@@ -12,10 +12,11 @@ from support.fake_measurer import FakeMeasurer
 
 import coda_ir
 from coda_ir.cache import tuned as store
+from coda_ir.cache.decision import Configured
 from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp
 from coda_ir.float64 import relative_error
 from coda_ir.training.functions import TrainableFunction
-from coda_ir.tuning import Configured, use_measurer
+from coda_ir.tuning.context import use_measurer
 
 PROGRAM = """
 fn mlp(x: f32[B, T, 32], up: f32[48, 32], down: f32[32, 48]) {

@@ -64,8 +64,8 @@ def compile_kernels(
         path = Path(name) / f"{kernels[0].name}.py"
         path.write_text(device_source(kernels), encoding="utf-8")
         # -P keeps the worker's folder off the module path.
-        command = [sys.executable, "-P", str(WORKER), str(path)]
-        requests = [_request(kernel, architecture, level) for kernel in kernels]
+        command = [sys.executable, "-P", str(WORKER)]
+        requests = [_request(kernel, path, architecture, level) for kernel in kernels]
         answers = list(run_forked(command, requests, compile_jobs(jobs)))
     answers.sort(key=lambda answer: answer.index)
     return [
@@ -113,9 +113,12 @@ def _without_host(kernel: EmittedKernel) -> EmittedKernel:
     return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
 
-def _request(kernel: EmittedKernel, arch: Architecture, level: MachineLevel | None) -> Request:
+def _request(
+    kernel: EmittedKernel, module: Path, arch: Architecture, level: MachineLevel | None
+) -> Request:
     """A request to the worker."""
     return {
+        "module": str(module),
         "name": kernel.name,
         "target": arch.triton_target,
         "arguments": [(argument.name, argument.type) for argument in kernel.arguments],

@@ -1,4 +1,4 @@
-"""Compiles kernels of a module ahead of time, each in a process of its own (see `compiler.py`).
+"""Compiles kernels of modules ahead of time, each in a process of its own (see `compiler.py`).
 
 Triton decides when it is imported whether it compiles or interprets, which is why this is a
 script. It imports next to nothing of CODA IR, so that it starts fast.
@@ -8,9 +8,8 @@ import importlib
 import importlib.util
 import re
 import subprocess
-import sys
 import tempfile
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def _prepare() -> None:
         key()
 
 
-def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
+def compile_kernel(request: Request) -> dict[str, Any]:
     """The resources of a kernel, and its text at the level that is asked for (or "")."""
     # Triton has no type information.
     triton: Any = importlib.import_module("triton")
@@ -49,7 +48,7 @@ def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
         for index, (_, type) in enumerate(arguments)
         if type.startswith("*")
     }
-    function = getattr(module, request["name"])
+    function = getattr(_load(request["module"]), request["name"])
     target = backends.GPUTarget(*request["target"])
     triton.runtime.driver.set_active(_Driver(target))
     # The kernel then knows how Triton takes it: of Triton's own language or of Gluon.
@@ -68,6 +67,7 @@ def compile_kernel(request: Request, module: Any) -> dict[str, Any]:
     }
 
 
+@cache
 def _load(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("emitted_module", path)
     assert spec is not None and spec.loader is not None
@@ -112,4 +112,5 @@ def _amd_usage(assembly: str) -> tuple[int, int]:
 
 if __name__ == "__main__":
     _prepare()
-    serve(partial(compile_kernel, module=_load(sys.argv[1])))
+    # A copy finds the module loaded.
+    serve(compile_kernel, lambda request: _load(request["module"]))

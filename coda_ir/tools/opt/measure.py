@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from coda_ir.pipeline import PassInstrumentation
-from coda_ir.pipeline.statistics import CountOperators
-from coda_ir.pipeline.timing import TimePasses
+from coda_ir.pipeline.timing import CountOperators, TimePasses
 from coda_ir.tools.opt.feature import Session
 
 

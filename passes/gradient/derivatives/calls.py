@@ -14,12 +14,7 @@ from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, sizes_of
-from coda_ir.passes.support.row_numbers import (
-    RepeatedRows,
-    inverse_of,
-    is_permutation,
-    quotient_of,
-)
+from coda_ir.passes.support.row_numbers import RepeatedRows, inverse_of, is_permutation, quotient_of
 
 CallRule = Callable[[Call, SSAValue], None]
 """Gives the operands of a call their gradients, from that of its first result. Raises

@@ -21,7 +21,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import parse_text
 from coda_ir.pages import page_of
 from coda_ir.tools.coda_opt import main
-from coda_ir.tuning import use_measurer
+from coda_ir.tuning.context import use_measurer
 from coda_ir.tuning.stage import TunePass
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

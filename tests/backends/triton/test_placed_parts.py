@@ -25,7 +25,7 @@ from coda_ir.float64 import relative_error
 from coda_ir.lowering import Lowering
 from coda_ir.passes.layout.place_parts import PlacePartsPass
 from coda_ir.passes.layout.unfusing import unfuse, why_not_unfused
-from coda_ir.tuning import Problem
+from coda_ir.tuning.problem import Problem
 
 pytestmark = [
     pytest.mark.any_device,

@@ -14,7 +14,8 @@ from support.fake_measurer import FakeMeasurer
 from support.torch_compile import Block, compiled, gradients, reset
 
 from coda_ir.cache import tuned as store
-from coda_ir.tuning import Candidate, use_measurer
+from coda_ir.tuning.context import use_measurer
+from coda_ir.tuning.measurer import Candidate
 
 
 class RealTensors(FakeMeasurer):

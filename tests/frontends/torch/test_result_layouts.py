@@ -11,7 +11,7 @@ from support.torch_compile import compiled
 from torch import Tensor, nn
 
 import coda_ir
-from coda_ir.calls.layouts import laid_out, order_of
+from coda_ir.calls.tree import laid_out, order_of
 from coda_ir.diagnostics import CodaError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")

@@ -20,11 +20,11 @@ from coda_ir.frontends.torch.quantize import NotQuantizedWarning
 from coda_ir.frontends.torch.scaled_layers import (
     BLOCKS,
     ROWWISE,
+    QuantizedLinear,
     dequantized,
     quantized,
     quantized_weight,
 )
-from coda_ir.frontends.torch.trained_layers import QuantizedLinear
 
 SCHEMES = {"rowwise": ROWWISE, "blocks": BLOCKS}
 RECIPES = pytest.mark.parametrize("recipe", SCHEMES)

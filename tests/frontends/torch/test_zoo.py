@@ -10,11 +10,10 @@ pytest.importorskip("transformers", reason="the zoo needs transformers: pip inst
 from zoo import ARCHITECTURES
 from zoo.architecture import Architecture
 from zoo.ends import ENDS
-from zoo.explained import COMPLEX, EXPLAINED, is_explained
 from zoo.gradients import measure_gradients
 from zoo.measure import Measurement, measure
-from zoo.records import Records
-from zoo.report import read_measurement
+from zoo.report import COMPLEX, EXPLAINED, is_explained, read_measurement
+from zoo.runner import Records
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 

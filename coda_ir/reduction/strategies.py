@@ -1,0 +1,336 @@
+"""Strategies on functions: operators, arguments and results, attributes, sizes of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, ParametrizedAttribute, SSAValue
+from xdsl.irdl import IRDLOperation, OptPropertyDef
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
+from xdsl.utils.hints import isa
+
+from coda_ir.reduction.strategy import Edit, FunctionEditor, Strategy, remove
+
+
+class DropFunctions(Strategy):
+    """Removes functions and whatever else is at the top of the module.
+
+    Calls of a function that is gone are dropped as `DropOperators` does.
+    """
+
+    title: ClassVar[str] = "drop functions"
+
+    def edits(self) -> list[Edit]:
+        return [partial(self._drop, op) for op in self.module.ops]
+
+    def _drop(self, op: Operation) -> bool:
+        remove(op)
+        return True
+
+    def finish(self) -> None:
+        remaining = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
+        for block, editor in self.editors.items():
+            for op in reversed(list(block.ops)):
+                if isinstance(op, CallOp) and op.callee.string_value() not in remaining:
+                    editor.drop(op)
+        super().finish()
+
+
+class DropOperators(Strategy):
+    """Removes operators, the last ones first.
+
+        %a = f(%x); %b = g(%a); %c = h(%b); return %c   ->   %a = f(%x); %c = h(%b); return %a, %c
+
+    with the new argument %b for what remains to be used, and a new result for what was used.
+    """
+
+    title: ClassVar[str] = "drop operators"
+
+    def edits(self) -> list[Edit]:
+        return [
+            partial(editor.drop, op)
+            for editor in reversed(self.functions)
+            for op in reversed(list(editor.block.ops))
+            if not op.has_trait(IsTerminator)
+        ]
+
+
+class ForwardOperands(Strategy):
+    """Replaces the results of an operator by operands of the same type: `h(g(%x))` -> `h(%x)`."""
+
+    title: ClassVar[str] = "replace results by operands"
+
+    def edits(self) -> list[Edit]:
+        return [
+            partial(_forward, op)
+            for editor in reversed(self.functions)
+            for op in reversed(list(editor.block.ops))
+            if not op.has_trait(IsTerminator) and _stand_ins(op) is not None
+        ]
+
+
+def _stand_ins(op: Operation) -> list[SSAValue] | None:
+    """An operand for each result; None where there is none for one that is used."""
+    stand_ins: list[SSAValue] = []
+    for result in op.results:
+        same_type = [value for value in op.operands if value.type == result.type]
+        if not same_type and result.uses:
+            return None
+        stand_ins += same_type[:1] or [result]
+    return stand_ins
+
+
+def _forward(op: Operation) -> bool:
+    stand_ins = _stand_ins(op)
+    if stand_ins is None:
+        return False
+    for result, stand_in in zip(op.results, stand_ins, strict=True):
+        if result is not stand_in:
+            result.replace_all_uses_with(stand_in)
+    remove(op)
+    return True
+
+
+Signature: TypeAlias = Literal["arg_attrs", "res_attrs"]
+
+
+class DropAttributes(Strategy):
+    """Removes discardable attributes, optional properties, and those of arguments and results."""
+
+    title: ClassVar[str] = "drop attributes"
+
+    def edits(self) -> list[Edit]:
+        return [edit for op in self.module.walk() for edit in _edits_of(op)]
+
+
+def _edits_of(op: Operation) -> list[Edit]:
+    edits: list[Edit] = [partial(_delete, op.attributes, name) for name in list(op.attributes)]
+    edits += [partial(_delete, op.properties, name) for name in _optional_properties(op)]
+    if isinstance(op, FuncOp):
+        for signature in get_args(Signature):
+            edits += _signature_edits(op, signature)
+    return edits
+
+
+def _optional_properties(op: Operation) -> list[str]:
+    if not isinstance(op, IRDLOperation):
+        return []
+    definitions = op.get_irdl_definition().properties
+    return [
+        name
+        for name in op.properties
+        if isinstance(definitions.get(name), OptPropertyDef) and name not in get_args(Signature)
+    ]
+
+
+def _delete(attributes: MutableMapping[str, Attribute], name: str) -> bool:
+    return attributes.pop(name, None) is not None
+
+
+def _signature_edits(func: FuncOp, signature: Signature) -> list[Edit]:
+    return [
+        partial(_delete_entry, func, signature, index, key)
+        for index, entry in enumerate(_entries(func, signature))
+        for key in entry.data
+    ]
+
+
+def _delete_entry(func: FuncOp, signature: Signature, index: int, key: str) -> bool:
+    entries = _entries(func, signature)
+    left = {name: value for name, value in entries[index].data.items() if name != key}
+    entries[index] = DictionaryAttr(left)
+    func.properties[signature] = ArrayAttr(entries)
+    return True
+
+
+def _entries(func: FuncOp, signature: Signature) -> list[DictionaryAttr]:
+    return list((func.arg_attrs if signature == "arg_attrs" else func.res_attrs) or ())
+
+
+class ShrinkExtents(Strategy):
+    """Replaces a static extent everywhere by a smaller one: 4096 -> 1, 2, 4, 8, ...
+
+    Alone, or with its multiples in proportion, so that reshapes of heads keep to verify; in
+    types alone, or also in numbers such as the ends of slices.
+    """
+
+    title: ClassVar[str] = "shrink extents"
+    combines: ClassVar[bool] = False
+
+    def edits(self) -> list[Edit]:
+        return [
+            partial(_apply, Substitution(extent, smaller, multiples, numbers), self.module)
+            for extent in sorted(static_extents(self.module), reverse=True)
+            for smaller in powers_below(extent)
+            for multiples in (False, True)
+            for numbers in (False, True)
+        ]
+
+
+def static_extents(module: ModuleOp) -> set[int]:
+    """The extents above 1 of the tensors in a module."""
+    extents: set[int] = set()
+    for op in module.walk():
+        for value in _defined_values(op):
+            if isa(value.type, TensorType[Attribute]):
+                extents.update(value.type.get_shape())
+    return {extent for extent in extents if extent > 1}
+
+
+def powers_below(extent: int) -> list[int]:
+    """1, 2, 4, ... below `extent`."""
+    return [1 << i for i in range(extent.bit_length()) if 1 << i < extent]
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """A smaller number in place of an extent."""
+
+    extent: int
+    smaller: int
+    multiples: bool
+    """True if multiples of the extent shrink in proportion."""
+    numbers: bool
+    """True if integers outside of types are extents, too."""
+
+    def of(self, attribute: Attribute, *, is_dims: bool = False) -> Attribute:
+        """`attribute` with smaller extents. Raises VerifyException where that makes no sense."""
+        match attribute:
+            case TensorType():
+                shape = [self._number(extent) for extent in attribute.get_shape()]
+                return TensorType(attribute.element_type, shape, attribute.encoding)
+            case ArrayAttr():
+                return ArrayAttr([self.of(each, is_dims=is_dims) for each in attribute])
+            case DictionaryAttr():
+                return DictionaryAttr(
+                    {k: self.of(v, is_dims=k == "coda.dims") for k, v in attribute.data.items()}
+                )
+            case IntegerAttr() if is_dims or self.numbers:
+                return IntegerAttr(self._number(attribute.value.data), attribute.type)
+            case IntAttr() if self.numbers:
+                return IntAttr(self._number(attribute.data))
+            case StringAttr() | IntegerAttr():
+                return attribute
+            case ParametrizedAttribute():
+                return type(attribute).new([self.of(each) for each in attribute.parameters])
+            case _:
+                return attribute
+
+    def _number(self, number: int) -> int:
+        if number == self.extent:
+            return self.smaller
+        if self.multiples and number > 0 and number % self.extent == 0:
+            return number // self.extent * self.smaller
+        return number
+
+
+def _apply(substitution: Substitution, module: ModuleOp) -> bool:
+    for op in module.walk():
+        for values in (op.properties, op.attributes):
+            for name, attribute in values.items():
+                values[name] = substitution.of(attribute, is_dims=name == "coda.dims")
+        for value in _defined_values(op):
+            type = substitution.of(value.type)
+            if type != value.type:
+                Rewriter.replace_value_with_new_type(value, type)
+    return True
+
+
+def _defined_values(op: Operation) -> list[SSAValue]:
+    """The results of an operator and the arguments of its blocks."""
+    arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
+    return [*op.results, *arguments]
+
+
+class DropResults(Strategy):
+    """`return %a, %b` -> `return %a`."""
+
+    title: ClassVar[str] = "drop results"
+
+    def edits(self) -> list[Edit]:
+        self._chosen: dict[FunctionEditor, list[int]] = {}
+        return [
+            partial(self._drop, editor, index)
+            for editor in self.functions
+            if editor.is_open
+            for index in range(len(editor.func.function_type.outputs))
+        ]
+
+    def _drop(self, editor: FunctionEditor, index: int) -> bool:
+        self._chosen.setdefault(editor, []).append(index)
+        return True
+
+    def finish(self) -> None:
+        for editor, indices in self._chosen.items():
+            editor.remove_results(indices)
+        super().finish()
+
+
+class DropArguments(Strategy):
+    """Removes arguments without uses."""
+
+    title: ClassVar[str] = "drop arguments"
+
+    def edits(self) -> list[Edit]:
+        return [
+            partial(_drop_argument, editor, argument)
+            for editor in self.functions
+            if editor.is_open
+            for argument in editor.block.args
+            if not argument.uses
+        ]
+
+
+def _drop_argument(editor: FunctionEditor, argument: BlockArgument) -> bool:
+    editor.remove_argument(argument)
+    return True
+
+
+class MergeArguments(Strategy):
+    """Replaces an argument by an earlier one of the same type and dimensions."""
+
+    title: ClassVar[str] = "merge arguments"
+
+    def edits(self) -> list[Edit]:
+        return [
+            partial(_merge, editor, argument, earlier)
+            for editor in self.functions
+            if editor.is_open
+            for argument, earlier in _mergeable(editor)
+        ]
+
+
+def _mergeable(editor: FunctionEditor) -> list[tuple[BlockArgument, BlockArgument]]:
+    """The arguments that have an earlier one like them, each with the first of these."""
+    first: dict[tuple[Attribute, Attribute | None], BlockArgument] = {}
+    pairs: list[tuple[BlockArgument, BlockArgument]] = []
+    for argument in editor.block.args:
+        key = argument.type, _dims(editor.attributes_of(argument))
+        if key in first:
+            pairs.append((argument, first[key]))
+        first.setdefault(key, argument)
+    return pairs
+
+
+def _dims(attributes: DictionaryAttr) -> Attribute | None:
+    return attributes.data.get("coda.dims")
+
+
+def _merge(editor: FunctionEditor, argument: BlockArgument, earlier: BlockArgument) -> bool:
+    argument.replace_all_uses_with(earlier)
+    editor.remove_argument(argument)
+    return True
