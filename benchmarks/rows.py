@@ -13,7 +13,8 @@ model in float64, of the first 512
 tokens; in float32 where float64 does not fit. Millijoules come from the GPU's counter, where
 `pynvml` is installed.
 
-Variants that are in the JSON file are not measured again: the same command continues a run.
+Variants that are in the JSON file are not measured again: the same command continues a run,
+on the same device.
 torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
@@ -317,11 +318,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return read_options(parser, arguments)
 
 
-def read(path: Path) -> list[Record]:
-    """The records that are in a file."""
+def read(path: Path, device: str | None = None) -> list[Record]:
+    """The records that are in a file. Raises SystemExit if they are of another device."""
     if not path.exists():
         return []
-    return [Record(**data) for data in json.loads(path.read_text())["rows"]]
+    facts = json.loads(path.read_text())
+    if device not in (None, facts["device"]):
+        raise SystemExit(f"{path} has rows of {facts['device']}: choose another file with --json")
+    return [Record(**data) for data in facts["rows"]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -329,7 +333,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.profile and options.device == "cpu":
         raise SystemExit("--profile needs a GPU")
     coda_ir.keep_scans()
-    records, end = read(options.json), Deadline(time.monotonic() + options.budget)
+    machine = with_machine({"device": "cpu"} if options.device == "cpu" else {})
+    records = read(options.json, machine["device"])
+    end = Deadline(time.monotonic() + options.budget)
     patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
     for row in ROWS:
         if not any(fnmatchcase(row.name, pattern) for pattern in patterns):
@@ -344,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if missing and not end.is_over:
             setting = _setting(options, row, layers)
             measure(record, row, setting, missing, end, options.profile)
-            facts = with_machine({"rows": [asdict(each) for each in records]})
+            facts = {**machine, "rows": [asdict(each) for each in records]}
             options.json.write_text(json.dumps(facts, indent=1) + "\n")
             reset_compilers()
     print_records(records)

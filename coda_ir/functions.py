@@ -32,7 +32,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
         op.sym_name.data: op
         for op in module.ops
         if isinstance(op, FuncOp) and not op.is_declaration
-        if not _is_private(op) or op.sym_name.data == entry
+        if not is_private(op) or op.sym_name.data == entry
     }
     if entry is None and len(functions) == 1:
         return next(iter(functions.values()))
@@ -67,5 +67,6 @@ def used_arguments(func: FuncOp) -> tuple[bool, ...]:
     return tuple(bool(argument.uses) for argument in func.args)
 
 
-def _is_private(func: FuncOp) -> bool:
+def is_private(func: FuncOp) -> bool:
+    """Return whether only functions of its module call a function."""
     return func.sym_visibility is not None and func.sym_visibility.data == "private"

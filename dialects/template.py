@@ -24,17 +24,18 @@ CONSTANTS: dict[str, float] = {"inf": float("inf"), "nan": float("nan")}
 NOT_SYMBOLS = frozenset({DEVICE, *CONSTANTS})
 """Names that are something else than a symbolic dimension wherever a value can be."""
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: operator.mod,
 }
 
 SIZE = "size"
 
-_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min, "int": int}
 
 WORDS = frozenset({*NOT_SYMBOLS, *_FUNCTIONS, SIZE, TORCH})
 """All names that arguments have for something else."""

@@ -54,7 +54,7 @@ NARROWED: Mapping[str, str] = {
     "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
     "FILES": "coda_ir/sources.py",
     "GOLDENS": "tests/test_filecheck.py::test_golden[passes/share_key_heads.mlir]",
-    "LIT_FILTER": "share_key_heads",
+    "LIT_FILTER": "share_key_heads.mlir",
     "FAULTS": "'operands of fused row code swapped'",
     "PROGRAMS": "1",
     "SEED": "3",
@@ -126,14 +126,15 @@ def run_tool(tool: Callable[[list[str]], int], arguments: list[str]) -> None:
 
 
 def run_python(arguments: list[str]) -> None:
-    """Run a script within this process, which has imported what it needs."""
+    """Run a script or a module within this process, which has imported what it needs."""
     if arguments[0] == "-m":
-        run_process([sys.executable, *arguments], Path.cwd())
-        return
+        arguments = arguments[1:]
+        run = partial(runpy.run_module, arguments[0], alter_sys=True)
+    else:
+        run = partial(runpy.run_path, str(ROOT / arguments[0]))
     with pytest.MonkeyPatch.context() as context:
         context.setattr(sys, "argv", arguments)
-        script = partial(runpy.run_path, str(ROOT / arguments[0]), run_name="__main__")
-        assert not exit_code(lambda: script() and None)
+        assert not exit_code(lambda: run(run_name="__main__") and None)
 
 
 def run_process(
@@ -160,7 +161,19 @@ def run_installed(name: str, arguments: list[str]) -> None:
 def run_make(arguments: list[str]) -> None:
     if "fuzz" in arguments and find_spec("atheris") is None:
         pytest.skip("needs atheris")
-    run_process(["make", *arguments], variables=environment_for_make(Path.cwd()))
+    variables = {**NARROWED, **environment_for_make(Path.cwd())}
+    printed = subprocess.run(
+        ["make", "--dry-run", *arguments], cwd=ROOT, env=os.environ | variables,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    python = re.compile(rf"(?:\w+=\S+ )*{re.escape(variables['VENV'])}/bin/python (?:-W ignore )?")
+    lines = printed.stdout.splitlines()
+    found = [python.match(line) for line in lines]
+    if len(lines) == 1 and found[0] and "-m pytest" not in lines[0] and "-m fuzz" not in lines[0]:
+        with chdir(ROOT):
+            run_python(shlex.split(lines[0][found[0].end() :]))
+    else:
+        run_process(["make", *arguments], variables=variables)
 
 
 def run_server(arguments: list[str]) -> None:

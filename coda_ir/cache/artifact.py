@@ -63,42 +63,23 @@ class Artifact:
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
         signature = self.signature
-        return {
-            "name": signature.name,
-            "arguments": [_spec_data(spec) for spec in signature.arguments],
-            "results": [_spec_data(spec) for spec in signature.results],
-            "used_arguments": self.used_arguments,
-            "source": self.source,
-            "kernels": self.kernels,
-            "operators": dict(self.operators),
-            "launches": self.launches,
-            "remarks": self.remark_data,
-            "origin_remarks": self.origin_remark_data,
-            "warnings": [asdict(warning) for warning in self.warnings],
-            "graph": self.graph,
-            "programs": self.programs,
-            "comparison": self.comparison,
-        }
+        specs = [list(map(_spec_data, of)) for of in (signature.arguments, signature.results)]
+        warnings = [asdict(warning) for warning in self.warnings]
+        return vars(self) | {"signature": [signature.name, *specs], "warnings": warnings}
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
         """Raises KeyError, TypeError, ValueError or AttributeError for anything but `to_data`."""
         from coda_ir.calls.arguments import Signature
 
-        return Artifact(
-            Signature(data["name"], _specs(data["arguments"]), _specs(data["results"])),
-            tuple(data["used_arguments"]),
-            data["source"],
-            tuple(data["kernels"]),
-            dict(data["operators"]),
-            tuple(data["launches"]),
-            tuple(data["remarks"]),
-            tuple(data["origin_remarks"]),
-            tuple(map(_diagnostic, data["warnings"])),
-            data["graph"],
-            tuple(data["programs"]),
-            _pair(data["comparison"]),
-        )
+        name, arguments, results = data["signature"]
+        fields: dict[str, Any] = {
+            field: tuple(value) if isinstance(value, list) else value  # pyright: ignore
+            for field, value in data.items()
+        }
+        fields["signature"] = Signature(name, _specs(arguments), _specs(results))
+        fields["warnings"] = tuple(map(_diagnostic, data["warnings"]))
+        return Artifact(**fields)
 
 
 def encoded(remarks: Sequence[Remark]) -> tuple[Mapping[str, Any], ...]:
@@ -112,13 +93,6 @@ def _decoded(data: Sequence[Mapping[str, Any]]) -> tuple[Remark, ...]:
     from coda_ir.cache.remark_data import decode_remark
 
     return tuple(decode_remark(dict(fields)) for fields in data)
-
-
-def _pair(data: Sequence[float] | None) -> tuple[float, float] | None:
-    if data is None:
-        return None
-    fused, apart = map(float, data)
-    return fused, apart
 
 
 def _spec_data(spec: TensorSpec) -> list[Any]:
@@ -140,10 +114,5 @@ def _specs(data: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
 
 def _diagnostic(data: Mapping[str, Any]) -> Diagnostic:
     place = data["range"]
-    return Diagnostic(
-        data["severity"],
-        None if place is None else SourceRange(**place),
-        data["message"],
-        data["remedy"],
-        data["code"],
-    )
+    fields: dict[str, Any] = {**data, "range": None if place is None else SourceRange(**place)}
+    return Diagnostic(**fields)

@@ -13,8 +13,6 @@ pointwise kernels; by PyTorch's library and pointwise kernels.
 
 FORMS: tuple[Form, ...] = get_args(Form)
 
-_SIZES = ("warps", "stages", "group_m", "split_k")
-
 
 @dataclass(frozen=True)
 class Configured:
@@ -88,34 +86,22 @@ class Decision:
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Decision:
         """Raises KeyError, TypeError or ValueError for anything but `to_data`."""
-        numbers = {name: float(data[name]) for name in ("predicted_us", "measured_us", "model_us")}
-        if min(numbers.values()) <= 0 or not data["tried"]:
+        tried = tuple(map(_tried, data["tried"]))
+        fields: dict[str, Any] = {**data, "chosen": _configured(data["chosen"]), "tried": tried}
+        found = Decision(**fields)
+        if min(found.predicted_us, found.measured_us, found.model_us) <= 0 or not tried:
             raise ValueError(f"not a decision: {data}")
-        return Decision(
-            chosen=_configured(data["chosen"]),
-            rows=int(data["rows"]),
-            tried=tuple(map(_tried, data["tried"])),
-            is_complete=bool(data["is_complete"]),
-            **numbers,
-        )
+        return found
 
 
 def _configured(data: Mapping[str, Any]) -> Configured:
-    first, second, third = map(int, data["tile"])
-    sizes = {name: int(data[name]) for name in _SIZES}
-    if data["form"] not in FORMS:
-        raise ValueError(f"not a form: {data['form']}")
-    return Configured(str(data["mainloop"]), (first, second, third), **sizes, form=data["form"])
+    fields: dict[str, Any] = {**data, "tile": tuple(data["tile"])}
+    return Configured(**fields)
 
 
 def _tried(data: Mapping[str, Any]) -> Tried:
-    ratio = data["ratio"]
-    return Tried(
-        _configured(data["configured"]),
-        float(data["predicted_us"]),
-        None if ratio is None else float(ratio),
-        data["skipped"],
-    )
+    fields: dict[str, Any] = {**data, "configured": _configured(data["configured"])}
+    return Tried(**fields)
 
 
 def table(decision: Decision) -> Sequence[tuple[str, str, str, str]]:

@@ -30,7 +30,7 @@ from coda_ir.cache.folder import (
 from coda_ir.cache.origin import Origin
 from coda_ir.cache.toolchain import toolchain
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = f"coda-ir-program {FORMAT}"
 
 

@@ -191,7 +191,7 @@ def _check_tensor(spec: TensorSpec, value: object) -> torch.Tensor:
             f"argument {spec.name} has layout {value.layout}, expected a dense tensor",
             f"convert it with {spec.name}.to_dense()",
         )
-    if not (_is_plain(value) and _has_elements(value)):
+    if not (is_plain(value) and has_elements(value)):
         raise _transformed(spec, value)
     if _forward_ad.unpack_dual(value).tangent is not None:
         raise TransformedArgumentError(
@@ -220,12 +220,12 @@ def may_have_tangents() -> bool:
     return _forward_ad.unpack_dual(_NUMBER).primal is not _NUMBER
 
 
-def _is_plain(tensor: Any) -> bool:
+def is_plain(tensor: Any) -> bool:
     """Return whether the class of a tensor is not one of PyTorch's tracing or parallelism."""
     return tensor.__torch_dispatch__ is PLAIN_DISPATCH
 
 
-def _has_elements(tensor: torch.Tensor) -> bool:
+def has_elements(tensor: torch.Tensor) -> bool:
     """Return whether the elements of a tensor are in memory. Those of the transforms of torch.func
     are not, and have no address.
     """
@@ -238,7 +238,7 @@ def _has_elements(tensor: torch.Tensor) -> bool:
 
 
 def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentError:
-    if _is_plain(tensor):
+    if is_plain(tensor):
         return TransformedArgumentError(
             f"argument {spec.name} is a tensor of a transform of torch.func, such as vmap or grad, "
             "which cannot see into a compiled program",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import IRNode, SSAValue
 
@@ -14,6 +14,7 @@ from coda_ir.equivalence.counterexample import Counterexample, describe_failure,
 from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.equivalence.samples import Baseline, Mismatch, Sample, compare, run_after
 from coda_ir.equivalence.shrinking import Failure, shrink
+from coda_ir.functions import is_private
 from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
 
 
@@ -171,10 +172,6 @@ def is_same(before: FuncOp, after: FuncOp) -> bool:
 
 def _callees(func: FuncOp) -> list[str]:
     return [op.callee.string_value() for op in func.walk() if isinstance(op, CallOp)]
-
-
-def is_private(func: FuncOp) -> bool:
-    return func.sym_visibility == StringAttr("private")
 
 
 class NotEquivalentError(CodaError):

@@ -19,12 +19,12 @@ from coda_ir.devices import default_device, require_triton_for
 from coda_ir.diagnostics import CodaError, DefectError
 from coda_ir.dialects.coda import LinearOp, MatmulOp
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.equivalence.checker import functions_of, is_private
+from coda_ir.equivalence.checker import functions_of
 from coda_ir.equivalence.draws import DRAWS, Draw, affordable, choose_sizes, elements
 from coda_ir.equivalence.emitted_run import EmittedFaultError, EmittedResults, run_emitted
 from coda_ir.equivalence.rounding import Rounding, describe_excess
 from coda_ir.equivalence.samples import ATTEMPTS, RUN_ERRORS, meaning
-from coda_ir.functions import returned_values
+from coda_ir.functions import is_private, returned_values
 from coda_ir.passes.fusion.convert_linear_to_gemm import ConvertLinearToGemmPass
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE, PlanBuffersPass
 from coda_ir.passes.layout.schedule import SchedulePass

@@ -120,15 +120,11 @@ class GuardedMemory:
             extent = 0
         # A multiple of 64 elements keeps the alignment of the memory.
         guard = max(GUARD, -(-extent // 64) * 64) + shift
-        poison = _poison(dtype)
+        poison = float("nan") if dtype.is_floating_point else CANARY
         memory = torch.full((extent + 2 * guard,), poison, dtype=dtype, device=device)
         self.tensors.append(_Guarded(memory, guard, name))
         self._storages.add(memory.untyped_storage().data_ptr())
         return memory.as_strided(shape, strides, guard)
-
-
-def _poison(dtype: torch.dtype) -> float:
-    return float("nan") if dtype.is_floating_point else CANARY
 
 
 def _is_poison(memory: torch.Tensor) -> bool:

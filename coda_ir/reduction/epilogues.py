@@ -42,12 +42,9 @@ class DropEpilogueOperators(Strategy):
             for region in outer.regions
             for block in region.blocks
             for op in reversed(list(block.ops))
-            if not op.has_trait(IsTerminator) and not (isinstance(op, ConstantOp) and _is_used(op))
+            if not op.has_trait(IsTerminator)
+            and not (isinstance(op, ConstantOp) and any(result.uses for result in op.results))
         ]
-
-
-def _is_used(op: Operation) -> bool:
-    return any(result.uses for result in op.results)
 
 
 def _drop_scalar(op: Operation) -> bool:

@@ -11,16 +11,13 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
-    IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
-    i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
-from coda_ir.symbolic_shapes import Dim, SymbolicShapes
+from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 Edit: TypeAlias = Callable[[], bool]
 """Makes the module smaller; False where that is not possible (any more)."""
@@ -156,8 +153,7 @@ class FunctionEditor:
         """The `coda.dims` of a tensor, so that its symbols stay what they are."""
         if not isinstance(value.type, TensorType):
             return NO_ATTRIBUTES
-        dims = self._shapes.dims(value)
-        return DictionaryAttr({"coda.dims": ArrayAttr([_dim_attribute(dim) for dim in dims])})
+        return DictionaryAttr({"coda.dims": dims_attribute(self._shapes.dims(value))})
 
 
 def remove(op: Operation) -> None:
@@ -172,7 +168,3 @@ def _entries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[D
 
 def _array(entries: Sequence[DictionaryAttr]) -> ArrayAttr[DictionaryAttr] | None:
     return ArrayAttr(entries) if any(entry.data for entry in entries) else None
-
-
-def _dim_attribute(dim: Dim) -> Attribute:
-    return IntegerAttr(dim, i64) if isinstance(dim, int) else StringAttr(dim)

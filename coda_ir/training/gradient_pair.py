@@ -16,7 +16,12 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from coda_ir.calls.arguments import Signature, TensorSpec
+from coda_ir.calls.arguments import (
+    Signature,
+    TensorSpec,
+    TransformedArgumentError,
+    has_elements,
+)
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
@@ -326,6 +331,11 @@ class _Node(torch.autograd.Function):
         pair: GradientPair = ctx.pair
         is_differentiated = torch.is_grad_enabled()
         upstream = [gradient for gradient in grad_outputs if gradient is not None]
+        if not all(map(has_elements, upstream)):
+            raise TransformedArgumentError(
+                f"{pair.backward.name} is called with a batch of gradients",
+                "leave out is_grads_batched=True and vectorize=True",
+            )
         needed = [*kept, *upstream] if is_differentiated else []
         existing = pair.existing_gradients(ctx, kept, grad_outputs)
         with torch.no_grad():

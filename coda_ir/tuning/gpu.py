@@ -10,13 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from coda_ir.backends.triton import EmittedProgram
 from coda_ir.backends.triton.aot import find_architecture
 from coda_ir.cache import load_source
+from coda_ir.calls.results import as_tuple
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.compile_jobs import compile_jobs
@@ -26,9 +27,6 @@ from coda_ir.launching.triton_start import wait_for_triton
 from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
 from coda_ir.tuning.problem import ENTRY, Problem
-
-if TYPE_CHECKING:
-    from coda_ir.calls.results import Results
 
 LOST = "the process that compiles it ended"
 
@@ -127,7 +125,7 @@ class GpuMeasurer:
         is_same_form = candidate.form == expected.form
         try:
             runs = [self._programs[each].result() for each in (candidate, expected)]
-            results = [_as_tuple(run(*first)) for run in runs]
+            results = [as_tuple(run(*first)) for run in runs]
         except self._errors as error:
             raise MeasurementError(_first_line(error)) from error
         ports = [port for part in problem.op.segments() for port, _ in part.results]
@@ -179,10 +177,6 @@ class GpuMeasurer:
 def compile_request(program: EmittedProgram) -> Request:
     """Return what `worker.compile_module` takes."""
     return {"source": program.source, "name": ENTRY, "launches": program.stand_ins}
-
-
-def _as_tuple(results: Results) -> tuple[torch.Tensor, ...]:
-    return results if isinstance(results, tuple) else (results,)
 
 
 def _agree(found: torch.Tensor, wanted: torch.Tensor) -> bool:

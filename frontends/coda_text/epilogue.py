@@ -61,6 +61,7 @@ from coda_ir.frontends.coda_text.values import (
     format_dim,
     ir_type,
     product_of,
+    with_coda_names,
 )
 
 PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
@@ -181,7 +182,7 @@ class _EpilogueCall:
         try:
             op.verify_()
         except VerifyException as error:
-            raise Mistake(f"{self.definition.name}: {error}") from error
+            raise Mistake(f"{self.definition.name}: {with_coda_names(str(error))}") from error
         self.insert(op)
         outputs = [
             _output(result, ssa, rows, columns, element)

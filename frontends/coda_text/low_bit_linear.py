@@ -7,7 +7,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import Dim, TensorValue
+from coda_ir.frontends.coda_text.values import Dim, TensorValue, with_coda_names
 
 LOW_BIT_LINEAR = (
     "low_bit_linear(x, w, scales, zeros?, *, depth: integer = 128, offset: integer = 0, "
@@ -31,7 +31,8 @@ def low_bit_linear(call: Invocation) -> TensorValue:
         _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
         scheme.verify_operands(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, kn=is_kn)
     except VerifyException as error:
-        raise Mistake(f"{call.name}: {str(error).removeprefix('quantized: ')}") from error
+        message = with_coda_names(str(error).removeprefix("quantized: "))
+        raise Mistake(f"{call.name}: {message}") from error
     op = coda.LowBitLinearOp(
         *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
         kn=is_kn,

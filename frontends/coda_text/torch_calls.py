@@ -20,6 +20,7 @@ from coda_ir.frontends.coda_text.values import (
     dims_attribute,
     extent,
     format_dims,
+    with_coda_names,
 )
 from coda_ir.torch_signatures import callee_remedy, check_call
 
@@ -50,7 +51,7 @@ def torch_call(call: Invocation) -> TensorValue:
         op.verify_()
     except VerifyException as error:
         remedy = "{0} is the first tensor behind the text, {1} the second one"
-        raise Mistake(f"torch: {error}", remedy, argument="call") from error
+        raise Mistake(f"torch: {with_coda_names(str(error))}", remedy, argument="call") from error
     try:
         check_call(callee, op.template, 1, op.picks)
     except CodaError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,8 +33,15 @@ ELEMENT_TYPES: dict[str, Attribute] = {
     type.coda: type.attribute for type in element_types.ELEMENT_TYPES if type.coda
 }
 CODA_NAMES = {attribute: name for name, attribute in ELEMENT_TYPES.items()}
+_IR_NAMES = re.compile(rf"\b({'|'.join(str(each) for each in CODA_NAMES)})\b")
 FLOAT_TYPES = tuple(name for name, attribute in ELEMENT_TYPES.items() if is_float(attribute))
 INDEX_TYPES = ("i32", "i64")
+
+
+def with_coda_names(message: str) -> str:
+    """A message of a verifier, with the element types as .coda spells them."""
+    names = {str(attribute): name for attribute, name in CODA_NAMES.items()}
+    return _IR_NAMES.sub(lambda found: names[found[0]], message)
 
 
 class Range(NamedTuple):

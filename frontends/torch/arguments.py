@@ -12,7 +12,7 @@ from torch.fx import Node
 from xdsl.ir import SSAValue
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.types import symbolic_text
+from coda_ir.frontends.torch.types import expression_of, symbolic_text
 
 
 class ArgumentWriter:
@@ -49,7 +49,7 @@ class ArgumentWriter:
                 return repr(argument) if math.isfinite(argument) else _non_finite(argument)
             case list() | tuple():
                 return f"[{', '.join(map(self._text, argument))}]"  # pyright: ignore
-            case torch.SymInt():
+            case torch.SymInt() | torch.SymFloat():
                 return self._size(argument)
             case torch.dtype() | torch.layout() | torch.memory_format():
                 return str(argument)
@@ -63,7 +63,7 @@ class ArgumentWriter:
 
     def _node(self, node: Node) -> str:
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt | int):
+        if isinstance(value, torch.SymInt | int) or _is_of_sizes(value):
             return self._size(value)
         if not isinstance(value, torch.Tensor):
             raise CodaError(
@@ -87,6 +87,13 @@ class ArgumentWriter:
             return f"size({self._operand(owner)}, {axis})"
 
         return re.sub(r"[^\W\d]\w*", extent, symbolic_text(value))
+
+
+def _is_of_sizes(value: object) -> bool:
+    """Return whether a number is computed of sizes, such as the ratio of two."""
+    if not isinstance(value, torch.SymFloat):
+        return False
+    return all(symbol.is_integer for symbol in expression_of(value).free_symbols)
 
 
 def _non_finite(number: float) -> str:

@@ -38,6 +38,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     needs_gradients,
     transforms_itself,
 )
+from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
 from coda_ir.frontends.torch.remark_log import log_remarks
 from coda_ir.frontends.torch.training_graphs import (
@@ -87,7 +88,8 @@ def coda(
     if chosen.target != "reference" and _are_on_gpu(example_inputs):
         start_triton()
     try:
-        return _compiled(graph, example_inputs, chosen)
+        run = _compiled(graph, example_inputs, chosen)
+        return without_overlaps(run, graph, example_inputs)
     except LeftToInductor as reason:
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO
         logger.log(level, "%s runs through Inductor: %s", described_graph(graph), reason)

@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.nn import Parameter
 
 from coda_ir.api import CompiledFunction
+from coda_ir.calls.arguments import is_plain
 from coda_ir.calls.tree import as_pairs, laid_out
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.torch import ArgumentTemplate
@@ -60,6 +62,60 @@ def store_updates(
     for old, value in new:
         old.copy_(value)
     return kept
+
+
+def without_overlaps(
+    run: Callable[..., Any], graph: GraphModule, inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """`run` or, in a call in which an input that changes overlaps with another one, the `graph` of
+    TorchDynamo as it is: AOTAutograd made it functional for `inputs` that do not.
+    """
+    nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    traced = [node.meta.get("example_value") for node in nodes]
+    changed = [at for at, x in enumerate(traced) if isinstance(x, torch.Tensor) and x._version]
+    read = [
+        at
+        for at, x in enumerate(inputs)
+        if at not in changed and isinstance(x, torch.Tensor) and not isinstance(x, Parameter)
+    ]
+    if not changed or not all(is_plain(inputs[at]) for at in (*changed, *read)):
+        return run
+
+    def overlap(inputs: Sequence[Any]) -> bool:
+        written = [inputs[at] for at in changed if inputs[at].numel()]
+        memories = set(map(_memory, written))
+        others = [inputs[at] for at in read if _memory(inputs[at]) in memories]
+        if not others and len(memories) == len(written):
+            return False
+        return _have_common_bytes(written, [x for x in others if x.numel()])
+
+    def run_apart(*inputs: Any) -> Any:
+        return graph(*inputs) if overlap(inputs) else run(*inputs)
+
+    return run if overlap(inputs) else run_apart
+
+
+def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    """Return whether one of the `written` tensors lies between the ends of another tensor."""
+    last, last_written = 0, 0
+    places = [
+        (*_place(x), is_written)
+        for xs, is_written in ((written, True), (others, False))
+        for x in xs
+    ]
+    for start, end, is_written in sorted(places):
+        if start < (last if is_written else last_written):
+            return True
+        last = max(last, end)
+        last_written = max(last_written, end if is_written else 0)
+    return False
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    """The address of the first byte of a tensor, and that behind its last one."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    elements = 1 + sum((extent - 1) * stride for extent, stride in pairs)
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 def _memory(tensor: torch.Tensor) -> int:

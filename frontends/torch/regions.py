@@ -89,15 +89,11 @@ def _regions_of(graph: GraphModule) -> dict[Node, int]:
 
 def _region(node: Node, before: list[Node], regions: dict[Node, int]) -> int:
     latest = max((regions[n] for n in before), default=SIZES)
-    if _is_part(node) or _is_size(node):
+    if getattr(node.target, "__name__", "") == "getitem" or _is_size(node):
         return latest
     parity = 0 if can_express(node) else 1
     first = max(latest, -1 if parity else 0)
     return first if first % 2 == parity else first + 1
-
-
-def _is_part(node: Node) -> bool:
-    return getattr(node.target, "__name__", "") == "getitem"
 
 
 def _is_size(node: Node) -> bool:

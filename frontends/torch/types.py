@@ -126,6 +126,17 @@ def _factors(expression: Any) -> list[Any]:
 
 _SYMPY_FUNCTIONS = {"Max": "max", "Min": "min"}
 
+_SPELLINGS = {
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), "({} // {})"),
+    **dict.fromkeys(("Mod", "PythonMod"), "({} % {})"),
+    **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), "({} / {})"),
+    "ToFloat": "({} * 1.0)",
+    "TruncToInt": "int({})",
+    "FloorToInt": "int({} // 1)",
+    "CeilToInt": "(-int(-{} // 1))",
+}
+"""Functions of sympy as the arguments of `torch.call` have them."""
+
 
 def expression_of(value: object) -> Any:
     """The expression (of sympy) behind a symbolic integer."""
@@ -134,7 +145,7 @@ def expression_of(value: object) -> Any:
 
 
 def symbolic_text(value: object) -> str:
-    """An integer that depends on symbols, as the arguments of `torch.call` have it.
+    """A number that depends on symbols, as the arguments of `torch.call` have it.
 
     Raises CodaError for what they cannot express.
     """
@@ -146,6 +157,8 @@ def symbolic_text(value: object) -> str:
 def _expression_text(expression: Any) -> str:
     if expression.is_Integer:
         return str(int(expression))
+    if expression.is_Float:
+        return repr(float(expression))
     if expression.is_Symbol:
         return str(expression)
     parts = [_expression_text(argument) for argument in expression.args]
@@ -156,10 +169,8 @@ def _expression_text(expression: Any) -> str:
         return f"({' + '.join(parts)})"
     if expression.is_Mul:
         return f"({' * '.join(parts)})"
-    if function in ("FloorDiv", "CleanDiv"):
-        return f"({parts[0]} // {parts[1]})"
-    if function in ("Mod", "PythonMod"):
-        return f"({parts[0]} % {parts[1]})"
+    if function in _SPELLINGS:
+        return _SPELLINGS[function].format(*parts)
     if expression.is_Pow and parts[1].isdigit():
         return f"({' * '.join([parts[0]] * int(parts[1]))})"
     raise CodaError(f"the size {expression} cannot be computed", "simplify the model's shapes")

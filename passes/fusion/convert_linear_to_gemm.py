@@ -41,14 +41,14 @@ class ConvertLinearToGemmPass(FunctionPass):
     alone are read where they are. Scales of blocks of a `coda.scaled_linear` stay those of its
     operands (`gemm.fused %x blocks<128, 128>(%sx) columns(%w) scales(%sw)`), and so do those of a
     `coda.low_bit_linear` (`gemm.fused %x quantized<128> columns(%w) scales(%s)`). Legal iff
-    float32, in which GEMMs accumulate, holds every value: not in f64. A weight's gradient needs
-    rows to sum over.
+    float32, in which GEMMs accumulate, holds every value: not in f64, and there are
+    elements. A weight's gradient needs rows to sum over.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, LINEAR_MAPS):
-                refusal = check_gemm_types(op) or _check_rows(op)
+                refusal = check_gemm_types(op) or _check_elements(op) or _check_rows(op)
                 if refusal is not None:
                     rewriter.missed(op, refusal)
                 else:
@@ -75,6 +75,13 @@ LINEAR_MAPS = (
 )
 _STORED_BY_COLUMN = (coda.LinearOp, coda.GroupedLinearOp, coda.ScaledLinearOp)
 """Linear maps whose weights are N x K."""
+
+
+def _check_elements(op: LinearMap) -> Refusal | None:
+    empty = next((x for x in (*op.operands, op.result) if 0 in shape_of(x)), None)
+    if empty is None:
+        return None
+    return Refusal("there is something to multiply", f"{name_of(empty)} has no elements")
 
 
 def _check_rows(op: LinearMap) -> Refusal | None:

@@ -22,6 +22,8 @@ def test_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert after.milliseconds == before.milliseconds
         assert after.notes == {"coda-graphs": "RuntimeError: CUDA graphs need a GPU"}
     assert "1 of 64 layers" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="has rows of cpu: choose another file with --json"):
+        read(path, "NVIDIA H100 80GB HBM3")
 
 
 def test_share_of_peak() -> None:

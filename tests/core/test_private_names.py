@@ -74,6 +74,9 @@ REASONS = {
     "frontends/torch/graph_inputs.py: torch.ops.aten._batch_norm_impl_index": (
         "an operator of PyTorch's schema, to which PyTorch decomposes batch_norm"
     ),
+    "frontends/torch/graph_runner.py: _version": (
+        "the version counter that PyTorch documents: which inputs a graph changes"
+    ),
     "frontends/torch/training_graphs.py: _version": (
         "the version counter that PyTorch documents: whether memory is changed in place"
     ),

@@ -41,7 +41,7 @@ SMOOTH: Sequence[Callable[[SSAValue], coda.UnaryOp]] = (
     elementwise.CosOp,
     elementwise.ErfOp,
     elementwise.SoftplusOp,
-    coda.EluOp,
+    lambda x: coda.EluOp(x, 1.0),
     lambda x: coda.EluOp(x, 0.3),
     lambda x: coda.GeluOp(x, "none"),
     lambda x: coda.GeluOp(x, "tanh"),

@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from xdsl.dialects.builtin import ModuleOp
 
 import coda_ir
-from coda_ir.calls.arguments import ArgumentDtypeError, ArgumentShapeError
+from coda_ir.calls.arguments import ArgumentDtypeError, ArgumentShapeError, TransformedArgumentError
 from coda_ir.diagnostics import CodaError
 from coda_ir.training.functions import TrainableFunction
 from coda_ir.training.gradient_pair import BackwardProgramError, DoubleBackwardError
@@ -224,6 +224,12 @@ def test_double_backward_is_an_error(scaled: TrainableFunction, given: dict[str,
     torch.testing.assert_close(d_x, (given["scale"] @ given["w"]).expand(5, 8))
     with pytest.raises(DoubleBackwardError, match="scaled_backward computed is differentiated"):
         d_x.square().sum().backward()
+
+
+def test_a_batch_of_gradients_is_an_error(scaled: TrainableFunction, given: dict[str, Any]):
+    y, _, _ = scaled(**given)
+    with pytest.raises(TransformedArgumentError, match="leave out is_grads_batched=True"):
+        grad(y, given["x"], torch.ones(2, *y.shape), is_grads_batched=True)
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

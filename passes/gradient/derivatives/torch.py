@@ -96,6 +96,8 @@ def refusal_of_call(op: CallOp) -> str | None:
         return "it draws random numbers, and would draw others when it is computed again"
     if op.callee.data.startswith("prims."):
         return "PyTorch does not differentiate its primitives"
+    if op.callee.data.startswith("aten.as_strided_scatter"):
+        return "PyTorch's derivative of what it replaces is wrong"
     return None
 
 

@@ -32,3 +32,21 @@ func.func @gradients(%dz: tensor<?x16xf64>, %x: tensor<?x8xf64>, %dy: tensor<16x
 // CHECK-NEXT:   %dv = coda.weight_gradient %dy, %y : (tensor<16xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   func.return %dw, %dv : tensor<16x8xf64>, tensor<16x8xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A product without elements to add, and one without columns.
+
+func.func @empty(%x: tensor<?x0xf32>, %w: tensor<16x0xf32>, %v: tensor<0x16xf32>) -> tensor<?x0xf32> {
+  %z = coda.linear %x, %w : (tensor<?x0xf32>, tensor<16x0xf32>) -> tensor<?x16xf32>
+  %y = coda.linear %z, %v : (tensor<?x16xf32>, tensor<0x16xf32>) -> tensor<?x0xf32>
+  func.return %y : tensor<?x0xf32>
+}
+
+// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has no elements; failed condition: there is something to multiply;
+// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %v has no elements; failed condition: there is something to multiply;
+// CHECK:      func.func @empty(
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x0xf32>, tensor<16x0xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %y = coda.linear %z, %v : (tensor<?x16xf32>, tensor<0x16xf32>) -> tensor<?x0xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x0xf32>
+// CHECK-NEXT: }

@@ -14,9 +14,9 @@
 // FUSED-NOT:  gemm.map
 // FEW-LABEL: func.func @heads_of_80
 // FEW-NOT:    gemm.map
-func.func @heads_of_80(%x: tensor<?x2560xbf16> {coda.dims = ["T", 2560 : i64]}, %w: tensor<2560x2560xbf16>) -> tensor<?x2560xbf16> {
-  %z = gemm.fused %x : tensor<?x2560xbf16>
-    columns(%w : tensor<2560x2560xbf16>)
+func.func @heads_of_80(%x: tensor<?x320xbf16> {coda.dims = ["T", 320 : i64]}, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x320xbf16>
+    columns(%w : tensor<2560x320xbf16>)
       -> (tile : tensor<?x2560xbf16>) {
     ^bb0(%a: f32):
       %square = arith.mulf %a, %a : f32
@@ -34,9 +34,9 @@ func.func @heads_of_80(%x: tensor<?x2560xbf16> {coda.dims = ["T", 2560 : i64]}, 
 
 // CHECK-LABEL: func.func @heads_of_128
 // CHECK-NOT:  gemm.map
-func.func @heads_of_128(%x: tensor<?x2560xbf16>, %w: tensor<2560x2560xbf16>) -> tensor<?x2560xbf16> {
-  %z = gemm.fused %x : tensor<?x2560xbf16>
-    columns(%w : tensor<2560x2560xbf16>)
+func.func @heads_of_128(%x: tensor<?x320xbf16>, %w: tensor<2560x320xbf16>) -> tensor<?x2560xbf16> {
+  %z = gemm.fused %x : tensor<?x320xbf16>
+    columns(%w : tensor<2560x320xbf16>)
       -> (tile : tensor<?x2560xbf16>) {
     ^bb0(%a: f32):
       %square = arith.mulf %a, %a : f32

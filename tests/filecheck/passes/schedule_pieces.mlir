@@ -4,8 +4,8 @@
 
 // CHECK-LABEL: func.func @odd
 // CHECK:       schedule<warp_specialized, "128x192x64", warps = 8, stages = 4, group_m = 8>
-func.func @odd(%x: tensor<4096x4608xbf16>, %w: tensor<1152x4608xbf16>) -> tensor<4096x1152xbf16> {
-  %y = gemm.fused %x : tensor<4096x4608xbf16> columns(%w : tensor<1152x4608xbf16>)
+func.func @odd(%x: tensor<4096x512xbf16>, %w: tensor<1152x512xbf16>) -> tensor<4096x1152xbf16> {
+  %y = gemm.fused %x : tensor<4096x512xbf16> columns(%w : tensor<1152x512xbf16>)
       -> (tile : tensor<4096x1152xbf16>) {
   ^epilogue(%acc: f32):
     gemm.yield %acc : f32

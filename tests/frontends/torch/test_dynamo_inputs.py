@@ -306,6 +306,26 @@ def test_a_call_that_fails_by_a_defect_and_changes_its_inputs(monkeypatch: pytes
     torch.testing.assert_close(cache, layer(x))
 
 
+def test_inputs_that_overlap():
+    """The first call is one of inputs side by side, with which the others share a graph."""
+    layer = linear()
+
+    def model(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        rows.mul_(2)
+        return y + x
+
+    fast = compiled(model)
+    for first, last in ((4, 8), (1, 5), (0, 4)):
+        memory = torch.randn(8, 8)
+        wanted = memory.clone()
+        found = fast(memory[:4], memory[first:last])
+        torch.testing.assert_close(
+            found, model(wanted[:4], wanted[first:last]), rtol=1e-4, atol=1e-5
+        )
+        torch.testing.assert_close(memory, wanted)
+
+
 def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
     Defective(monkeypatch)
     table, layer = torch.randn(5, 8), linear()

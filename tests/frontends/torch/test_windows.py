@@ -74,7 +74,14 @@ def flattened_tiles(m: Windows, x: Tensor) -> Tensor:
     return m.out(tiles.reshape(-1, 16))
 
 
-@pytest.mark.parametrize("function", [rows, masked_rows, image, flattened_tiles])
+def resized(m: Windows, x: Tensor) -> Tensor:
+    """Rows at places that depend on the ratio of two sizes."""
+    y = m.out(x).transpose(1, 2)
+    y = F.interpolate(y, size=2 * x.shape[1] - 1, mode="linear")
+    return m.out(F.interpolate(y, scale_factor=1.5).transpose(1, 2))
+
+
+@pytest.mark.parametrize("function", [rows, masked_rows, image, flattened_tiles, resized])
 def test_one_program_for_all_sizes(
     function: Callable[[Windows, Tensor], Tensor], caplog: pytest.LogCaptureFixture
 ):
