@@ -177,8 +177,9 @@ def _narrow_norm(op: CastOp) -> Operation | None:
 def _before_widening(value: SSAValue, type: Attribute) -> SSAValue:
     """`value` before it was widened from `type` to float32."""
     wide = value.owner
-    is_widened = isinstance(wide, CastOp) and _is_widened_to(wide, f32)
-    return wide.operand if is_widened and element_type_of(wide.operand) == type else value
+    if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
+        return value
+    return wide.operand if element_type_of(wide.operand) == type else value
 
 
 def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:

@@ -69,12 +69,13 @@ def _store_of(value: SSAValue) -> _Store | None:
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    tensor, part, dim, *bounds = (*positional, *(0, None, None, 1)[len(positional) - 2 :])
-    dim %= len(shape_of(tensor))
+    tensor, part, *given = positional
+    axis, start, stop, step = (*given, *(0, None, None, 1)[len(given) :])
+    dim = int(axis or 0) % len(shape_of(tensor))
     extent, types = shape_of(tensor)[dim], {element_type_of(x) for x in (tensor, part)}
     if named or extent == DYNAMIC_INDEX or len(types) > 1:
         return None
-    return _Store(tensor, part, dim, range(extent)[slice(*bounds)])
+    return _Store(tensor, part, dim, range(extent)[start:stop:step])
 
 
 def _joins(a: _Store, b: _Store) -> bool:
