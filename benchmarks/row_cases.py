@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -192,13 +192,14 @@ class StartOfPrompt(Part):
         return Work(products, bytes_read(self.model), tokens)
 
     def products(self) -> Step:
-        """The products with all weights of linear maps alone, as cuBLAS runs them."""
-        weights = [m.weight for m in self.model.modules() if isinstance(m, torch.nn.Linear)]
-        rows = {
-            columns: torch.randn(self.ids.shape[1], columns, device=weights[0].device)
-            for columns in {weight.shape[1] for weight in weights}
-        }
-        inputs = {columns: x.to(weights[0].dtype) for columns, x in rows.items()}
+        """The products of all linear maps alone, in the model's type, as cuBLAS runs them."""
+        like, tokens = self.model.lm_head.weight, self.ids.shape[1]
+        # Quantized layers have no weight of that type: random ones stand in for theirs.
+        weights = [
+            m.weight if isinstance(m, torch.nn.Linear) else like.new_empty(shape).normal_()
+            for m, shape in _linear_maps(self.model)
+        ]
+        inputs = {k: like.new_empty(tokens, k).normal_() for k in {w.shape[1] for w in weights}}
 
         def multiply() -> Tensors:
             with torch.no_grad():
@@ -320,6 +321,7 @@ def _of(
 
 ROWS = (
     Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt)),
+    Row("llama-7b prefill float8", "flops", 32, 32, 2048, _of("llama", StartOfPrompt, "rowwise")),
     Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues)),
     *(
         Row(f"llama-7b decode {r}", "bytes", 32, 32, 512, _of("llama", KeysAndValues, r))
@@ -338,8 +340,16 @@ ROWS = (
 
 def _weights(model: Any) -> int:
     """The elements of all matrices of linear maps."""
-    linears = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
-    return sum(linear.weight.numel() for linear in linears)
+    return sum(rows * columns for _, (rows, columns) in _linear_maps(model))
+
+
+def _linear_maps(model: Any) -> Sequence[tuple[Any, tuple[int, int]]]:
+    """The linear layers, quantized ones too, each with the shape of its matrix."""
+    return [
+        (m, (m.out_features, m.in_features))
+        for m in model.modules()
+        if hasattr(m, "out_features") and hasattr(m, "in_features")
+    ]
 
 
 def _attention_columns(model: Any) -> int:

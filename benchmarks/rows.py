@@ -3,15 +3,14 @@
     python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
 
-Batch 1, bf16, random weights. LLaMA: the logits of a prompt of 2048 tokens, and a token after 511
-in a cache, with weights of 8 and 4 bits, too. Stable Diffusion 3: a step for 512 x 512 pixels with
-guidance. Mamba: a prompt of 8192 tokens, and a token from the states of a cache. A row says how
-many layers it has; `all layers` is its time times the work of the whole model over that of these
-layers. Percent are of the peak rate of products (prefill, images) or of memory (decoding) that the
-vendor states; products are those of weights and of attention. Errors are those against the same
-model in float64, of the first 512
-tokens; in float32 where float64 does not fit. Millijoules come from the GPU's counter, where
-`pynvml` is installed.
+Batch 1, bf16, random weights. LLaMA: the logits of a prompt of 2048 tokens, in float8, too, and a
+token after 511 in a cache, with weights of 8 and 4 bits, too. Stable Diffusion 3: a step for
+512 x 512 pixels with guidance. Mamba: a prompt of 8192 tokens, and a token from the states of a
+cache. A row says how many layers it has; `all layers` is its time times the work of the whole model
+over that of these layers. Percent are of the peak rate of bf16 products (prefill, images) or of
+memory (decoding) that the vendor states; products are those of weights and of attention. Errors are
+those against the same model in float64, of the first 512 tokens; in float32 where float64 does not
+fit. Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
@@ -158,6 +157,19 @@ def prepare(
     return {name: step for name, step in steps.items() if name in names}
 
 
+@dataclass(frozen=True)
+class Replay:
+    """A captured step. It keeps the step, whose tensors the graph reads at their addresses."""
+
+    graph: Any
+    step: Step
+    results: Tensors
+
+    def __call__(self) -> Tensors:
+        self.graph.replay()
+        return self.results
+
+
 def captured(step: Step) -> Step:
     """The step as one CUDA graph. Raises RuntimeError without a GPU."""
     if not torch.cuda.is_available():
@@ -170,12 +182,7 @@ def captured(step: Step) -> Step:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         results = step()
-
-    def replay() -> Tensors:
-        graph.replay()
-        return results
-
-    return replay
+    return Replay(graph, step, results)
 
 
 def times(steps: Mapping[str, Step]) -> dict[str, float]:

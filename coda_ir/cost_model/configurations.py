@@ -219,8 +219,7 @@ def _tiles(
         shapes = product(space.rows_of_tiles, columns)
         depths = _depths(cuts, device)
         tiles = [(bm, bn, bk) for bm, bn in shapes for bk in depths]
-        if ONE_ROW in space.main_loops:
-            tiles += _tiles_of_one_row(cuts, device, workload)
+        tiles += _tiles_of_one_row(cuts, device, workload)
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
             tiles += [(bm, bn, 128) for bm, bn, _ in tiles if 1 < bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):

@@ -27,11 +27,12 @@ EPILOGUE_RATE = 0.5
 """Share of the peak rate of additions that epilogues reach. So that those of GELU and its gradient
 in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
 
-CROWDED_BYTES, CROWDED_ACCUMULATORS, CROWDING = 8, 64, 3.2
-"""An epilogue that moves more bytes for each accumulator, of products of float8 of which a thread
-has more than so many, takes so much longer: the sums of pieces leave it few registers. So that the
-gradient of a SwiGLU (five tiles of bf16) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
-of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096."""
+CROWDED_OPERATIONS, CROWDED_ACCUMULATORS, CROWDING = 32, 64, 3.2
+"""An epilogue that computes more for each accumulator, of products of float8 of which a thread has
+more than so many, takes so much longer: the sums of pieces leave it few registers. So that the
+gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles of
+128 x 128, as it did on an H100 at 16384 x 11008 x 4096. That of a norm, which moves as much with
+20 operations, took 1.44 and 1.73 ms at 16384 x 4096 x 11008."""
 
 REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
@@ -164,7 +165,7 @@ class Estimate:
     @property
     def _is_crowded(self) -> bool:
         accumulators, workload = self.configuration.accumulators, self.workload
-        is_heavy = workload.is_float8 and workload.epilogue_bytes > CROWDED_BYTES
+        is_heavy = workload.is_float8 and workload.operations > CROWDED_OPERATIONS
         return is_heavy and accumulators > CROWDED_ACCUMULATORS
 
     @cached_property

@@ -99,9 +99,18 @@ def _neg(op: NegOp) -> SSAValue | None:
     return op.operand.owner.operand if isinstance(op.operand.owner, NegOp) else None
 
 
-def _add(op: AddOp) -> SSAValue | None:
-    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0."""
-    return None if is_float(element_type_of(op.result)) else _other_than(op, 0)
+def _add(op: AddOp) -> SSAValue | Operation | None:
+    """x + 0 -> x of integers; of floats, -0.0 + 0 is 0. The position of a single element is 0: what
+    is added to it, as the length of a cache before one token, gets its shape.
+    """
+    if is_float(element_type_of(op.result)):
+        return None
+    for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        places, shape = positions_in(other), shape_of(op.result)
+        is_first = places is not None and places.first_and_step[0] == 0 and {*shape} == {1}
+        if is_first and element_type_of(kept) == element_type_of(op.result):
+            return ReshapeOp(kept, shape)
+    return _other_than(op, 0)
 
 
 def _mul(op: MulOp) -> SSAValue | None:

@@ -39,7 +39,8 @@ func.func @stays(%x: tensor<?x8xf32>) -> (tensor<?x8xbf16>, tensor<?x7xf32>, ten
   func.return %cast, %slice, %r2, %div : tensor<?x8xbf16>, tensor<?x7xf32>, tensor<?x?xf32>, tensor<?x8xf32>
 }
 
-// Positions are computed under the shape that a reshape gives them; 0 added to integers is nothing.
+// Positions are computed under the shape that a reshape gives them; 0 added to integers is nothing,
+// and so is the position of a single element.
 // CHECK-LABEL: func.func @positions
 // CHECK-NEXT: %p = coda.positions %x
 // CHECK-NEXT: %three = coda.constant {value = 3 : i64}
@@ -48,8 +49,9 @@ func.func @stays(%x: tensor<?x8xf32>) -> (tensor<?x8xbf16>, tensor<?x7xf32>, ten
 // CHECK-NEXT: [[F:%.*]] = coda.cast [[L]] : (tensor<?x1xi64>) -> tensor<?x1xf32>
 // CHECK-NEXT: %none = coda.constant
 // CHECK-NEXT: %g = coda.add %h, %none
-// CHECK-NEXT: func.return [[F]], %n, %g
-func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tensor<8xi64>, %h: tensor<8xf32>) -> (tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>) {
+// CHECK-NEXT: [[S:%.*]] = coda.reshape %length : (tensor<i64>) -> tensor<1xi64>
+// CHECK-NEXT: func.return [[F]], %n, %g, [[S]]
+func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tensor<8xi64>, %h: tensor<8xf32>, %length: tensor<i64>) -> (tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>, tensor<1xi64>) {
   %p = coda.positions %x {dim = 0 : i64, start = 0 : i64, step = 1 : i64} : (tensor<?x8xf32>) -> tensor<?xi64>
   %three = coda.constant {value = 3 : i64} : tensor<i64>
   %later = coda.add %p, %three : (tensor<?xi64>, tensor<i64>) -> tensor<?xi64>
@@ -59,7 +61,9 @@ func.func @positions(%x: tensor<?x8xf32> {coda.dims = ["T", 8 : i64]}, %n: tenso
   %m = coda.add %n, %zero : (tensor<8xi64>, tensor<i64>) -> tensor<8xi64>
   %none = coda.constant {value = 0.0 : f64} : tensor<f32>
   %g = coda.add %h, %none : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  func.return %column, %m, %g : tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>
+  %first = coda.positions {start = 0 : i64, step = 1 : i64} : () -> tensor<1xi64>
+  %place = coda.add %first, %length : (tensor<1xi64>, tensor<i64>) -> tensor<1xi64>
+  func.return %column, %m, %g, %place : tensor<?x1xf32>, tensor<8xi64>, tensor<8xf32>, tensor<1xi64>
 }
 
 // Comparisons of constants are truth values, which choose.
