@@ -27,7 +27,7 @@ class _Store(NamedTuple):
 
 
 def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
-    """What joins the slices that `op` and the calls before it store, if they are all of the tensor
+    """Join the slices that `op` and the calls before it store, if they are all of the tensor
     and do not overlap. Slices of each nth element are the parts of a new dimension.
     """
     value, last = op.outputs[0], _store_of(op.outputs[0])
