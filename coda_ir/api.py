@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack, get_args, overload
 
 from coda_ir.cache.origin import Origin
-from coda_ir.calls.results import Results, unpack
-from coda_ir.compiled import CompiledFunction
+from coda_ir.calls.results import Results as Results, unpack as unpack
+from coda_ir.compiled import CompiledFunction as CompiledFunction
 from coda_ir.diagnostics import CodaError, expect_kind
 from coda_ir.executables import start
-from coda_ir.functions import find_entry
+from coda_ir.functions import find_entry as find_entry
 from coda_ir.launching.compile_jobs import compile_jobs
-from coda_ir.lowering import Level, Lowering
+from coda_ir.lowering import Level as Level, Lowering as Lowering
 from coda_ir.options import (
     Accept,
     CompileOptions,
@@ -43,19 +43,6 @@ if TYPE_CHECKING:
 
 Syntax: TypeAlias = Literal["coda", "mlir"]
 Program: TypeAlias = "ModuleOp | str | os.PathLike[str]"
-
-__all__ = [
-    "CompiledFunction",
-    "Level",
-    "Lowering",
-    "Program",
-    "Results",
-    "Syntax",
-    "compile",
-    "find_entry",
-    "parse",
-    "unpack",
-]
 
 
 def parse(

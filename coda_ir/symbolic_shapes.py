@@ -27,18 +27,8 @@ from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
-from coda_ir.shape_rules import UNKNOWN, Dim, Dims, infer_dims
-from coda_ir.symbolic_size import SymbolicSize, as_size
-
-__all__ = [
-    "Dim",
-    "Dims",
-    "SymbolicShapes",
-    "SymbolicSize",
-    "as_size",
-    "declared_dims",
-    "dims_attribute",
-]
+from coda_ir.shape_rules import UNKNOWN, Dim as Dim, Dims as Dims, infer_dims
+from coda_ir.symbolic_size import SymbolicSize as SymbolicSize, as_size as as_size
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -1,7 +1,5 @@
 """The element types of tensors, with their names in `.coda`, PyTorch and Triton: the one table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The contents of the page, as plain data for JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """The GPU, the sizes and the passes that a page is made for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The target `html`: one file with everything in it, for a browser without a network."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

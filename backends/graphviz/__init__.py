@@ -1,6 +1,5 @@
 """Pictures of modules by Graphviz: what the IR is, and what was fused."""
 
-from coda_ir.backends.graphviz.svg import render_svg
-from coda_ir.backends.graphviz.target import VIEWS, DotTarget, SvgTarget, draw_module
+from coda_ir.backends.graphviz.target import VIEWS, DotTarget, SvgTarget, draw_module, render_svg
 
 __all__ = ["VIEWS", "DotTarget", "SvgTarget", "draw_module", "render_svg"]

@@ -1,7 +1,5 @@
 """Epilogue regions as graphs of scalar operators, with their ports and results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Which operators of a program end up in which kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The view `fusion`: the operators of a program, with a box around those of one kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The view `ir`: a module as it is, with the regions of the GEMM level as boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.context import Context

@@ -1,7 +1,7 @@
 """The targets `dot` and `svg`: a picture of a module."""
 
-from __future__ import annotations
-
+import shutil
+import subprocess
 from dataclasses import dataclass
 from typing import IO
 
@@ -11,10 +11,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.target import Target
 
 from coda_ir.backends.graphviz import theme
-from coda_ir.backends.graphviz.dot import title
+from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.backends.graphviz.ir_view import draw_function
-from coda_ir.backends.graphviz.svg import render_svg
 from coda_ir.diagnostics import CodaError
 
 VIEWS = ("ir", "fusion")
@@ -30,7 +29,8 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
     if view not in VIEWS:
         raise CodaError(f"unknown view '{view}'", f"use one of {', '.join(VIEWS)}")
     chosen = chosen_functions(module, entry)
-    graph = theme.new_graph(chosen[0].sym_name.data if len(chosen) == 1 else "module")
+    name = chosen[0].sym_name.data if len(chosen) == 1 else "module"
+    graph = Graph(name, dict(theme.GRAPH), {"node": theme.NODE, "edge": theme.EDGE})
     for func in chosen:
         box = graph.root
         if len(chosen) > 1:
@@ -66,13 +66,32 @@ class DotTarget(Target):
 
 
 @dataclass(frozen=True)
-class SvgTarget(Target):
+class SvgTarget(DotTarget):
     """Writes the picture of that graph, drawn by the program `dot`."""
 
     name = "svg"
 
-    view: str = "ir"
-    entry: str | None = None
-
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         output.write(render_svg(draw_module(module, self.view, self.entry)))
+
+
+def render_svg(dot_text: str) -> str:
+    """The SVG of a graph in the DOT language.
+
+    Raises CodaError where the program `dot` is not installed, or fails.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise CodaError(
+            "drawing SVG needs the program 'dot' of Graphviz, which is not on PATH",
+            "install graphviz (such as apt install graphviz), or emit dot and draw it elsewhere",
+        )
+    done = subprocess.run(
+        [program, "-Tsvg"],
+        input=dot_text.encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CodaError(f"dot: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout.decode()

@@ -1,8 +1,6 @@
 """How things look: one style per kind of node, box and edge."""
 
-from __future__ import annotations
-
-from coda_ir.backends.graphviz.dot import Attributes, Graph
+from coda_ir.backends.graphviz.dot import Attributes
 
 FONT = "Helvetica"
 
@@ -79,8 +77,3 @@ FUNCTION_BOX: Attributes = {**BOX, "fillcolor": "white", "color": "#c4ccd4"}
 ON_CHIP: Attributes = {}
 THROUGH_MEMORY: Attributes = {"penwidth": 2.0, "color": "#2b3540"}
 PARTIAL_EDGE: Attributes = {"style": "dashed", "color": "#7a4fb5", "fontcolor": "#7a4fb5"}
-
-
-def new_graph(name: str) -> Graph:
-    """An empty graph of this style."""
-    return Graph(name, dict(GRAPH), {"node": NODE, "edge": EDGE})

@@ -1,7 +1,5 @@
 """Names, types and nodes of the values of a function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import PurePath
 

@@ -5,21 +5,11 @@ statement of the mathematics over speed.
 """
 
 from coda_ir.backends.reference.interpreter import (
-    Trace,
-    call_on_device,
-    run_boxed,
-    run_function,
-    run_module,
-    trace_function,
+    Trace as Trace,
+    call_on_device as call_on_device,
+    run_boxed as run_boxed,
+    run_function as run_function,
+    run_module as run_module,
+    trace_function as trace_function,
 )
-from coda_ir.backends.reference.numerics import Precision
-
-__all__ = [
-    "Precision",
-    "Trace",
-    "call_on_device",
-    "run_boxed",
-    "run_function",
-    "run_module",
-    "trace_function",
-]
+from coda_ir.backends.reference.numerics import Precision as Precision

@@ -10,18 +10,14 @@ Both modules are run on the reference backend in float64, on random inputs of se
 kinds. `EquivalenceCheck` does so after every pass of a pipeline.
 """
 
-from coda_ir.equivalence.checker import EquivalenceCheck, NotEquivalentError, check_equivalent
-from coda_ir.equivalence.comparison import Difference, find_difference
-from coda_ir.equivalence.counterexample import Counterexample
-from coda_ir.equivalence.draws import DRAWS, Draw
-
-__all__ = [
-    "DRAWS",
-    "Counterexample",
-    "Difference",
-    "Draw",
-    "EquivalenceCheck",
-    "NotEquivalentError",
-    "check_equivalent",
-    "find_difference",
-]
+from coda_ir.equivalence.checker import (
+    EquivalenceCheck as EquivalenceCheck,
+    NotEquivalentError as NotEquivalentError,
+    check_equivalent as check_equivalent,
+)
+from coda_ir.equivalence.comparison import (
+    Difference as Difference,
+    find_difference as find_difference,
+)
+from coda_ir.equivalence.counterexample import Counterexample as Counterexample
+from coda_ir.equivalence.draws import DRAWS as DRAWS, Draw as Draw

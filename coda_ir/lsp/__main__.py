@@ -1,7 +1,5 @@
 """`coda-lsp`: the language server of .coda files, over stdio or TCP."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

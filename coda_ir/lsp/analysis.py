@@ -4,8 +4,6 @@ Two threads work: one checks (fast: types, errors), one compiles (kernels, remar
 replaced is dropped at the next pass.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os
@@ -14,7 +12,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import TypeVar
 
 from coda_ir.diagnostics import CodaError
@@ -23,7 +22,6 @@ from coda_ir.lsp.check import Check, check_program, read_or_none
 from coda_ir.lsp.compilation import CancelledError, Compilation, compile_program
 from coda_ir.lsp.positions import SourceText
 from coda_ir.lsp.symbols import SymbolTable
-from coda_ir.lsp.worker import Worker
 from coda_ir.sources import read_source
 
 logger = logging.getLogger(__name__)
@@ -254,3 +252,39 @@ def _failed(document: Document, failure: str | None) -> Outcome:
     path, text = document.path, document.source.text
     check = Check(path, text, Scope(path), SymbolTable(), {}, (), None, {path: text}, {})
     return Outcome(check, failure=failure)
+
+
+Result = TypeVar("Result")
+
+
+class Worker:
+    """Runs work in order. Its thread does not keep the process alive, unlike those of an executor:
+    an editor that quits does not wait for a compilation.
+    """
+
+    def __init__(self, name: str):
+        self._queue = SimpleQueue[Callable[[], None]]()
+        Thread(target=self._serve, name=name, daemon=True).start()
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of `work`, which runs in the thread and must not raise."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def call() -> None:
+            result = work()
+            # The loop is closed where the server has ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_finish, future, result)
+
+        self._queue.put(call)
+        return await future
+
+    def _serve(self) -> None:
+        while True:
+            self._queue.get()()
+
+
+def _finish(future: asyncio.Future[Result], result: Result) -> None:
+    if not future.cancelled():
+        future.set_result(result)

@@ -1,12 +1,12 @@
 """What the frontend knows about a text, whether it is complete or not."""
 
-from __future__ import annotations
-
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 
 from coda_ir.diagnostics import (
     CodaError,
@@ -16,11 +16,70 @@ from coda_ir.diagnostics import (
     collect_diagnostics,
 )
 from coda_ir.error_codes import language_code
-from coda_ir.frontends.coda_text.lowering import lower_functions, lower_program
-from coda_ir.frontends.coda_text.program import Loader, Scope
+from coda_ir.frontends.coda_text.expressions import Output
+from coda_ir.frontends.coda_text.lowering import FunctionLowering, lower_functions, lower_program
+from coda_ir.frontends.coda_text.program import FunctionDefinition, Loader, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.lsp.recording import Recorder, Values
+from coda_ir.frontends.coda_text.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Identifier,
+    Name,
+    Negation,
+    Span,
+)
+from coda_ir.frontends.coda_text.values import Value, is_poisoned
 from coda_ir.lsp.symbols import SymbolTable
+
+Values = dict[tuple[int, int], Value]
+"""Values by the line and column of the token that they are known by: a name, or the name or sign
+of an operator.
+"""
+
+
+class Recorder:
+    """Lowers functions, and keeps the values of those of `file`."""
+
+    def __init__(self, file: str):
+        self.file = file
+        self.values: Values = {}
+
+    def lowering(self, definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
+        if definition.scope.file != self.file:
+            return FunctionLowering.of_definition(definition, reporter)
+        return _RecordingLowering(definition, reporter, self.values)
+
+
+class _RecordingLowering(FunctionLowering):
+    def __init__(self, definition: FunctionDefinition, reporter: Reporter, values: Values):
+        super().__init__(definition, reporter, Output(Block()), None)
+        self.values = values
+
+    def evaluate(self, node: Expression) -> Value:
+        value = super().evaluate(node)
+        match node:
+            case Name() | Negation():
+                self._record(node.span, value)
+            case Call():
+                self._record(node.callee.span, value)
+            case _:
+                pass
+        return value
+
+    def _combine(self, node: Binary, left: Value, right: Value) -> Value:
+        value = super()._combine(node, left, right)
+        self._record(node.operator_span, value)
+        return value
+
+    def _bind(self, target: Identifier, value: Value) -> None:
+        self._record(target.span, value)
+        super()._bind(target, value)
+
+    def _record(self, span: Span, value: Value) -> None:
+        if not is_poisoned(value):
+            self.values[span.line, span.column] = value
+
 
 Read = Callable[[str], str]
 """The text of a file by its path; raises CodaError where there is none."""
@@ -43,6 +102,13 @@ class Check:
     module: ModuleOp | None
     sources: Mapping[str, str]
     inputs: Mapping[str, str | None]
+
+    def word_at(self, file: str, line: int, column: int) -> str:
+        """The word or sign at a place of a source; empty where there is none."""
+        lines = self.sources.get(file, "").split("\n")
+        text = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+        word = re.match(r"\w+|//|.", text)
+        return word[0] if word else ""
 
 
 def check_program(text: str, path: str, read: Read) -> Check:

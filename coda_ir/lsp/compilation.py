@@ -1,7 +1,5 @@
 """What a program compiles to: the kernel that each operator ends up in, and what was not fused."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Completion and signature help."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +21,13 @@ from coda_ir.frontends.coda_text.counterpart_fields import fill
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.program import EpilogueDefinition, FunctionDefinition, Scope
-from coda_ir.frontends.coda_text.standard_library import PREFIX, files_of_library
+from coda_ir.frontends.coda_text.program import (
+    PREFIX,
+    EpilogueDefinition,
+    FunctionDefinition,
+    Scope,
+    files_of_library,
+)
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.cursor import Cursor, OpenCall
@@ -81,12 +84,6 @@ class _Completion:
                 yield self._item("return", CompletionItemKind.Keyword, KEYWORDS["return"])
             case "expression":
                 yield from self._expression()
-            case _:
-                yield from self._words()
-
-    def _words(self) -> Iterator[CompletionItem]:
-        """Where only certain words fit."""
-        match self.cursor.where:
             case "port kind":
                 yield from self._kinds(PORT_KINDS)
             case "result kind":
@@ -191,10 +188,10 @@ class _Completion:
                 yield item
 
     def _call(self, signature: Signature, kind: CompletionItemKind) -> CompletionItem:
-        required = [f.name for f in signature.formals if f.default == REQUIRED and not f.variadic]
+        required = [f for f in signature.formals if f.default == REQUIRED and not f.variadic]
         parts = [
-            f"{f'{name}=' if _formal_named(signature, name).keyword_only else ''}${{{i}:{name}}}"
-            for i, name in enumerate(required, 1)
+            f"{f'{formal.name}=' if formal.keyword_only else ''}${{{i}:{formal.name}}}"
+            for i, formal in enumerate(required, 1)
         ]
         snippet = f"{signature.name}({', '.join(parts)})"
         return self._item(signature.name, kind, signature.text, snippet)
@@ -264,10 +261,6 @@ def _formal(signature: Signature | None, call: OpenCall) -> Formal | None:
         return next((f for f in signature.formals if f.name == call.keyword), None)
     positional = signature.positional
     return positional[call.position] if call.position < len(positional) else None
-
-
-def _formal_named(signature: Signature, name: str) -> Formal:
-    return next(formal for formal in signature.formals if formal.name == name)
 
 
 def _describe(formal: Formal) -> str:

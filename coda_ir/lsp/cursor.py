@@ -1,7 +1,5 @@
 """What stands around the cursor, told from the tokens before it: the text may be incomplete."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Errors and remarks as the editor shows them."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -84,10 +82,8 @@ class _Conversion:
 
     def _token(self, file: str, line: int, column: int) -> Span:
         """The word or sign at a place."""
-        lines = self.check.sources.get(file, "").split("\n")
-        text = lines[line - 1][column - 1 :] if line <= len(lines) else ""
-        word = re.match(r"\w+|//|.", text)
-        return Span(line, column, line, column + (word.end() if word else 1))
+        word = self.check.word_at(file, line, column)
+        return Span(line, column, line, column + max(1, len(word)))
 
     def _obstacle(self, function: str, error: CodaError) -> types.Diagnostic:
         """Why the backend cannot run a function: a warning, because the program is right."""

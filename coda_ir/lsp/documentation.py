@@ -1,7 +1,5 @@
 """What is shown about the operators and the other words of the language."""
 
-from __future__ import annotations
-
 from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm

@@ -1,7 +1,5 @@
 """The requests and notifications that the server answers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,11 +38,10 @@ def initialize(server: CodaLanguageServer, params: types.InitializeParams) -> No
     server.configure(params.initialization_options)
 
 
-def opened(server: CodaLanguageServer, params: types.DidOpenTextDocumentParams) -> None:
-    server.changed(params.text_document.uri)
+Changes = types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams
 
 
-def changed(server: CodaLanguageServer, params: types.DidChangeTextDocumentParams) -> None:
+def changed(server: CodaLanguageServer, params: Changes) -> None:
     server.changed(params.text_document.uri)
 
 
@@ -228,7 +225,7 @@ def checked(handler: Callable[[CodaLanguageServer, Any, Document, Check], Any]) 
 
 FEATURES: Mapping[str, tuple[Handler, Any]] = {
     types.INITIALIZE: (initialize, None),
-    types.TEXT_DOCUMENT_DID_OPEN: (opened, None),
+    types.TEXT_DOCUMENT_DID_OPEN: (changed, None),
     types.TEXT_DOCUMENT_DID_CHANGE: (changed, None),
     types.TEXT_DOCUMENT_DID_CLOSE: (closed, None),
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: (files_changed, None),

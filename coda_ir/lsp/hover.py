@@ -1,16 +1,14 @@
 """What is shown about the name or operator under the pointer, in Markdown."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from coda_ir.frontends.coda_text.program import (
     EpilogueDefinition,
     FunctionDefinition,
+    import_path,
 )
-from coda_ir.frontends.coda_text.standard_library import import_path
 from coda_ir.frontends.coda_text.syntax import Import, Port, Span
 from coda_ir.frontends.coda_text.values import (
     PartialValue,
@@ -46,25 +44,16 @@ def hover(check: Check, compilation: Compilation | None, line: int, column: int)
     node = check.symbols.import_at(line, column)
     if node is not None:
         return Hover(_import(check, node), node.path.span)
-    found = _nearest(
-        [
-            check.symbols.occurrence_at(line, column),
-            check.symbols.operator_at(line, column),
-        ]
-    )
-    match found:
-        case Occurrence():
+    names = (check.symbols.occurrence_at(line, column), check.symbols.operator_at(line, column))
+    known = [name for name in names if name is not None]
+    # The one that begins last: the other ends where it begins.
+    match max(known, key=lambda name: name.span.column, default=None):
+        case Occurrence() as found:
             return Hover(_name(check, compilation, found), found.span)
-        case OperatorUse():
+        case OperatorUse() as found:
             return Hover(_operator(check, compilation, found), found.span)
         case _:
             return None
-
-
-def _nearest(found: Iterable[Occurrence | OperatorUse | None]) -> Occurrence | OperatorUse | None:
-    """The one that begins last: the others end where it begins."""
-    known = [item for item in found if item is not None]
-    return max(known, key=lambda item: item.span.column, default=None)
 
 
 def display_type(value: Value) -> str | None:
@@ -242,24 +231,13 @@ def not_fused(remark: Remark) -> str:
 def _computes(check: Check, kernel: Kernel) -> str:
     """`gemm.fused at 29:14 with silu, *`."""
     (file, line, column), *rest = kernel.places or (("", 0, 0),)
-    names = dict.fromkeys(_word(check, place) for place in rest)
+    names = dict.fromkeys(check.word_at(*place) for place in rest)
     where = f"{line}:{column}"
     if file != check.path:
         where = f"{os.path.basename(file)}:{where}"
     text = f"{kernel.operator} at {where}"
     listed = ", ".join(f"`{name}`" for name in names if name)
     return f"{text}, with {listed}" if listed else text
-
-
-def _word(check: Check, place: Place) -> str:
-    """The name or sign of the operator at a place of the source."""
-    file, line, column = place
-    lines = check.sources.get(file, "").split("\n")
-    if line > len(lines):
-        return ""
-    text = lines[line - 1][column - 1 :]
-    length = next((i for i, c in enumerate(text) if not (c.isalnum() or c == "_")), len(text))
-    return text[: max(1, length)]
 
 
 def _code(text: str) -> str:

@@ -1,7 +1,5 @@
 """Definitions, references and renaming, across files."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -9,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.coda_text.program import RESERVED
-from coda_ir.frontends.coda_text.standard_library import import_path
+from coda_ir.frontends.coda_text.program import RESERVED, import_path
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.documentation import KEYWORDS

@@ -1,7 +1,5 @@
 """Document symbols, code lenses, and the types behind names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

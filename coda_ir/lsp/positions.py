@@ -2,8 +2,6 @@
 units of an encoding that client and server agree on (UTF-16 unless they say otherwise).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 

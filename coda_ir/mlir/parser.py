@@ -11,21 +11,27 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     AnyFloat,
     ArrayAttr,
     ComplexType,
     DictionaryAttr,
+    FileLineColLoc,
     IndexType,
+    IntAttr,
     IntegerType,
     ModuleOp,
     RankedStructure,
+    StringAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import (
@@ -41,8 +47,6 @@ from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
-
-from coda_ir.mlir.locations import LineIndex
 
 MAX_DEPTH = 64
 MAX_WIDTH_DIGITS = 3
@@ -80,6 +84,29 @@ def too_deep(text: str, limit: int = MAX_DEPTH) -> int | None:
         if depth > limit:
             return match.start()
     return None
+
+
+class LineIndex:
+    """The lines of a text, for the location of an offset in it."""
+
+    def __init__(self, text: str, filename: str):
+        self._file = StringAttr(filename)
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+
+    def location(self, offset: int) -> FileLineColLoc:
+        """The location of the character at `offset`, which counts from 0."""
+        line = bisect_right(self._starts, offset) - 1
+        column = offset - self._starts[line] + 1
+        return FileLineColLoc(self._file, IntAttr(line + 1), IntAttr(column))
+
+    def locate(self, op: Operation, offset: int) -> None:
+        """Give `op` the location of `offset`, unless its text has a `loc(...)`.
+
+        A written `loc(unknown)` stays unknown.
+        """
+        # What is parsed is a new `UnknownLoc`; only the default is this object.
+        if op.location is UNKNOWN_LOC:
+            op.location = self.location(offset)
 
 
 class StringLexer(MLIRLexer):

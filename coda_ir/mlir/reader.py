@@ -4,8 +4,6 @@ xDSL's parser lets errors of Python itself (KeyError, AssertionError, OverflowEr
 on malformed text. They end here, and only here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,17 +1,15 @@
 """Verification of modules, with the place of the operator that does not verify."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError
+from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange
 from coda_ir.dialects.torch import CallOp
 from coda_ir.error_codes import INVALID
-from coda_ir.mlir.locations import source_range
+from coda_ir.remarks import source_position
 from coda_ir.sources import Sources
 from coda_ir.torch_signatures import check_call
 
@@ -74,3 +72,27 @@ def failing_operation(module: Operation) -> tuple[Operation, VerifyException] | 
 def one_line(error: BaseException) -> str:
     """The message of an error without line breaks."""
     return " ".join(str(error).split())
+
+
+def source_range(op: Operation, source_text: str | None = None) -> SourceRange | None:
+    """The place of an operator, or else of the closest one around it that has a place.
+
+    It spans the operator's name where `source_text` has it there (in .mlir, not in .coda).
+    """
+    around: Operation | None = op
+    while around is not None:
+        position = source_position(around.location)
+        if position is not None:
+            file, line, column = position
+            width = _name_width(around.name, line, column, source_text)
+            return SourceRange(file, line, column, column + width)
+        around = around.parent_op()
+    return None
+
+
+def _name_width(name: str, line: int, column: int, source_text: str | None) -> int:
+    lines = [] if source_text is None else source_text.split("\n")
+    if not 1 <= line <= len(lines):
+        return 1
+    rest = lines[line - 1][column - 1 :]
+    return next((len(n) for n in (name, f'"{name}"') if rest.startswith(n)), 1)

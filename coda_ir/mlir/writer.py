@@ -1,7 +1,5 @@
 """Modules as text that keeps where operators come from."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc

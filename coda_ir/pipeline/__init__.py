@@ -4,23 +4,23 @@ pipeline = parse_pipeline("coda-to-gemm,func.func(cse)", get_all_passes())
 PassManager(pipeline).run(make_context(), module, [Timing()])
 """
 
-from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun, PipelinePass
-from coda_ir.pipeline.manager import InvalidAfterPassError, PassManager, pipeline_of
-from coda_ir.pipeline.rewrite_limit import RewriteLoopError, rewrite_module
-from coda_ir.pipeline.spec import Pipeline
-from coda_ir.pipeline.spec_parser import PassRegistry, PipelineError, parse_pipeline
-
-__all__ = [
-    "InvalidAfterPassError",
-    "PassInstrumentation",
-    "PassManager",
-    "PassRegistry",
-    "PassRun",
-    "Pipeline",
-    "PipelineError",
-    "PipelinePass",
-    "RewriteLoopError",
-    "parse_pipeline",
-    "pipeline_of",
-    "rewrite_module",
-]
+from coda_ir.pipeline.instrumentation import (
+    PassInstrumentation as PassInstrumentation,
+    PassRun as PassRun,
+    PipelinePass as PipelinePass,
+)
+from coda_ir.pipeline.manager import (
+    InvalidAfterPassError as InvalidAfterPassError,
+    PassManager as PassManager,
+    pipeline_of as pipeline_of,
+)
+from coda_ir.pipeline.rewrite_limit import (
+    RewriteLoopError as RewriteLoopError,
+    rewrite_module as rewrite_module,
+)
+from coda_ir.pipeline.spec import Pipeline as Pipeline
+from coda_ir.pipeline.spec_parser import (
+    PassRegistry as PassRegistry,
+    PipelineError as PipelineError,
+    parse_pipeline as parse_pipeline,
+)

@@ -1,15 +1,8 @@
 """Random tensors that a function can be called with: for `coda-opt --run`, checks and tests."""
 
 from coda_ir.random_inputs.draw import (
-    Values,
-    bind_symbols,
-    random_arguments,
-    random_inputs,
+    Values as Values,
+    bind_symbols as bind_symbols,
+    random_arguments as random_arguments,
+    random_inputs as random_inputs,
 )
-
-__all__ = [
-    "Values",
-    "bind_symbols",
-    "random_arguments",
-    "random_inputs",
-]

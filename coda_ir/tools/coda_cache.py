@@ -1,7 +1,5 @@
 """`coda-cache`: list the compiled programs of the cache, and prune them."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

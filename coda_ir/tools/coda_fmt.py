@@ -1,7 +1,5 @@
 """`coda-fmt`: print .coda files in canonical layout, rewrite them, or check them."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

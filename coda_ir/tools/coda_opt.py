@@ -1,7 +1,5 @@
 """`coda-opt`: read a program, run passes on it, and print it, emit code for it or execute it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

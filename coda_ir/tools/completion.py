@@ -3,8 +3,6 @@
 An option whose `action` is a `FileAction` completes names of files, one with `choices` those.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol

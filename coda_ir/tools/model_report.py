@@ -1,7 +1,5 @@
 """What became of a PyTorch model: tables of what was fused, what was not, and how exact it is."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

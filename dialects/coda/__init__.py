@@ -11,7 +11,6 @@ from coda_ir.dialects.coda.attention import (
     AttentionLike as AttentionLike,
     AttentionOp as AttentionOp,
 )
-from coda_ir.dialects.coda.barrier import BarrierOp as BarrierOp
 from coda_ir.dialects.coda.block import (
     ACTIVATIONS as ACTIVATIONS,
     LOSS_REDUCTIONS as LOSS_REDUCTIONS,
@@ -140,6 +139,7 @@ from coda_ir.dialects.coda.scan import (
     SSDOp as SSDOp,
 )
 from coda_ir.dialects.coda.shape import (
+    BarrierOp as BarrierOp,
     ConcatOp as ConcatOp,
     ReshapeOp as ReshapeOp,
     ShiftOp as ShiftOp,

@@ -38,11 +38,12 @@ from coda_ir.dialects.coda.library_call import (
     expect_rank,
 )
 from coda_ir.dialects.coda.shapes import (
+    computes_in_float32,
     element_type_of,
     expect_element_type,
     expect_integers,
     expect_rank_at_least,
-    expect_shape,
+    expect_tensor,
     format_shape,
     is_float,
     shape_of,
@@ -156,8 +157,7 @@ class ScatterOp(ElementsByNumberOp):
 
     def check(self) -> None:
         super().check()
-        expect_shape("operand values", self.values, shape_of(self.ids))
-        expect_element_type("operand values", self.values, element_type_of(self.x))
+        expect_tensor("operand values", self.values, shape_of(self.ids), element_type_of(self.x))
 
 
 @irdl_op_definition
@@ -323,8 +323,7 @@ class GroupNormOp(LibraryCallOp):
         if len(self.params) not in (0, 2):
             raise VerifyException(f"{len(self.params)} parameters, expected a weight and a bias")
         for what, value in zip(("weight", "bias"), self.params, strict=False):
-            expect_shape(f"operand {what}", value, (channels,))
-            expect_element_type(f"operand {what}", value, element_type_of(self.x))
+            expect_tensor(f"operand {what}", value, (channels,), element_type_of(self.x))
 
 
 def _convolved(
@@ -407,8 +406,7 @@ class ConvolutionOp(LibraryCallOp):
             )
         expect_element_type("operand weight", self.weight, element_type_of(self.x))
         if self.bias is not None:
-            expect_shape("operand bias", self.bias, (outputs,))
-            expect_element_type("operand bias", self.bias, element_type_of(self.x))
+            expect_tensor("operand bias", self.bias, (outputs,), element_type_of(self.x))
 
     def argument(self, name: str) -> str:
         if name == "output_padding":
@@ -437,3 +435,16 @@ LIBRARY_CALL_OPS: tuple[type[LibraryCallOp], ...] = (
     GroupNormOp,
     ConvolutionOp,
 )
+
+
+MOST_COLUMNS, MOST_TAKEN = 512, 16
+"""Columns of rows, and elements taken of each, one after the other."""
+
+
+def has_short_rows(op: TopkOp) -> bool:
+    """Return whether the elements of rows are taken, few of not many."""
+    *_, columns = shape_of(op.x)
+    is_by_row = op.given["dim"] == len(shape_of(op.x)) - 1
+    is_short = columns != DYNAMIC_INDEX and columns <= MOST_COLUMNS
+    few = op.given["k"] <= MOST_TAKEN
+    return is_by_row and is_short and few and computes_in_float32(element_type_of(op.x))

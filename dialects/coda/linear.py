@@ -20,11 +20,9 @@ from coda_ir.dialects.coda.shapes import (
     computes_in_float32,
     dims_agree,
     element_type_of,
-    expect_element_type,
     expect_factor,
     expect_integers,
     expect_rank_at_least,
-    expect_shape,
     expect_tensor,
     format_shape,
     is_float,
@@ -67,6 +65,11 @@ PATCHES = "coda.patches"
 """The attribute of a linear map of the patches of an image, which was a convolution."""
 
 
+def rows_by_rows(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
+    """The rule of x · Wᵀ with W of N x K."""
+    return [(*x[:-1], weight[0])]
+
+
 class Product(InferTypeOp, ABC):
     """An operator whose result has the element type of a product of the first two operands, unless
     another one is stated.
@@ -91,11 +94,7 @@ class LinearOp(Product):
     """
 
     name = "coda.linear"
-
-    @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
-        return [(*x[:-1], weight[0])]
-
+    infer = rows_by_rows
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
@@ -115,7 +114,7 @@ class MatmulOp(Product):
     name = "coda.matmul"
 
     @staticmethod
-    def infer(x: Extents, weight: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(*x[:-1], weight[1])]
 
     x = operand_def(TensorType)
@@ -150,8 +149,9 @@ class GroupedLinearMap(Product, ABC):
         expect_tensor("operand offsets", self.offsets, (groups,), i32)
         _verify_product(self.x, self.weight, self.result, self.K_AXIS + 1)
         if self.bias is not None:
-            expect_shape("operand bias", self.bias, (groups, outer))
-            expect_element_type("operand bias", self.bias, product_type(element_type_of(self.x)))
+            expect_tensor(
+                "operand bias", self.bias, (groups, outer), product_type(element_type_of(self.x))
+            )
         if not all(computes_in_float32(element_type_of(v)) for v in (self.x, self.result)):
             raise VerifyException("grouped linear maps accumulate in f32, expected no f64")
 
@@ -169,7 +169,7 @@ class GroupedLinearOp(GroupedLinearMap):
     K_AXIS: ClassVar = 1
 
     @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(x[0], weight[1])]
 
 
@@ -185,7 +185,7 @@ class GroupedMatmulOp(GroupedLinearMap):
     K_AXIS: ClassVar = 0
 
     @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents) -> list[Extents]:
+    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
         return [(x[0], weight[2])]
 
 

@@ -1,7 +1,6 @@
 """Linear maps of quantized operands, whose scales vary along K."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
@@ -17,9 +16,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.infer_type import Extents, InferTypeOp
 from coda_ir.dialects.coda.library_call import expect_rank
-from coda_ir.dialects.coda.linear import Product, verify_linear
+from coda_ir.dialects.coda.linear import Product, rows_by_rows, verify_linear
 from coda_ir.dialects.coda.shapes import (
     ceiling,
     computes_in_float32,
@@ -108,12 +106,7 @@ class ScaledLinearOp(Product):
     """
 
     name = "coda.scaled_linear"
-    SCALES: ClassVar = (2, 3)
-    """The operands that are scales."""
-
-    @staticmethod
-    def infer(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
-        return [(*x[:-1], weight[0])]
+    infer = rows_by_rows
 
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
@@ -128,7 +121,7 @@ class ScaledLinearOp(Product):
 
 
 @irdl_op_definition
-class QuantizedLinearOp(InferTypeOp):
+class QuantizedLinearOp(Product):
     """x · Wᵀ of wide operands that are rounded to float8 (e4m3) for the product.
 
     Without `blocks`, a row of x and a row of W (N x K) have one scale; with it, the blocks do, as
@@ -140,12 +133,7 @@ class QuantizedLinearOp(InferTypeOp):
     """
 
     name = "coda.quantized_linear"
-    RESULT_ELEMENTS: ClassVar = (None,)
-
-    @staticmethod
-    def infer(x: Extents, weight: Extents, **_: object) -> list[Extents]:
-        return [(*x[:-1], weight[0])]
-
+    infer = rows_by_rows
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     blocks = opt_prop_def(BlocksAttr)

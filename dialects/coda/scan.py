@@ -100,7 +100,7 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
     final = opt_result_def(TensorType)
 
     def __init__(self, *operands: Operand, final: bool = False, **given: Any):
-        """`final` asks for the states behind the last position, a second result."""
+        """Build the model, with `final` also the states behind the last position as a result."""
         super().__init__(*operands, results=1 + final, **given)
 
     @property

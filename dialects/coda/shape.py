@@ -174,3 +174,22 @@ class ConcatOp(InferTypeOp):
             if len(shape_of(part)) == rank:
                 expected[dim] = shape_of(part)[dim]
             expect_tensor(f"operand {index}", part, expected, element_type_of(self.parts[0]))
+
+
+@irdl_op_definition
+class BarrierOp(InferTypeOp):
+    """x, which is there only when the operands `after` have been computed.
+
+    What reads the result neither moves in front of them nor shares a kernel with what they need:
+    so parts of a large tensor are computed one after the other, in the same memory. Costs nothing;
+    the pass `drop-barriers` removes it when nothing moves any more. XLA calls it an optimization
+    barrier.
+
+    `%h1 = coda.barrier %h, %dw0 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x8xbf16>`
+    """
+
+    name = "coda.barrier"
+
+    x = operand_def(TensorType)
+    after = var_operand_def(TensorType)
+    result = result_def(TensorType)

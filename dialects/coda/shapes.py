@@ -130,11 +130,6 @@ def ceiling(extent: int, divisor: int) -> int:
     return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
-def merge_dims(a: int, b: int) -> int:
-    """The more precise of two extents that agree."""
-    return b if a == DYNAMIC_INDEX else a
-
-
 def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     """The NumPy broadcast of two shapes, or None where they do not fit.
 
@@ -148,7 +143,7 @@ def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | No
         if x == 1 or y == 1:
             result.append(y if x == 1 else x)
         elif dims_agree(x, y):
-            result.append(merge_dims(x, y))
+            result.append(y if x == DYNAMIC_INDEX else x)
         else:
             return None
     return tuple(result)

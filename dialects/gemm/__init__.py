@@ -26,7 +26,6 @@ from coda_ir.dialects.gemm.attrs import (
     SegmentAttr as SegmentAttr,
 )
 from coda_ir.dialects.gemm.constants import exact_number as exact_number
-from coda_ir.dialects.gemm.dependent import DEPENDENT_ATTRIBUTE as DEPENDENT_ATTRIBUTE
 from coda_ir.dialects.gemm.library_op import LibraryOp as LibraryOp
 from coda_ir.dialects.gemm.numerics import (
     NUMERICS_ATTRIBUTE as NUMERICS_ATTRIBUTE,
@@ -51,6 +50,7 @@ from coda_ir.dialects.gemm.scalars import (
     ScalarBuilder as ScalarBuilder,
 )
 from coda_ir.dialects.gemm.schedules import (
+    DEPENDENT_ATTRIBUTE as DEPENDENT_ATTRIBUTE,
     ScheduleAttr as ScheduleAttr,
     is_power_of_two as is_power_of_two,
 )

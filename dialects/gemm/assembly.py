@@ -10,9 +10,10 @@ gemm.fused %x : tensor<?x8xbf16>
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
-from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -26,6 +27,8 @@ from coda_ir.dialects.gemm.attrs import (
     SegmentAttr,
 )
 from coda_ir.dialects.gemm.segment import Port, Segment
+
+AttrT = TypeVar("AttrT", bound=ParametrizedAttribute)
 
 
 @dataclass
@@ -56,6 +59,20 @@ def parse_attributes(parser: Parser, op: Operation) -> None:
     attributes = parser.parse_optional_attr_dict_with_keyword()
     if attributes is not None:
         op.attributes |= attributes.data
+
+
+def print_clause(printer: Printer, keyword: str, attr: ParametrizedAttribute | None) -> None:
+    """`keyword<...>`: the parameters of an attribute, or nothing."""
+    if attr is not None:
+        printer.print_string(keyword)
+        attr.print_parameters(printer)
+
+
+def parse_clause(parser: Parser, keyword: str, kind: type[AttrT]) -> AttrT | None:
+    """`keyword<...>`: an attribute by its parameters, or nothing."""
+    if not parser.parse_optional_keyword(keyword):
+        return None
+    return kind.new(kind.parse_parameters(parser))
 
 
 def print_typed_values(printer: Printer, values: Sequence[SSAValue]) -> None:
@@ -147,9 +164,7 @@ def print_segment(printer: Printer, segment: Segment) -> None:
     if segment.zeros:
         printer.print_string(" zeros")
         print_typed_values(printer, segment.zeros)
-    if segment.pairing is not None:
-        printer.print_string(" pair")
-        segment.pairing.print_parameters(printer)
+    print_clause(printer, " pair", segment.pairing)
     print_ports(printer, segment.ports)
     with printer.indented():
         print_new_line(printer)
@@ -197,7 +212,7 @@ def parse_terms(parser: Parser, count: int) -> list[list[SSAValue]]:
 def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
     """Read one segment, after the keyword `columns` where there are inputs."""
     terms: list[list[SSAValue]] = [[]]
-    layout, pairing = Layout.NK, None
+    layout = Layout.NK
     if inputs:
         terms = parse_terms(parser, inputs)
         if parser.parse_optional_keyword(Layout.KN.value):
@@ -206,8 +221,7 @@ def parse_segment(parser: Parser, into: ParsedSegments, *, inputs: int) -> None:
             into.scales.extend(parse_typed_values(parser))
         if parser.parse_optional_keyword("zeros"):
             into.zeros.extend(parse_typed_values(parser))
-    if parser.parse_optional_keyword("pair"):
-        pairing = PairingAttr.new(PairingAttr.parse_parameters(parser))
+    pairing = parse_clause(parser, "pair", PairingAttr)
     ports = parse_ports(parser)
     parser.parse_punctuation("->")
     results = parser.parse_comma_separated_list(

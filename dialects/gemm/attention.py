@@ -43,9 +43,13 @@ from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
     parse_attributes,
+    parse_clause,
+    parse_operand,
     parse_segment,
     parse_typed_value,
+    print_clause,
     print_new_line,
+    print_operand,
     print_segment,
     print_typed_values,
     segment_attr,
@@ -301,18 +305,14 @@ class AttentionSumOp(AttentionLike, ABC):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_typed_values(printer, list(self.tensors))
-        for name in HIDING:
-            value: SSAValue | None = getattr(self, name)
-            if value is not None:
-                printer.print_string(f" {name}")
-                print_typed_values(printer, [value])
+        for name, value in zip(HIDING, (self.sinks, self.mask), strict=True):
+            print_operand(printer, name, value)
         options = {name: self.properties[name] for name in OPTIONS if name in self.properties}
         printer.print_op_attributes(options)
         with printer.indented():
             if self.schedule is not None:
                 print_new_line(printer)
-                printer.print_string("schedule")
-                self.schedule.print_parameters(printer)
+                print_clause(printer, "schedule", self.schedule)
             print_segment(printer, self.segment())
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
@@ -325,23 +325,16 @@ class AttentionSumOp(AttentionLike, ABC):
         expected = len(cls.BEFORE) + 3
         if len(tensors) != expected:
             parser.raise_error(f"{len(tensors)} operands, expected {expected}", start, start + 1)
-        hiding: list[SSAValue | None] = []
-        for name in HIDING:
-            hiding.append(None)
-            if parser.parse_optional_keyword(name):
-                with parser.in_parens():
-                    hiding[-1] = parse_typed_value(parser)
+        sinks, mask = (next(iter(parse_operand(parser, name)), None) for name in HIDING)
         start = parser.pos
         properties: dict[str, Attribute | None] = dict(parser.parse_optional_attr_dict())
         for name in sorted(set(properties) - set(OPTIONS)):
             message = f"unknown property {name}, expected {', '.join(OPTIONS)}"
             parser.raise_error(message, start, start + 1)
-        if parser.parse_optional_keyword("schedule"):
-            properties["schedule"] = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
+        properties["schedule"] = parse_clause(parser, "schedule", ScheduleAttr)
         parsed = ParsedSegments()
         parse_segment(parser, parsed, inputs=0)
         properties["segment"] = parsed.attrs[0]
-        sinks, mask = hiding
         types, body = parsed.result_types, parsed.bodies[0]
         op = cls._built(tensors, parsed.ports, (sinks, mask), properties, types, body)
         parse_attributes(parser, op)

@@ -64,11 +64,6 @@ class PortKind(StrEnum):
         return self not in (PortKind.COL, PortKind.SCALAR, *_MOVED, *_PARTIALS)
 
     @property
-    def is_moved(self) -> bool:
-        """True if the element is that of another row, whose number the operator has."""
-        return self in _MOVED
-
-    @property
     def is_table(self) -> bool:
         """True if rows of the operand may serve several rows of the accumulator."""
         return self in (PortKind.TABLE, PortKind.HALF_TABLE) or self.is_group

@@ -32,11 +32,13 @@ from coda_ir.dialects.gemm import verify
 from coda_ir.dialects.gemm.assembly import (
     ParsedSegments,
     parse_attributes,
+    parse_clause,
     parse_operand,
     parse_ports,
     parse_segment,
     parse_sum,
     parse_typed_value,
+    print_clause,
     print_new_line,
     print_operand,
     print_ports,
@@ -260,19 +262,13 @@ class FusedOp(GemmInputs, HasSegments):
         print_sum(printer, self.inputs)
         for keyword, value in self._of_rows:
             print_operand(printer, keyword, value)
-        if self.blocks is not None:
-            printer.print_string(" blocks" if self.quantized is None else " quantized")
-            self.blocks.print_parameters(printer)
-            print_operand(printer, "", self.x_scales)
+        print_clause(printer, " blocks" if self.quantized is None else " quantized", self.blocks)
+        print_operand(printer, "", self.x_scales)
         with printer.indented():
-            if self.schedule is not None:
-                print_new_line(printer)
-                printer.print_string("schedule")
-                self.schedule.print_parameters(printer)
-            if self.order is not None:
-                print_new_line(printer)
-                printer.print_string("order")
-                self.order.print_parameters(printer)
+            for keyword, clause in (("schedule", self.schedule), ("order", self.order)):
+                if clause is not None:
+                    print_new_line(printer)
+                    print_clause(printer, keyword, clause)
             for segment in self.segments():
                 print_new_line(printer)
                 print_segment(printer, segment)
@@ -283,17 +279,13 @@ class FusedOp(GemmInputs, HasSegments):
         transposed = bool(parser.parse_optional_keyword("transposed"))
         inputs = parse_sum(parser)
         of_rows = [parse_operand(parser, keyword) for keyword in _OF_ROWS]
-        blocks, x_scales = None, list[SSAValue]()
-        if parser.parse_optional_keyword("blocks"):
-            blocks = BlocksAttr.new(BlocksAttr.parse_parameters(parser))
+        blocks, x_scales = parse_clause(parser, "blocks", BlocksAttr), list[SSAValue]()
+        if blocks is not None:
             with parser.in_parens():
                 x_scales = [parse_typed_value(parser)]
-        elif parser.parse_optional_keyword("quantized"):
-            blocks = QuantizedAttr.new(QuantizedAttr.parse_parameters(parser))
-        schedule = None
-        if parser.parse_optional_keyword("schedule"):
-            schedule = ScheduleAttr.new(ScheduleAttr.parse_parameters(parser))
-        order = _parse_order(parser)
+        quantized = parse_clause(parser, "quantized", QuantizedAttr) if blocks is None else None
+        schedule = parse_clause(parser, "schedule", ScheduleAttr)
+        order = parse_clause(parser, "order", OrderAttr)
         parsed = ParsedSegments()
         while parser.parse_optional_keyword("columns"):
             parse_segment(parser, parsed, inputs=len(inputs))
@@ -307,25 +299,13 @@ class FusedOp(GemmInputs, HasSegments):
                 "transposed": UnitAttr() if transposed else None,
                 "schedule": schedule,
                 "order": order,
-                "blocks": blocks,
+                "blocks": blocks or quantized,
             },
             regions=[parsed.bodies],
             result_types=[parsed.result_types],
         )
         parse_attributes(parser, op)
         return op
-
-
-def _parse_order(parser: Parser) -> OrderAttr | None:
-    if not parser.parse_optional_keyword("order"):
-        return None
-    return OrderAttr.new(OrderAttr.parse_parameters(parser))
-
-
-def _print_order(printer: Printer, order: OrderAttr | None) -> None:
-    if order is not None:
-        printer.print_string(" order")
-        order.print_parameters(printer)
 
 
 @irdl_op_definition
@@ -375,14 +355,14 @@ class MapOp(HasSegments):
         verify.verify_map(self.segment())
 
     def print(self, printer: Printer) -> None:
-        _print_order(printer, self.order)
+        print_clause(printer, " order", self.order)
         with printer.indented():
             print_segment(printer, self.segment())
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     @classmethod
     def parse(cls, parser: Parser) -> "MapOp":
-        order = _parse_order(parser)
+        order = parse_clause(parser, "order", OrderAttr)
         parsed = ParsedSegments()
         parse_segment(parser, parsed, inputs=0)
         op = cls.build(
@@ -465,7 +445,7 @@ class FinalizeOp(IRDLOperation):
             printer.print_attribute(partial[1].type)
 
         printer.print_string(f" {self.axis.data}")
-        _print_order(printer, self.order)
+        print_clause(printer, " order", self.order)
         printer.print_string(" ")
         with printer.in_parens():
             printer.print_list(self.partial_list, print_partial)
@@ -485,7 +465,7 @@ class FinalizeOp(IRDLOperation):
         axis = "col" if parser.parse_optional_keyword("col") else "row"
         if axis == "row":
             parser.parse_keyword("row")
-        order = _parse_order(parser)
+        order = parse_clause(parser, "order", OrderAttr)
         partials = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_partial)
         ports = parse_ports(parser)
         parser.parse_punctuation("->")

@@ -1,6 +1,7 @@
 """Block-level elementwise operators as scalar code of an epilogue region."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType, i1
@@ -19,7 +20,8 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import NumericsMode, ScalarBuilder
 
-Emit = Callable[[ScalarBuilder, Operation, Sequence[SSAValue]], SSAValue]
+Emit = Callable[[ScalarBuilder, Any, Sequence[SSAValue]], SSAValue]
+"""Appends the code of an operator, of the class that it is for, on elements."""
 
 
 def _unary(method: Callable[[ScalarBuilder, SSAValue], SSAValue]) -> Emit:
@@ -30,26 +32,24 @@ def _binary(method: Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]) -> 
     return lambda builder, _, args: method(builder, args[0], args[1])
 
 
-def _emit_gelu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.GeluOp)
+def _emit_gelu(builder: ScalarBuilder, op: coda.GeluOp, args: Sequence[SSAValue]) -> SSAValue:
     exact = op.approximate.data == "none"
     return builder.gelu(args[0]) if exact else builder.gelu_tanh(args[0])
 
 
-def _emit_softcap(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.SoftcapOp)
+def _emit_softcap(builder: ScalarBuilder, op: coda.SoftcapOp, args: Sequence[SSAValue]) -> SSAValue:
     return builder.softcap(args[0], op.cap.value.data, element_type_of(op.result))
 
 
 def _emit_activation_grad(
-    builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]
+    builder: ScalarBuilder, op: coda.ActivationGradOp, args: Sequence[SSAValue]
 ) -> SSAValue:
-    assert isinstance(op, coda.ActivationGradOp)
     return builder.activation_grad(op.activation.data, args[0], args[1])
 
 
-def _emit_maximum_grad(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.MaximumGradOp)
+def _emit_maximum_grad(
+    builder: ScalarBuilder, op: coda.MaximumGradOp, args: Sequence[SSAValue]
+) -> SSAValue:
     a, b, dy = args
     return builder.maximum_grad(a, b, dy, bound=op.bound is not None)
 
@@ -72,15 +72,13 @@ def _emit_cast(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) 
     return builder.round_to(value, float_type(type)) if is_float8(type) else value
 
 
-def _emit_elu(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.EluOp)
+def _emit_elu(builder: ScalarBuilder, op: coda.EluOp, args: Sequence[SSAValue]) -> SSAValue:
     (x,) = args
     below = builder.scale(builder.insert(math.ExpM1Op(x)), op.alpha.value.data)
     return builder.select(builder.compare("ole", x, builder.constant(0.0)), below, x)
 
 
-def _emit_pow(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.PowOp)
+def _emit_pow(builder: ScalarBuilder, op: coda.PowOp, args: Sequence[SSAValue]) -> SSAValue:
     return builder.insert(math.PowFOp(args[0], builder.constant(op.exponent.value.data)))
 
 
@@ -93,8 +91,7 @@ _FLOAT_RELATIONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "o
 _INTEGER_RELATIONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 
 
-def _emit_compare(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    assert isinstance(op, coda.CompareOp)
+def _emit_compare(builder: ScalarBuilder, op: coda.CompareOp, args: Sequence[SSAValue]) -> SSAValue:
     relation = op.relation.data
     if is_float(args[0].type):
         return builder.compare(_FLOAT_RELATIONS[relation], *args)

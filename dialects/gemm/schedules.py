@@ -12,6 +12,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+DEPENDENT_ATTRIBUTE = "coda.dependent"
+"""Name of the unit attribute of a `gemm.fused`, `gemm.map` or `gemm.finalize` whose kernel waits
+for the kernels before in its own text, so that its launch may overlap with them."""
+
+
 _EXTENT = re.compile(r"[0-9]{1,9}")
 
 MOST_SPLITS = 64
@@ -61,17 +66,8 @@ class ScheduleAttr(ParametrizedAttribute):
         group_m: int = 8,
         split_k: int = 1,
     ) -> "ScheduleAttr":
-        block_m, block_n, block_k = tile
-        return ScheduleAttr(
-            IntAttr(ScheduleAttr.MAINLOOPS.index(mainloop)),
-            IntAttr(block_m),
-            IntAttr(block_n),
-            IntAttr(block_k),
-            IntAttr(warps),
-            IntAttr(stages),
-            IntAttr(group_m),
-            IntAttr(split_k),
-        )
+        number = ScheduleAttr.MAINLOOPS.index(mainloop)
+        return ScheduleAttr(*map(IntAttr, (number, *tile, warps, stages, group_m, split_k)))
 
     @property
     def mainloop(self) -> str:
@@ -129,14 +125,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     def with_split(self, split_k: int) -> "ScheduleAttr":
         """The same with so many programs for the K of a tile."""
-        return ScheduleAttr.get(
-            self.mainloop,
-            self.tile,
-            warps=self.warps.data,
-            stages=self.stages.data,
-            group_m=self.group_m.data,
-            split_k=split_k,
-        )
+        return ScheduleAttr.new((*self.parameters[:-1], IntAttr(split_k)))
 
     def verify(self) -> None:
         if self.has_one_row and self.block_m.data != 1:

@@ -4,8 +4,6 @@ A TMA load copies a box of a tensor of rank 1 to 5; the weight's rows that a til
 form such a box of a view of the weight.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Verification of ports and results that have one element for each group of columns."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -51,7 +49,8 @@ def columns_alike(segment: Segment, n: int) -> dict[SSAValue, int]:
 
     In pair mode the groups have the pairs of so many columns.
     """
-    alike = dict.fromkeys(segment.block.args, 1)
+    alike = dict[SSAValue, int]()
+    alike |= dict.fromkeys(segment.block.args, 1)
     for index, port in enumerate(segment.ports):
         alike |= dict.fromkeys(segment.port_args(index), _alike_in_port(segment.pairing, port, n))
     for op in segment.block.ops:

@@ -1,7 +1,5 @@
 """Verification of the results of a segment: their shapes and types, and the ports they name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64

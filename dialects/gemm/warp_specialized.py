@@ -6,8 +6,6 @@ every other tile (`ping_pong`), with a warp that moves for each. See `slots` for
 memory.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type

@@ -20,13 +20,13 @@ from coda_ir.dialects.torch.fused_attention import (
     fused_attention_call as fused_attention_call,
     fused_attention_grad_call as fused_attention_grad_call,
 )
-from coda_ir.dialects.torch.in_place import in_place as in_place
 from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
     CallOp as CallOp,
+    LinearScanOp as LinearScanOp,
     VjpOp as VjpOp,
+    in_place as in_place,
 )
-from coda_ir.dialects.torch.scan import LinearScanOp as LinearScanOp
 
 Torch = Dialect("torch", [CallOp, VjpOp, LinearScanOp], [])

@@ -5,8 +5,6 @@ After the documentation of `torch.use_deterministic_algorithms` and the kernels 
 their bits: reductions, norms and softmax add in a fixed order, and cuBLAS does on one stream.
 """
 
-from __future__ import annotations
-
 import ast
 from enum import Enum
 from typing import TypeAlias

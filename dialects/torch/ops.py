@@ -1,5 +1,6 @@
 """Operators that run through PyTorch."""
 
+import ast
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -17,8 +18,10 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
+    operand_def,
     opt_prop_def,
     prop_def,
+    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -26,8 +29,35 @@ from xdsl.irdl import (
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from coda_ir.dialects.coda.shapes import (
+    expect_like,
+    expect_rank_at_least,
+)
 from coda_ir.dialects.template import ArgumentTemplate
-from coda_ir.dialects.torch.in_place import has_variant_in_place
+
+IN_PLACE = frozenset(
+    {f"index_{name}.default" for name in ("add", "copy", "put")}
+    | {f"index_fill.int_{value}" for value in ("Scalar", "Tensor")}
+    | {f"masked_fill.{value}" for value in ("Scalar", "Tensor")}
+    | {f"scatter.{value}" for value in ("src", "value")}
+    | {"scatter_add.default", "add.Tensor", "sub.Tensor", "mul.Tensor"}
+)
+"""The operators of ATen, with their overloads, that have a variant in place."""
+
+
+def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
+    """Return whether a call changes its first argument, operand 0, and reads it nowhere else."""
+    namespace, _, name = callee.partition(".")
+    is_first = bool(arguments.call.args) and isinstance(arguments.call.args[0], ast.Set)
+    is_first = is_first and arguments.operands[0] == 0 and arguments.operands.count(0) == 1
+    return namespace == "aten" and name in IN_PLACE and is_first
+
+
+def in_place(callee: str) -> str:
+    """The name of the variant in place: `aten.index_put_.default` of `aten.index_put.default`."""
+    namespace, name, overload = callee.split(".")
+    return f"{namespace}.{name}_.{overload}"
+
 
 COPY = "aten.clone.default"
 """The call that copies a tensor to memory of its own."""
@@ -255,3 +285,31 @@ def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
         raise VerifyException(
             f"operand {unused[0]} is not in property arguments, expected every operand there"
         )
+
+
+@irdl_op_definition
+class LinearScanOp(IRDLOperation):
+    """h[t] = a[t] · h[t − 1] + x[t] along the first dimension, from h = 0.
+
+    It is `associative_scan` of PyTorch with (a, x), (b, y) -> (a · b, b · x + y), and comes from a
+    captured graph. Kernels take it as a part of `coda.selective_scan` only.
+
+        %h = torch.linear_scan %a, %x : (tensor<?x2x8x4xf32>, tensor<?x2x8x4xf32>)
+            -> tensor<?x2x8x4xf32>
+    """
+
+    name = "torch.linear_scan"
+    a = operand_def(TensorType)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, a: SSAValue | Operation, x: SSAValue | Operation):
+        x = SSAValue.get(x)
+        super().__init__(operands=[a, x], result_types=[x.type])
+
+    def verify_(self) -> None:
+        expect_rank_at_least("operand x", self.x, 1)
+        for name, value in (("operand a", self.a), ("result", self.result)):
+            expect_like(name, value, self.x)

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from os import PathLike, fspath
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,20 +13,7 @@ from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.sources import read_source
 
-__all__ = ["format_text", "parse_file", "parse_text"]
-
-
-def parse_file(
-    path: str | PathLike[str], constants: Mapping[str, int | float] | None = None
-) -> ModuleOp:
-    """The module of a .coda file.
-
-    `constants` overrides consts of the file and its imports by name. Raises `CodaError` where the
-    file cannot be read or a name in `constants` is no const, `DiagnosticError` where the program
-    is wrong.
-    """
-    name = fspath(path)
-    return parse_text(read_source(name), name, constants)
+__all__ = ["format_text", "parse_text"]
 
 
 def parse_text(
@@ -38,7 +24,9 @@ def parse_text(
 ) -> ModuleOp:
     """The module of a program; imports are relative to the folder of `filename`.
 
-    `read` gives the text of an imported file, or raises CodaError. Raises as `parse_file`.
+    `constants` overrides consts of the file and its imports by name. `read` gives the text of an
+    imported file, or raises CodaError. Raises `CodaError` where a name in `constants` is no const,
+    `DiagnosticError` where the program is wrong.
     """
     reporter = Reporter()
     loader = Loader(reporter, constants or {}, read)

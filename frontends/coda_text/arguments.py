@@ -1,7 +1,5 @@
 """Signatures, and the binding of a call's arguments to their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

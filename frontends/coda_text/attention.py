@@ -1,7 +1,5 @@
 """The operator `attention` of .coda."""
 
-from __future__ import annotations
-
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation

@@ -1,7 +1,5 @@
 """Which functions call which: recursion, the order of the checks, and what is emitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from coda_ir.frontends.coda_text.program import FunctionDefinition, Scope

@@ -1,7 +1,5 @@
 """Conversions of element types: how they round, and what becomes of numbers that do not fit."""
 
-from __future__ import annotations
-
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.elementwise import RoundOp
 from coda_ir.dialects.coda.shapes import is_float8

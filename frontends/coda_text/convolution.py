@@ -1,7 +1,5 @@
 """Convolutions over positions, and shifted positions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
@@ -17,7 +15,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     dims_attribute,
     divided,
-    format_dim,
     simplified,
 )
 from coda_ir.symbolic_size import SymbolicSize
@@ -39,10 +36,7 @@ def conv1d(call: Invocation) -> Value:
             "expected a constant number of positions in a window",
             "give the last dimension of w as a number or a const",
         )
-    b = call.optional_tensor("b")
-    if b is not None:
-        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
-        call.expect_element("b", b, x.type.element, "x")
+    b = _bias(call, x, w)
     stride, dilation = _positive(call, "stride"), _positive(call, "dilation")
     reach = dilation * (taps - 1)
     before, after = _padding(call, reach)
@@ -50,6 +44,15 @@ def conv1d(call: Invocation) -> Value:
     if is_single and stride == 1 and before + after == reach and taps <= coda.MAX_TAPS:
         return _shifted(call, x, w, b, before, dilation)
     return _called(call, x, w, b, groups, (before, after), stride, dilation)
+
+
+def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | None:
+    """The bias of each channel of the result, if it is given."""
+    b = call.optional_tensor("b")
+    if b is not None:
+        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
+        call.expect_element("b", b, x.type.element, "x")
+    return b
 
 
 def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
@@ -62,7 +65,7 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
     if len(w.dims) != 3 or groups < 1 or not isinstance(channels, int) or channels % groups:
         raise Mistake(
             f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
-            f"of the {format_dim(channels)} columns of x, and w of O x C / groups x K",
+            f"of the {channels} columns of x, and w of O x C / groups x K",
             "a weight of C x K goes with each column by itself",
             argument="w",
         )
@@ -136,15 +139,8 @@ def _called(
     if len(w.dims) == 2:
         w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
     first = transposed(call, x, [0, 2, 1])
-    op = coda.ConvolutionOp(
-        first.ssa,
-        w.ssa,
-        b and b.ssa,
-        stride=[stride],
-        padding=[before],
-        dilation=[dilation],
-        groups=groups,
-    )
+    steps = ([stride], [before], [dilation])
+    op = coda.ConvolutionOp(first.ssa, w.ssa, b and b.ssa, *steps, groups)
     dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
     op.attributes["coda.dims"] = dims_attribute(dims)
     return transposed(call, call.emit(op, dims), [0, 2, 1])
@@ -155,7 +151,7 @@ def _windows(
 ) -> Dim:
     if not isinstance(taps, int):
         raise Mistake(
-            f"{call.name}: a window has {format_dim(taps)} positions, expected a constant number",
+            f"{call.name}: a window has {taps} positions, expected a constant number",
             "give the last dimensions of w as numbers or consts",
             argument="w",
         )
@@ -171,7 +167,7 @@ def _windows(
     if stride != 1:
         raise call.wrong(
             "stride",
-            f"and the positions of x are {format_dim(positions)}",
+            f"and the positions of x are {positions}",
             "give x a constant number of positions",
             given=stride,
         )
@@ -190,15 +186,12 @@ def convolution(call: Invocation) -> Value:
     if inputs is None or len(w.dims) != len(x.dims) or divided(outputs, groups) is None:
         raise Mistake(
             f"convolution: groups is {groups}, x is {x.type} and w is {w.type}: expected a divisor "
-            f"of the {format_dim(channels)} channels of x and of those of the result",
+            f"of the {channels} channels of x and of those of the result",
             "x is B x C x positions, w is O x C / groups x windows",
             argument="w",
         )
     call.expect_dims("w", w, (outputs, inputs, *w.dims[2:]), "O x C / groups x windows")
-    b = call.optional_tensor("b")
-    if b is not None:
-        call.expect_dims("b", b, (outputs,), "one element per channel of the result")
-        call.expect_element("b", b, x.type.element, "x")
+    b = _bias(call, x, w)
     windows = [
         _windows(call, extent, size, padding, stride, gap)
         for extent, size, stride, padding, gap in zip(

@@ -1,7 +1,5 @@
 """Fills the fields of the texts in `counterparts` with what a call is about."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -13,7 +11,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     divided,
-    format_dim,
     is_number,
 )
 
@@ -105,7 +102,7 @@ def _sizes_of(given: Sequence[Given], dims: Sequence[Dims]) -> dict[str, str]:
     fields = {
         "shape": _sizes(_broadcast(dims)),
         "rows": _sizes(first[:-1]),
-        "lead": "".join(f"{format_dim(dim)}, " for dim in first[:-1]),
+        "lead": "".join(f"{dim}, " for dim in first[:-1]),
         "squeezed": _sizes([dim for dim in first if dim != 1]),
         "unsqueezed": _sizes((*first[:place], 1, *first[place:])),
     }

@@ -14,8 +14,6 @@ Errors and the completion of the language server read these tables. The texts ha
     $product         the extents of the product of the matrices x and y
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from coda_ir.dialects.coda import (

@@ -1,10 +1,8 @@
 """Elementwise operators on tensors and numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
@@ -60,6 +58,17 @@ NUMBER_UNARY: dict[str, Callable[[float], float]] = {
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "tanh": math.tanh,
 }
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "maximum": max,
+    "minimum": min,
+}
+"""What operators compute of numbers."""
+
 NARROW = ("bf16", "f16")
 MAX_POWER = 16
 """The largest exponent for which x is multiplied with itself."""
@@ -70,10 +79,10 @@ def unary(call: Invocation) -> Value:
     value = call.value("x")
     if isinstance(value, int | float) and is_number(value) and call.name in NUMBER_UNARY:
         return number_unary(call.name, value)
-    return _applied(call, UNARY[call.name])
+    return applied(UNARY[call.name], call)
 
 
-def _applied(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
+def applied(operator: type[coda.UnaryOp], call: Invocation) -> TensorValue:
     x = _operand_of(call, operator)
     return call.emit(operator(x.ssa), x.dims)
 
@@ -85,16 +94,12 @@ def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
 
 
 def negation(call: Invocation) -> TensorValue:
-    return _applied(call, coda.NegOp)
+    return applied(coda.NegOp, call)
 
 
 def elu(call: Invocation) -> TensorValue:
     x = _operand_of(call, coda.EluOp)
     return call.emit(coda.EluOp(x.ssa, alpha=float(call.number("alpha", 1.0))), x.dims)
-
-
-def logical_not(call: Invocation) -> TensorValue:
-    return _applied(call, coda.LogicalNotOp)
 
 
 def clamp(call: Invocation) -> TensorValue:
@@ -144,7 +149,7 @@ def number_unary(name: str, value: Number) -> Number:
 def number_binary(operator: str, left: Number, right: Number) -> Number:
     """Arithmetic on numbers. Raises Mistake for a division by zero or an overflow."""
     try:
-        result = _compute(operator, left, right)
+        result: Number = ARITHMETIC[operator](left, right)
     except ZeroDivisionError as error:
         raise Mistake(f"division of {left} by zero", "the divisor must not be 0") from error
     except OverflowError as error:
@@ -157,24 +162,6 @@ def number_binary(operator: str, left: Number, right: Number) -> Number:
 def _too_large(operator: str, left: Number, right: Number) -> Mistake:
     limit = "integers have 64 bits, floats are finite"
     return Mistake(f"{operator} of {left} and {right} is too large", limit)
-
-
-def _compute(operator: str, left: Number, right: Number) -> Number:
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case "/":
-            return left / right
-        case "//":
-            return left // right
-        case "maximum":
-            return max(left, right)
-        case _:
-            return min(left, right)
 
 
 def combined(call: Invocation, operator: str, left: Value, right: Value) -> TensorValue:

@@ -1,7 +1,5 @@
 """Epilogues written by hand: their own check, and their calls, which become `gemm.fused`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -58,7 +56,6 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     divided,
-    format_dim,
     ir_type,
     product_of,
     with_coda_names,
@@ -273,7 +270,7 @@ class _EpilogueCall:
         if unit < 2 or unit % 2 or divided(gemm.columns, unit) is None:
             raise Mistake(
                 f"pairs: the group is {unit}, expected an even divisor of the "
-                f"{format_dim(gemm.columns)} columns",
+                f"{gemm.columns} columns",
                 f"it is {PAIRS.text}",
                 argument=name,
             )
@@ -349,8 +346,8 @@ class _EpilogueCall:
         k, n = reversed(w.dims) if is_nk else w.dims
         if k != x.dims[-1]:
             raise Mistake(
-                f"{operator}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in "
-                f"x and {format_dim(k)} in w",
+                f"{operator}: x is {x.type}, but w is {w.type}: K is {x.dims[-1]} in "
+                f"x and {k} in w",
                 "w is N x K" if is_nk else "w is K x N",
                 argument=name,
             )
@@ -426,7 +423,7 @@ def _stored_type(result: EpilogueResult, rows: Dims, columns: Dim, element: str)
     if width is None and kind == ResultKind.GROUP:
         raise Mistake(
             f"the result '{result.syntax.name.text}' has one element for each {share} columns, "
-            f"which do not divide {format_dim(columns)}"
+            f"which do not divide {columns}"
         )
     width = columns if width is None else width
     dims = rows if kind == ResultKind.SELECT else (*rows, width)

@@ -1,21 +1,21 @@
 """Lowers the body of an epilogue to the scalar region of a `gemm.fused` or `gemm.map`."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
-from xdsl.ir import Attribute, Block
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, TensorType as IRTensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from coda_ir.dialects.coda.shapes import is_float
+from coda_ir.dialects import coda
+from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region_type
+from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
-from coda_ir.frontends.coda_text.element_calls import call_on_elements
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
-from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES, OPERATORS
+from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES, OPERATORS, Rule
 from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
@@ -31,15 +31,19 @@ from coda_ir.frontends.coda_text.syntax import (
     Span,
 )
 from coda_ir.frontends.coda_text.values import (
+    CODA_NAMES,
     ELEMENT_TYPES,
     POISON,
     Dim,
     ElementType,
     Poison,
     ScalarValue,
+    TensorType,
+    TensorValue,
     TupleValue,
     Value,
     describe,
+    element_name,
     is_poisoned,
 )
 
@@ -305,3 +309,56 @@ def _scalar(
         case _:
             pass
     raise Mistake(f"this is {describe(value)}, expected an element or a number", argument=argument)
+
+
+def call_on_elements(
+    builder: ScalarBuilder, name: str, values: Mapping[str, Sequence[Value]], rule: Rule
+) -> ScalarValue:
+    """The element that `rule` computes of elements and numbers. May raise Mistake.
+
+    For the rule, an element is a tensor without dimensions.
+    """
+    elements = _Elements(builder)
+    given = {
+        parameter: [elements.wrapped(value, parameter) for value in each]
+        for parameter, each in values.items()
+    }
+    result = rule(Invocation(name, given, elements.insert))
+    assert isinstance(result, TensorValue)
+    return ScalarValue(elements.scalars[result.ssa])
+
+
+class _Elements:
+    """Values of a region, by the tensors that represent them."""
+
+    def __init__(self, builder: ScalarBuilder):
+        self.scalars: dict[SSAValue, SSAValue] = {}
+        self._builder = builder
+        self._block = Block()
+
+    def wrapped(self, value: Value, argument: str) -> Value:
+        match value:
+            case ScalarValue(ssa) if ssa.type in CODA_NAMES:
+                tensor = self._block.insert_arg(IRTensorType(ssa.type, ()), 0)
+                self.scalars[tensor] = ssa
+                return TensorValue(TensorType(element_name(ssa.type), ()), tensor)
+            case TupleValue():
+                raise Mistake(
+                    "this is a pair, one element per column",
+                    "unpack it first: first, second = pair",
+                    argument=argument,
+                )
+            case _:
+                return value
+
+    def insert(self, op: Operation) -> None:
+        """Write the scalar code of an operator of the block level; a cast is a rounding point."""
+        (result,) = op.results
+        if isinstance(op, coda.ConstantOp):
+            self.scalars[result] = self._builder.number(op.number, element_type_of(result))
+        else:
+            operands = [self.scalars[operand] for operand in op.operands]
+            value, type = emit_scalar(self._builder, op, operands), element_type_of(result)
+            if isinstance(op, coda.CastOp) and is_float(type):
+                value = self._builder.round_to(value, float_type(type))
+            self.scalars[result] = value

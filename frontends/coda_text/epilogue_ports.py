@@ -1,7 +1,5 @@
 """The declaration of an epilogue: which ports and results it has, and which shapes fit them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,7 +20,6 @@ from coda_ir.frontends.coda_text.values import (
     Dims,
     TensorValue,
     divided,
-    format_dim,
     format_dims,
 )
 
@@ -320,7 +317,7 @@ def check_operand(port: OperandPort, value: TensorValue, rows: Dims, columns: Di
             fits = fits and _are_rows_of_table(dims[:-1], rows)
             expected = (
                 f"rows of {format_dims(rows)} or 1, without a 1 between others, by a divisor of "
-                f"{format_dim(width)}"
+                f"{width}"
             )
         case PortKind.GROUP | PortKind.HALF_GROUP:
             fits, expected = _fits_groups(port, dims, rows, columns)

@@ -1,7 +1,5 @@
 """Evaluation of expressions, whatever they compute: consts, tensors, or epilogue elements."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +13,7 @@ from coda_ir.frontends.coda_text.arguments import (
     bind,
 )
 from coda_ir.frontends.coda_text.counterpart_fields import LONGEST_ARGUMENT, Given
-from coda_ir.frontends.coda_text.elementwise import SIGNS, number_binary, number_unary
+from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
@@ -184,12 +182,12 @@ class Evaluator(ABC):
                 return Selection("tensor", item.span, ids=value)
             at = self._as_size(item.value, value, "an index is a size, or a tensor of integers")
             return None if at is None else Selection("index", item.span, at)
-        parts = [
+        start, stop, step = parts = [
             None if part is None else self.size(part) for part in (item.start, item.stop, item.step)
         ]
         if sum(part is not None for part in parts) < len(item.parts):
             return None
-        return Selection("range", item.span, *parts)
+        return Selection("range", item.span, start, stop, step)
 
     def size(
         self,
@@ -342,7 +340,8 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     """Arithmetic on sizes, at least one of which is symbolic. May raise Mistake."""
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
     if operator != "//":
-        size = _size(operator, left, right)
+        a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)
+        size: SymbolicSize = ARITHMETIC[operator](a, right)
         if not is_manageable(size):
             raise Mistake(f"the result of {operator} is too large for a size", SIZE_LIMITS)
         return simplified(size)
@@ -350,14 +349,3 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     if quotient is None:
         raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
     return quotient
-
-
-def _size(operator: str, left: Dim, right: Dim) -> SymbolicSize:
-    a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)
-    match operator:
-        case "+":
-            return a + right
-        case "-":
-            return a - right
-        case _:
-            return a * right

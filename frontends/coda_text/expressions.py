@@ -1,7 +1,5 @@
 """Lowers expressions of functions to the operators of the coda dialect."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field

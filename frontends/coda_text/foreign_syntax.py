@@ -1,7 +1,5 @@
 """Remedies for syntax of Python, PyTorch and MLIR that .coda lacks."""
 
-from __future__ import annotations
-
 import re
 
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill

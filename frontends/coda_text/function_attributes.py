@@ -1,7 +1,5 @@
 """The attributes of arguments and results of a function of the IR."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 

@@ -1,7 +1,5 @@
 """A call of an operator with evaluated arguments, as the operators' rules see it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -31,7 +29,6 @@ from coda_ir.frontends.coda_text.values import (
     dims_attribute,
     element_name,
     extent,
-    format_dim,
     format_dims,
     ir_type,
     is_manageable,
@@ -217,8 +214,7 @@ class Invocation:
         if size < 1 or (isinstance(columns, int) and columns % size):
             raise self.wrong(
                 name,
-                f"but {tensor} is {x.type}: {size} does not divide its {format_dim(columns)} "
-                "columns",
+                f"but {tensor} is {x.type}: {size} does not divide its {columns} columns",
                 given=size,
             )
 

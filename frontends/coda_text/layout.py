@@ -4,8 +4,6 @@ A line continues inside of ( ) and [ ], after a comma, an infix operator, `=` or
 `fn` or `epilogue` to the `{` of the body. There `<` and `>` are brackets, elsewhere they compare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from lark import Token

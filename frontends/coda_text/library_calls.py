@@ -1,7 +1,5 @@
 """Operators that run as calls of PyTorch: rows by number, order, running sums, group norms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from coda_ir.dialects import coda
@@ -13,7 +11,6 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    format_dim,
 )
 
 
@@ -54,7 +51,7 @@ def topk(call: Invocation) -> Value:
     if k < 1 or (isinstance(extent, int) and k > extent):
         raise call.wrong(
             "k",
-            f"expected 1 to {format_dim(extent)}, the elements of dimension {dim} of x {x.type}",
+            f"expected 1 to {extent}, the elements of dimension {dim} of x {x.type}",
             "sort(x) gives all of them in order",
             given=k,
         )
@@ -89,8 +86,7 @@ def group_norm(call: Invocation) -> Value:
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise call.wrong(
             "groups",
-            f"expected a divisor of the {format_dim(channels)} channels, dimension {dim} of x "
-            f"{x.type}",
+            f"expected a divisor of the {channels} channels, dimension {dim} of x {x.type}",
             given=groups,
         )
     if call.given("w") != call.given("b"):

@@ -59,7 +59,6 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    format_dim,
     ir_type,
     is_number,
     is_poisoned,
@@ -461,8 +460,7 @@ class FunctionLowering(ExpressionLowering):
             expected = self.size(declared)
             if expected is not None and expected != actual:
                 raise Mistake(
-                    f"{function}: {name} is {value.type}, expected {format_dim(expected)} in "
-                    f"dimension {index}",
+                    f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
                     declared_at,
                     argument=name,
                 )
@@ -474,7 +472,7 @@ class FunctionLowering(ExpressionLowering):
         if bound != actual:
             raise Mistake(
                 f"{self.definition.name}: the symbol {name} is bound to two sizes: "
-                f"{format_dim(bound)} by {by} and {format_dim(actual)} by {parameter}",
+                f"{bound} by {by} and {actual} by {parameter}",
                 f"declare two symbols in {self.definition.name}, or pass equal sizes",
                 argument=parameter,
             )

@@ -1,7 +1,5 @@
 """The text of one operator of the block level, as an expression of .coda."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence

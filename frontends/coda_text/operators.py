@@ -1,14 +1,15 @@
 """The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
+from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import ATTENTION, attention
 from coda_ir.frontends.coda_text.casts import cast
@@ -17,22 +18,22 @@ from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     NUMBER_UNARY,
     UNARY,
+    applied,
     binary_call,
     clamp,
     compare,
     elu,
-    logical_not,
     power,
     unary,
     where,
 )
-from coda_ir.frontends.coda_text.finalize import finalize
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
-from coda_ir.frontends.coda_text.low_bit_linear import LOW_BIT_LINEAR, low_bit_linear
 from coda_ir.frontends.coda_text.scaled_linear import (
+    LOW_BIT_LINEAR,
     QUANTIZED_LINEAR,
     SCALED_LINEAR,
+    low_bit_linear,
     quantized_linear,
     scaled_linear,
 )
@@ -43,12 +44,37 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,
     Dims,
+    PartialValue,
+    TensorType,
     TensorValue,
     Value,
     describe,
     divided,
-    format_dim,
+    ir_type,
 )
+
+
+def finalize(call: Invocation) -> TensorValue:
+    """A column [..., 1] of a partial_row, a row [N] of a partial_col, in float32."""
+    partial = call.value("partial")
+    if not isinstance(partial, PartialValue):
+        what = "missing" if partial is None else describe(partial)
+        raise call.wrong(
+            "partial",
+            "expected a partial_row or partial_col of an epilogue",
+            "a tensor needs no finalize; sum(x), mean(x), max(x) and logsumexp(x) reduce it",
+            given=what,
+        )
+    dims = (*partial.kept, 1) if partial.axis == "row" else partial.kept
+    body = Block(arg_types=[f32])
+    body.add_op(YieldOp(body.args[0]))
+    type = TensorType("f32", dims)
+    op = FinalizeOp(
+        [(partial.combiner, partial.ssa)], [], [ir_type(type)], Region(body), axis=partial.axis
+    )
+    call.insert(op)
+    return TensorValue(type, op.outputs[0])
+
 
 Rule = Callable[[Invocation], Value]
 
@@ -64,8 +90,8 @@ def _expect_depth(
     """Raises Mistake where K of the weight is another one than that of x."""
     if x.dims[-1] != depth:
         raise Mistake(
-            f"{call.name}: x is {x.type}, but w is {w.type}: K is {format_dim(x.dims[-1])} in x "
-            f"and {format_dim(depth)} in w",
+            f"{call.name}: x is {x.type}, but w is {w.type}: K is {x.dims[-1]} in x "
+            f"and {depth} in w",
             remedy,
             argument="w",
         )
@@ -101,15 +127,7 @@ def matmul(call: Invocation) -> TensorValue:
     return call.emit(op, (*x.dims[:-1], columns))
 
 
-def grouped_linear(call: Invocation) -> TensorValue:
-    return _grouped(call, coda.GroupedLinearOp)
-
-
-def grouped_matmul(call: Invocation) -> TensorValue:
-    return _grouped(call, coda.GroupedMatmulOp)
-
-
-def _grouped(call: Invocation, kind: type[coda.GroupedLinearMap]) -> TensorValue:
+def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     """A linear map with a weight for each group of rows."""
     x, w = call.factors(rank=3)
     call.tensor("x", rank=2)
@@ -177,33 +195,25 @@ def softmax(call: Invocation) -> TensorValue:
     return call.emit(coda.SoftmaxOp(x.ssa), x.dims)
 
 
-def reduction(kind: str) -> Rule:
+def reduction(kind: str, call: Invocation) -> TensorValue:
     """Reduces the last dimension to 1."""
-
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x", least_rank=1)
-        return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
-
-    return rule
+    x = call.float_tensor("x", least_rank=1)
+    return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
 
 
-def glu(activation: str | None) -> Rule:
+def glu(activation: str | None, call: Invocation) -> TensorValue:
     """A packed gate; where `activation` is None, the call says which one."""
-
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x", least_rank=1)
-        half = divided(x.dims[-1], 2)
-        if half is None:
-            raise call.wrong(
-                "x",
-                "expected an even number of columns: the gate, then the up projection",
-                None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
-            )
-        name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
-        op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
-        return call.emit(op, (*x.dims[:-1], half))
-
-    return rule
+    x = call.float_tensor("x", least_rank=1)
+    half = divided(x.dims[-1], 2)
+    if half is None:
+        raise call.wrong(
+            "x",
+            "expected an even number of columns: the gate, then the up projection",
+            None if isinstance(x.dims[-1], int) else "give x a constant number of columns",
+        )
+    name = activation or call.choice("activation", "silu", coda.ACTIVATIONS)
+    op = coda.GluOp(x.ssa, name, adjacent=call.flag("adjacent"))
+    return call.emit(op, (*x.dims[:-1], half))
 
 
 def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:
@@ -223,12 +233,9 @@ def activate(call: Invocation) -> TensorValue:
     return activated(call, call.float_tensor("x"), name)
 
 
-def gelu(approximate: str) -> Rule:
-    def rule(call: Invocation) -> TensorValue:
-        x = call.float_tensor("x")
-        return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
-
-    return rule
+def gelu(approximate: str, call: Invocation) -> TensorValue:
+    x = call.float_tensor("x")
+    return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
 
 
 def softcap(call: Invocation) -> TensorValue:
@@ -327,12 +334,12 @@ ELEMENTWISE: dict[str, Rule] = {
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
-    "gelu(x)": gelu("none"),
-    "gelu_tanh(x)": gelu("tanh"),
+    "gelu(x)": partial(gelu, "none"),
+    "gelu_tanh(x)": partial(gelu, "tanh"),
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
-    "logical_not(x)": logical_not,
+    "logical_not(x)": partial(applied, coda.LogicalNotOp),
     "cast(x, dtype: type, *, rounding: string?, saturate: boolean = false)": cast,
 }
 """Operators on tensors that elements of epilogues have, too."""
@@ -340,24 +347,24 @@ ELEMENTWISE: dict[str, Rule] = {
 _RULES: dict[str, Rule] = {
     "linear(x, w, b?, *, dtype: type?)": linear,
     "matmul(x, w, *, dtype: type?)": matmul,
-    "grouped_linear(x, w, offsets, b?, *, dtype: type?)": grouped_linear,
-    "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": grouped_matmul,
+    "grouped_linear(x, w, offsets, b?, *, dtype: type?)": partial(grouped, coda.GroupedLinearOp),
+    "grouped_matmul(x, w, offsets, b?, *, dtype: type?)": partial(grouped, coda.GroupedMatmulOp),
     SCALED_LINEAR: scaled_linear,
     LOW_BIT_LINEAR: low_bit_linear,
     QUANTIZED_LINEAR: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,
-    "sum(x, *, dtype: type?)": reduction("sum"),
-    "mean(x, *, dtype: type?)": reduction("mean"),
-    "max(x, *, dtype: type?)": reduction("max"),
-    "logsumexp(x, *, dtype: type?)": reduction("lse"),
-    'glu(x, *, activation: string = "silu", adjacent: boolean = false)': glu(None),
+    "sum(x, *, dtype: type?)": partial(reduction, "sum"),
+    "mean(x, *, dtype: type?)": partial(reduction, "mean"),
+    "max(x, *, dtype: type?)": partial(reduction, "max"),
+    "logsumexp(x, *, dtype: type?)": partial(reduction, "lse"),
+    'glu(x, *, activation: string = "silu", adjacent: boolean = false)': partial(glu, None),
     "activate(x, activation: string)": activate,
-    "swiglu(x)": glu("silu"),
-    "geglu(x)": glu("gelu"),
-    "geglu_tanh(x)": glu("gelu_tanh"),
-    "reglu(x)": glu("relu"),
+    "swiglu(x)": partial(glu, "silu"),
+    "geglu(x)": partial(glu, "gelu"),
+    "geglu_tanh(x)": partial(glu, "gelu_tanh"),
+    "reglu(x)": partial(glu, "relu"),
     **ELEMENTWISE,
     "detach(x)": unary,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '

@@ -1,7 +1,5 @@
 """Parses .coda text to a syntax tree, and continues after an error at the next statement."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -281,12 +279,8 @@ def _describe(token: Token, at_end: bool) -> str:
 
 def _visible(token: Token) -> Span:
     """The place of a token; the end of a line is one character wide."""
-    return span_of(token) if token.type != END else _end_span(token)
-
-
-def _end_span(token: Token) -> Span:
     span = span_of(token)
-    return Span(span.line, span.column, span.line, span.column + 1)
+    return Span(*span[:2], span.line, span.column + 1) if token.type == END else span
 
 
 def _describe_expected(terminals: set[str]) -> str:

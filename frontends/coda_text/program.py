@@ -19,11 +19,6 @@ from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
-from coda_ir.frontends.coda_text.standard_library import (
-    import_path,
-    missing_message,
-    missing_remedy,
-)
 from coda_ir.frontends.coda_text.syntax import (
     Binary,
     Call,
@@ -37,7 +32,7 @@ from coda_ir.frontends.coda_text.syntax import (
     Negation,
     Option,
     Span,
-    body_size,
+    walk,
 )
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
@@ -50,6 +45,44 @@ from coda_ir.frontends.coda_text.values import (
     is_poisoned,
 )
 from coda_ir.sources import read_source
+
+PREFIX = "std/"
+"""How the paths of imports from the standard library begin."""
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "std")
+
+PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
+
+
+def import_path(importer: str, target: str) -> str:
+    """The file that `target` names in an import of the file `importer`.
+
+    Paths that begin with `std/` are files of the package, wherever the importing file is.
+    """
+    if target.startswith(PREFIX):
+        return os.path.normpath(os.path.join(FOLDER, target.removeprefix(PREFIX)))
+    return os.path.normpath(os.path.join(os.path.dirname(importer), target))
+
+
+def missing_remedy(target: str) -> str:
+    """The remedy for an import of a file that does not exist."""
+    if not target.startswith(PREFIX):
+        return PATHS_ARE_RELATIVE
+    files = ", ".join(f"{PREFIX}{name}" for name in files_of_library())
+    return f"its files are {files}; ./std/ is a folder beside this file"
+
+
+def missing_message(target: str, reason: str) -> str:
+    """The message for an import of a file that cannot be read."""
+    if target.startswith(PREFIX):
+        return f"the standard library has no '{target}'"
+    return f"cannot import: {reason}"
+
+
+def files_of_library() -> list[str]:
+    """The names of the files of the standard library."""
+    return sorted(name for name in os.listdir(FOLDER) if name.endswith(".coda"))
+
 
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
@@ -72,7 +105,8 @@ class Definition(Generic[_Tree]):
     @cached_property
     def size(self) -> int:
         """Return how much work a call is: the expressions and statements of the body."""
-        return body_size(self.tree.body)
+        values = [statement.value for statement in self.tree.body.statements]
+        return len(values) + sum(1 for value in values for _ in walk(value))
 
 
 @dataclass(eq=False)

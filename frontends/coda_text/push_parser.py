@@ -3,8 +3,6 @@
 lark's interactive parser is not typed, which is why it is `Any` here.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any

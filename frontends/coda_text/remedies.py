@@ -1,7 +1,5 @@
 """Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
@@ -94,17 +92,19 @@ def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: 
 
 def element_remedy(name: str, known: Collection[str], otherwise: str) -> str:
     """The remedy for an element type that does not exist."""
-    if ELEMENT_NAMES.get(name) in known:
-        return f"did you mean '{ELEMENT_NAMES[name]}'?"
-    return suggestion(name, known, otherwise)
+    return _synonym_remedy(ELEMENT_NAMES, name, known, otherwise)
 
 
 def kind_remedy(table: str, name: str, known: Collection[str], otherwise: str) -> str:
     """The remedy for the kind of a port or of a result, or for a combiner, that does not exist."""
-    synonym = CHOICES[table].get(name)
-    if synonym in known:
-        return f"did you mean '{synonym}'?"
-    return suggestion(name, known, otherwise)
+    return _synonym_remedy(CHOICES[table], name, known, otherwise)
+
+
+def _synonym_remedy(
+    synonyms: Mapping[str, str], name: str, known: Collection[str], otherwise: str
+) -> str:
+    synonym = synonyms.get(name)
+    return f"did you mean '{synonym}'?" if synonym in known else suggestion(name, known, otherwise)
 
 
 def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:

@@ -1,7 +1,5 @@
 """Collects the diagnostics of one run of the frontend."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches

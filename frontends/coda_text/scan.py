@@ -1,7 +1,5 @@
 """The state space models of .coda: `selective_scan` and `ssd`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.ir import Attribute, SSAValue
@@ -18,7 +16,7 @@ SSD = "ssd(x, dt, a, b, c, initial?, *, states: integer, dtype: type?, final: bo
 
 def selective_scan(call: Invocation) -> Value:
     u, a = call.float_tensor("u", rank=3), call.float_tensor("a", rank=2)
-    expect_states_in_float32("selective_scan", "u", u)
+    expect_states_in_float32(call, "u", u)
     batch, length, channels = u.dims
     states = a.dims[1]
     if not isinstance(states, int) or states > coda.MAX_STATES:
@@ -56,14 +54,10 @@ def results_of(call: Invocation, op: StateSpaceModel, rows: Dims, at_one: Dims) 
     return results[0] if op.final is None else TupleValue(tuple(results))
 
 
-def expect_states_in_float32(operator: str, name: str, x: TensorValue) -> None:
+def expect_states_in_float32(call: Invocation, name: str, x: TensorValue) -> None:
     """Raise if the input of a state space model needs states wider than float32."""
     if x.type.element == "f64":
-        raise Mistake(
-            f"{operator}: {name} is {x.type}, but its states are f32",
-            f"convert it: cast({name}, f32)",
-            argument=name,
-        )
+        raise call.wrong(name, "but its states are f32", f"convert it: cast({name}, f32)")
 
 
 def expect_elements(
@@ -78,7 +72,7 @@ def expect_elements(
 def ssd(call: Invocation) -> Value:
     x, a = call.float_tensor("x", rank=3), call.float_tensor("a", rank=1)
     b, c, dt = (call.tensor(name) for name in ("b", "c", "dt"))
-    expect_states_in_float32("ssd", "x", x)
+    expect_states_in_float32(call, "x", x)
     states = _states(call)
     batch, length, columns = x.dims
     (heads,) = a.dims

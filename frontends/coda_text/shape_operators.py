@@ -1,7 +1,5 @@
 """Operators that move or view elements: reshape, transpose, slice, split, concat and others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from coda_ir.dialects import coda
@@ -21,7 +19,6 @@ from coda_ir.frontends.coda_text.values import (
     dims_attribute,
     divided,
     extent,
-    format_dim,
     format_dims,
     product_of,
     simplified,
@@ -46,7 +43,7 @@ def reshape(call: Invocation) -> TensorValue:
         shape[free[0]] = -1 if rest is None else rest
     if _elements(shape, "shape") != total or -1 in shape:
         raise Mistake(
-            f"reshape: x is {x.type} with {format_dim(total)} elements, which do not fill "
+            f"reshape: x is {x.type} with {total} elements, which do not fill "
             f"{format_dims(call.sizes('shape'))}",
             argument="shape",
         )
@@ -103,7 +100,7 @@ def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) ->
     size = x.dims[dim]
     if not 0 <= start < stop or (isinstance(size, int) and stop > size):
         raise Mistake(
-            f"{call.name}: {start} to {stop} is not a range of the {format_dim(size)} elements of "
+            f"{call.name}: {start} to {stop} is not a range of the {size} elements of "
             f"dimension {dim} of x {x.type}",
             argument="stop" if call.given("stop") else "start" if call.given("start") else "x",
         )
@@ -120,7 +117,7 @@ def split(call: Invocation) -> Value:
     if any(size < 1 for size in sizes) or sum(sizes) != x.dims[dim]:
         raise Mistake(
             f"split: sizes are {format_dims(sizes)}, expected sizes with the sum "
-            f"{format_dim(x.dims[dim])} of dimension {dim} of x {x.type}",
+            f"{x.dims[dim]} of dimension {dim} of x {x.type}",
             argument="sizes",
         )
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
@@ -136,8 +133,7 @@ def chunk(call: Invocation) -> Value:
     if not isinstance(size, int) or count < 1 or size % count:
         raise call.wrong(
             "n",
-            f"expected a divisor of the {format_dim(size)} elements of dimension {dim} of x "
-            f"{x.type}",
+            f"expected a divisor of the {size} elements of dimension {dim} of x {x.type}",
             "the parts of split(x, sizes) may differ"
             if isinstance(size, int)
             else "give x a constant number of elements there",
@@ -213,7 +209,7 @@ def arange(call: Invocation) -> TensorValue:
             "n",
             "expected 0 or more, or an extent of a tensor",
             "n is a number, or a symbol of the parameters",
-            given=format_dim(size),
+            given=size,
         )
     start = call.integer("start", 0)
     numbers = coda.PositionsOp(extent, start=start, step=step, element_type=ELEMENT_TYPES[element])

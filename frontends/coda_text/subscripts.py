@@ -1,7 +1,5 @@
 """Subscripts of tensors: `x[:, 0:64]`, `x[..., -1]`, `x[::2]`, `table[ids]`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -19,7 +17,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     TupleValue,
     divided,
-    format_dim,
     is_manageable,
     simplified,
 )
@@ -130,7 +127,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
     size = x.dims[dim]
     step = 1 if selection.step is None else selection.step
     if not isinstance(step, int) or step < 1:
-        message = f"the step is {format_dim(step)}, expected a number, 1 or more"
+        message = f"the step is {step}, expected a number, 1 or more"
         raise ArgumentMistake(message, "write x[::2] for every second element", selection.span)
     if selection.kind == "index":
         assert selection.start is not None, "an index has a position"
@@ -149,7 +146,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
     extent = -(-length // step) if isinstance(length, int) else divided(length, step)
     if extent is None:
         raise ArgumentMistake(
-            f"the number of elements, {format_dim(length)}, is not a multiple of the step {step}",
+            f"the number of elements, {length}, is not a multiple of the step {step}",
             "give the range a number of elements that is known: x[0:64:2]",
             selection.span,
         )
@@ -180,7 +177,7 @@ def _expect_inside(
         raise ArgumentMistake("a bound is too large for a size", SIZE_LIMITS, selection.span)
     if below or empty or above:
         which = "an index" if selection.kind == "index" else "a range"
-        count = f"the {format_dim(size)} elements of dimension {dim} of x {x.type}"
+        count = f"the {size} elements of dimension {dim} of x {x.type}"
         remedy = (
             f"the last one is {size - 1}, or -1; a start is before its stop"
             if isinstance(size, int)
@@ -196,6 +193,6 @@ def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:
         return x
     if step == 1 and isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop < END:
         return call.emit(coda.SliceOp(x.ssa, part.dim, start, stop), dims)
-    bounds = f"{{0}}, {part.dim}, {format_dim(start)}, {format_dim(stop)}"
+    bounds = f"{{0}}, {part.dim}, {start}, {stop}"
     arguments = bounds if step == 1 else f"{bounds}, {step}"
     return call.emit_call("aten.slice.Tensor", x, arguments, dims, view=True)

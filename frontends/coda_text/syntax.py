@@ -266,11 +266,6 @@ class File:
     definitions: tuple[Definition, ...]
 
 
-def body_size(body: Body) -> int:
-    """The number of statements and expressions of a body."""
-    return sum(1 + sum(1 for _ in walk(statement.value)) for statement in body.statements)
-
-
 def calls(expression: Expression) -> Iterator[Call]:
     """The calls in `expression`, from left to right."""
     return (node for node in walk(expression) if isinstance(node, Call))

@@ -1,7 +1,5 @@
 """Calls of PyTorch in .coda: `torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[B])`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -185,7 +185,7 @@ def describe(value: Value) -> str:
         case ElementType():
             return f"the element type {value.name}"
         case SymbolicSize():
-            return f"the size {format_dim(value)}"
+            return f"the size {value}"
         case bool():
             return str(value).lower()
         case str():
@@ -247,13 +247,9 @@ def divided(size: Dim, divisor: Dim) -> Dim | None:
     return simplified(total)
 
 
-def format_dim(dim: Dim) -> str:
-    """`4096`, `B`, or `2*B*T + 1`."""
-    return str(dim)
-
-
 def format_dims(dims: Sequence[Dim]) -> str:
-    return f"[{', '.join(map(format_dim, dims))}]"
+    """`[4096, B, 2*B*T + 1]`."""
+    return f"[{', '.join(map(str, dims))}]"
 
 
 def extent(dim: Dim) -> int:

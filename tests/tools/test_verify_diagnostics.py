@@ -7,13 +7,13 @@ import pytest
 from coda_ir.api import parse
 from coda_ir.diagnostics import Diagnostic, Severity, SourceRange, collect_diagnostics
 from coda_ir.tools.coda_opt import main
-from coda_ir.tools.opt.expected_diagnostics import (
+from coda_ir.tools.opt.verify_diagnostics import (
     ExpectationError,
     Mode,
+    check_diagnostics,
     compare,
     parse_expectations,
 )
-from coda_ir.tools.opt.verify_diagnostics import check_diagnostics
 
 FILE = "input.mlir"
 

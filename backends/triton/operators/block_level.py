@@ -49,7 +49,7 @@ from coda_ir.dialects.coda import (
     SoftmaxOp,
     TopkOp,
 )
-from coda_ir.dialects.coda.short_rows import has_short_rows
+from coda_ir.dialects.coda.library import has_short_rows
 
 
 def _elementwise(host: HostProgram, op: Operation) -> None:

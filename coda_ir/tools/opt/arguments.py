@@ -1,7 +1,5 @@
 """Arguments of the tools, and their types."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches

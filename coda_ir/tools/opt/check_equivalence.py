@@ -1,7 +1,5 @@
 """`--check-equivalence`: compare what the program computes before and after each pass."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 

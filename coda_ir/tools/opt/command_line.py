@@ -1,7 +1,5 @@
 """The command line of `coda-opt`, and its manual page."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -1,7 +1,5 @@
 """`--print-completion`, and options whose values the shell completes as pipelines."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from typing import Any, ClassVar

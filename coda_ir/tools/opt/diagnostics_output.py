@@ -1,7 +1,5 @@
 """`--diagnostics`: errors, warnings and notes on stderr, as text or as lines of JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

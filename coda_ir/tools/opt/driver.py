@@ -1,7 +1,5 @@
 """What `coda-opt` does: reads each piece of the input, runs the passes on it, and prints it."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Exit codes of `coda-opt`, and what it says about an error."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from coda_ir import error_codes

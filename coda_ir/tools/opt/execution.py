@@ -1,7 +1,5 @@
 """`--run`: execute the program instead of printing it."""
 
-from __future__ import annotations
-
 import argparse
 
 from xdsl.dialects.builtin import ModuleOp

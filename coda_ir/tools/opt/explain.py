@@ -2,8 +2,6 @@
 stands for.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator, Mapping

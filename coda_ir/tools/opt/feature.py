@@ -1,7 +1,5 @@
 """What a feature of `coda-opt` is made of; see the package for how to add one."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -81,38 +79,18 @@ class Session:
         self.exit_code = max(self.exit_code, code)
 
 
-def _no_action(session: Session) -> int | None:
-    return None
-
-
-def _no_context(session: Session) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def _no_instrumentation(session: Session) -> Iterable[PassInstrumentation]:
-    return ()
-
-
-def _no_output(session: Session, module: ModuleOp) -> str | None:
-    return None
-
-
-def _no_report(session: Session) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Feature:
     """Options of the command line and what they do, at the places where a feature can act."""
 
     register_arguments: Callable[[argparse.ArgumentParser], None]
-    action: Callable[[Session], int | None] = _no_action
+    action: Callable[[Session], int | None] = lambda _: None
     """Does something instead of reading an input, and gives the exit code; None to go on."""
-    around_chunk: Callable[[Session], AbstractContextManager[Any]] = _no_context
+    around_chunk: Callable[[Session], AbstractContextManager[Any]] = lambda _: nullcontext()
     """A context manager around all that is done with one piece of the input."""
-    instrumentations: Callable[[Session], Iterable[PassInstrumentation]] = _no_instrumentation
+    instrumentations: Callable[[Session], Iterable[PassInstrumentation]] = lambda _: ()
     """What watches the passes run on one piece of the input."""
-    write: Callable[[Session, ModuleOp], str | None] = _no_output
+    write: Callable[[Session, ModuleOp], str | None] = lambda _, __: None
     """The output for a module in place of the target's; None to leave it to the others."""
-    finish: Callable[[Session], None] = _no_report
+    finish: Callable[[Session], None] = lambda _: None
     """Reports on the whole run, after the last piece of the input, also where one failed."""

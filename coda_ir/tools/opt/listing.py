@@ -1,7 +1,5 @@
 """`--list-passes`, `--show-dialects` and `--dump-pass-pipeline`: what there is to run."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """`--timing` and `--statistics`: reports on stderr about what the passes cost and did."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The pipeline of passes that the tool runs."""
 
-from __future__ import annotations
-
 import argparse
 
 from coda_ir.pipeline import PassManager

@@ -1,7 +1,5 @@
 """`--print-ir-before`, `--print-ir-after` and the like: the IR around the passes."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Container, Iterable

@@ -11,8 +11,6 @@ A reproducer is an `.mlir` file that begins with comments:
 In a `.coda` file, the comments begin with `#`.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex

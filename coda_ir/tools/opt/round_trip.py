@@ -1,7 +1,5 @@
 """`--verify-roundtrip`: what is printed has to be read again as the same IR."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from io import StringIO

@@ -1,7 +1,5 @@
 """Reading the input: its kind, its pieces, and the module that each of them describes."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

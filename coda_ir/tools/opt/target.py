@@ -1,7 +1,5 @@
 """The output: IR as text, or what a target emits for it."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

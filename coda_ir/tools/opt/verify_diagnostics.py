@@ -1,28 +1,253 @@
 """Warnings on stderr; `--verify-diagnostics` compares diagnostics with comments in the input."""
 
-from __future__ import annotations
-
 import argparse
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, cast, get_args
 
 from coda_ir.diagnostics import (
     Diagnostic,
+    DiagnosticError,
     Severity,
+    SourceRange,
     collect_diagnostics,
 )
+from coda_ir.error_codes import FAILED_CHECK
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.remarks import Remark
 from coda_ir.tools.opt.errors import FAILURE, USER_ERRORS, exit_code
-from coda_ir.tools.opt.expected_diagnostics import (
-    ExpectationError,
-    Mode,
-    compare,
-    parse_expectations,
-)
 from coda_ir.tools.opt.feature import Session
 from coda_ir.tools.opt.remarks_output import RemarkSelection
+
+Mode: TypeAlias = Literal["all", "only-expected"]
+
+_DIRECTIVE = re.compile(
+    r"expected-(?P<severity>error|warning|note|remark)(?P<regex>-re)?\b\s*"
+    r"(?:@(?P<place>[^\s{]*))?\s*(?P<open>\{\{?)?"
+)
+_OFFSET = re.compile(r"[+-][0-9]+")
+_BRACES = re.compile(r"\{\{|\}\}")
+
+
+class ExpectationError(DiagnosticError):
+    """A comment `expected-...` that is not well formed."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One diagnostic that has to be given; `line` is None where its place must be unknown."""
+
+    severity: Severity
+    line: int | None
+    text: str
+    pattern: re.Pattern[str]
+    place: SourceRange
+    """Where the comment is."""
+
+    def accepts(self, diagnostic: Diagnostic) -> bool:
+        """Return whether severity and message fit; the line is not looked at."""
+        return diagnostic.severity == self.severity and self.accepts_message(diagnostic.message)
+
+    def accepts_message(self, message: str) -> bool:
+        return self.pattern.search(one_spaced(message)) is not None
+
+
+def one_spaced(text: str) -> str:
+    """`text` with every run of blanks and line breaks as one blank."""
+    return " ".join(text.split())
+
+
+def parse_expectations(text: str, file: str) -> list[Expectation]:
+    """The expectations in the comments of `text`, which is that of `file`.
+
+    Comments begin with `#` in a .coda file and with `//` in others. Raises ExpectationError for a
+    comment that is not well formed.
+    """
+    return _CommentReader(text, file).read()
+
+
+class _CommentReader:
+    """Reads the expectations of a text line by line, which `@above` and `@below` need."""
+
+    def __init__(self, text: str, file: str):
+        self.lines = text.split("\n")
+        self.file = file
+        self.marker = "#" if file.endswith(".coda") else "//"
+        self.faults: list[Diagnostic] = []
+
+    def read(self) -> list[Expectation]:
+        found = [list(self._directives(index)) for index in range(len(self.lines))]
+        self.is_comment = [bool(directives) for directives in found]
+        expectations = [
+            expectation
+            for index, directives in enumerate(found)
+            for directive, end in directives
+            if (expectation := self._expectation(index, directive, end)) is not None
+        ]
+        if self.faults:
+            raise ExpectationError(self.faults, {self.file: "\n".join(self.lines)})
+        return expectations
+
+    def _directives(self, index: int) -> list[tuple[re.Match[str], int]]:
+        """The directives in the comment of a line, and where the braces of each are closed."""
+        line = self.lines[index]
+        start = line.find(self.marker)
+        found: list[tuple[re.Match[str], int]] = []
+        while start >= 0:
+            directive = _DIRECTIVE.search(line, start)
+            if directive is None:
+                break
+            start = directive.end()
+            if directive["open"] is None and directive["place"] is None:
+                continue  # prose
+            end = _closing_braces(line, start) if directive["open"] == "{{" else None
+            if end is None:
+                self._fault(index, directive, "expected a text in {{...}}")
+                continue
+            found.append((directive, end))
+            start = end + 2
+        return found
+
+    def _expectation(self, index: int, directive: re.Match[str], end: int) -> Expectation | None:
+        text = self.lines[index][directive.end() : end].strip()
+        place = directive["place"]
+        if not text:
+            self._fault(index, directive, "expected a text in {{...}}")
+            return None
+        try:
+            line = self._line(index, place)
+            pattern = _pattern(text, is_regex=directive["regex"] is not None)
+        except (ValueError, re.error) as error:
+            self._fault(index, directive, str(error))
+            return None
+        return Expectation(
+            cast(Severity, directive["severity"]),
+            line,
+            text,
+            pattern,
+            self._range(index, directive),
+        )
+
+    def _line(self, index: int, place: str | None) -> int | None:
+        """The line that a directive on line `index` is about. Raises ValueError for nonsense."""
+        match place:
+            case None:
+                return index + 1
+            case "unknown":
+                return None
+            case "above" | "below":
+                step = -1 if place == "above" else 1
+                while 0 <= index < len(self.lines) and self.is_comment[index]:
+                    index += step
+                return index + 1
+            case _ if _OFFSET.fullmatch(place):
+                return index + 1 + int(place)
+            case _:
+                raise ValueError(
+                    f"unknown place '@{place}', expected @+N, @-N, @above, @below or @unknown"
+                )
+
+    def _fault(self, index: int, directive: re.Match[str], message: str) -> None:
+        place = self._range(index, directive)
+        message = f"malformed expectation: {message}"
+        self.faults.append(Diagnostic("error", place, message, code=FAILED_CHECK))
+
+    def _range(self, index: int, directive: re.Match[str]) -> SourceRange:
+        column = directive.start() + 1
+        end = directive.end("severity") + 1
+        return SourceRange(self.file, index + 1, column, end)
+
+
+def _closing_braces(line: str, start: int) -> int | None:
+    """Where the `}}` is that closes the `{{` before `start`; inner pairs are skipped."""
+    depth = 1
+    for braces in _BRACES.finditer(line, start):
+        depth += 1 if braces[0] == "{{" else -1
+        if depth == 0:
+            return braces.start()
+    return None
+
+
+def _pattern(text: str, *, is_regex: bool) -> re.Pattern[str]:
+    """`text` literally; with `is_regex`, what is in `{{...}}` is a regular expression."""
+    if not is_regex:
+        return re.compile(re.escape(one_spaced(text)))
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    return re.compile(
+        "".join(f"(?:{part})" if index % 2 else re.escape(part) for index, part in enumerate(parts))
+    )
+
+
+def compare(
+    expected: Sequence[Expectation],
+    emitted: Sequence[Diagnostic],
+    file: str,
+    *,
+    mode: Mode = "all",
+    counted: frozenset[Severity] = frozenset(),
+) -> list[Diagnostic]:
+    """Return what is wrong: expectations that were not met, and diagnostics that nobody expected.
+
+    Each diagnostic meets the first fitting expectation on its line that no other has met.
+    Unexpected errors and warnings always count, notes and remarks where their severity is in
+    `counted` or is expected anywhere in the text. In mode `only-expected`, nothing unexpected
+    counts.
+    """
+    strict: set[Severity] = {"error", "warning", *counted, *(e.severity for e in expected)}
+    if mode == "only-expected":
+        strict.clear()
+    missed = list(expected)
+    unexpected: list[Diagnostic] = []
+    for diagnostic in emitted:
+        line = _line_in(file, diagnostic)
+        met = next((e for e in missed if e.line == line and e.accepts(diagnostic)), None)
+        if met is not None:
+            missed.remove(met)
+        else:
+            unexpected.append(diagnostic)
+    return [
+        *(_missed(expectation, unexpected, file) for expectation in missed),
+        *(
+            replace(each, severity="error", message=f"unexpected {each.severity}: {each.message}")
+            for each in unexpected
+            if each.severity in strict
+        ),
+    ]
+
+
+def _line_in(file: str, diagnostic: Diagnostic) -> int | None:
+    """The line of a diagnostic; None where it has none in `file`."""
+    place = diagnostic.range
+    return place.line if place is not None and place.file == file else None
+
+
+def _missed(expectation: Expectation, unexpected: Sequence[Diagnostic], file: str) -> Diagnostic:
+    where = "at an unknown place" if expectation.line is None else f"on line {expectation.line}"
+    return Diagnostic(
+        "error",
+        expectation.place,
+        f'expected {expectation.severity} "{expectation.text}" was not given {where}',
+        _near_miss(expectation, unexpected, file),
+        FAILED_CHECK,
+    )
+
+
+def _near_miss(expectation: Expectation, unexpected: Sequence[Diagnostic], file: str) -> str | None:
+    """Which unexpected diagnostic is probably meant."""
+    for diagnostic in unexpected:
+        line = _line_in(file, diagnostic)
+        if expectation.accepts(diagnostic):
+            where = "at an unknown place" if line is None else f"on line {line}"
+            return f"the {diagnostic.severity} is {where}"
+        if line == expectation.line and expectation.accepts_message(diagnostic.message):
+            return f"the text is that of severity {diagnostic.severity}"
+    for diagnostic in unexpected:
+        same_line = _line_in(file, diagnostic) == expectation.line
+        if same_line and diagnostic.severity == expectation.severity:
+            return f"the {diagnostic.severity} there is: {one_spaced(diagnostic.message)}"
+    return None
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:

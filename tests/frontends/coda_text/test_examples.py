@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 from support.kernel_steps import EXAMPLE_STEPS, kernel_steps
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from coda_ir.frontends.coda_text import parse_file
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.sources import read_source
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -28,8 +30,13 @@ FUNCTIONS = {
 }
 
 
+def parsed(name: str, constants: dict[str, int] | None = None) -> ModuleOp:
+    path = EXAMPLES / f"{name}.coda"
+    return parse_text(read_source(str(path)), str(path), constants)
+
+
 def functions(name: str, constants: dict[str, int]) -> list[FuncOp]:
-    module = parse_file(EXAMPLES / f"{name}.coda", constants)
+    module = parsed(name, constants)
     module.verify()
     return [op for op in module.body.block.ops if isinstance(op, FuncOp)]
 
@@ -54,7 +61,7 @@ def test_begins_with_a_description(name: str):
 
 
 def test_what_runs_outside_of_the_gemms():
-    steps = [kernel_steps(parse_file(EXAMPLES / f"{name}.coda")) for name in SMALL]
+    steps = [kernel_steps(parsed(name)) for name in SMALL]
     assert {name: text for found in steps for name, text in found.items()} == EXAMPLE_STEPS
 
 

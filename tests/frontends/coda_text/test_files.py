@@ -8,7 +8,8 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from coda_ir.diagnostics import CodaError, DiagnosticError
-from coda_ir.frontends.coda_text import parse_file, parse_text
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.sources import read_source
 
 Write = Callable[[str, str], Path]
 
@@ -31,12 +32,12 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def message(path: str | Path) -> str:
     with pytest.raises(CodaError) as error:
-        parse_file(path)
+        parse_text(read_source(str(path)), str(path))
     return str(error.value)
 
 
 def function_names(path: Path) -> list[str]:
-    ops = parse_file(path).body.block.ops
+    ops = parse_text(read_source(str(path)), str(path)).body.block.ops
     return [op.sym_name.data for op in ops if isinstance(op, FuncOp)]
 
 
@@ -118,7 +119,7 @@ class TestImports:
             "main.coda",
             'import "e.coda"\nfn f(x: bf16[M, 8], w: bf16[8, 8]) { return e(x @ w) }\n',
         )
-        (func,) = parse_file(path).body.block.ops
+        (func,) = parse_text(read_source(str(path)), str(path)).body.block.ops
         assert isinstance(func, FuncOp)
         assert [op.name for op in func.body.block.ops] == ["gemm.fused", "func.return"]
 
@@ -153,7 +154,7 @@ class TestImports:
     def test_overrides_reach_imports(self, write: Write):
         write("c.coda", "const D = 4\n")
         path = write("main.coda", 'import "c.coda"\nfn f(x: bf16[M, D]) { return x }\n')
-        (func,) = parse_file(path, constants={"D": 16}).body.block.ops
+        (func,) = parse_text(read_source(str(path)), str(path), constants={"D": 16}).body.block.ops
         assert isinstance(func, FuncOp)
         assert str(func.args[0].type) == "tensor<?x16xbf16>"
 

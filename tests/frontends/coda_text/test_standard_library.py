@@ -13,7 +13,7 @@ from torch import Tensor
 import coda_ir
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.frontends.coda_text import format_text, parse_text
-from coda_ir.frontends.coda_text.standard_library import FOLDER
+from coda_ir.frontends.coda_text.program import FOLDER
 
 FILES = sorted(Path(FOLDER).glob("*.coda"))
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
