@@ -27,6 +27,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.remarks import Remark
 from coda_ir.symbolic_size import SymbolicSize
 from coda_ir.training.gradient_accumulation import Adding, ExistingGradients
+from coda_ir.untraced import untraced
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Gradients: TypeAlias = Sequence[torch.Tensor | None]
@@ -325,6 +326,7 @@ class _Node(torch.autograd.Function):
         return results
 
     @staticmethod
+    @untraced
     def backward(ctx: Any, *grad_outputs: torch.Tensor | None) -> tuple[Any, ...]:
         kept: list[torch.Tensor] = list(ctx.saved_tensors)
         ctx.maybe_clear_saved_tensors()

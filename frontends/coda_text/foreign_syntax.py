@@ -33,7 +33,7 @@ METHODS = dict.fromkeys(("size", "dim", "numel", "ndimension"), ATTRIBUTES["shap
 """Methods that are no functions, either."""
 
 _BRANCH = (
-    "there is no control flow: maximum and minimum choose between elements, and a function for "
+    "there is no control flow: where(condition, x, y) chooses between elements, and a function for "
     "each case takes the place of if"
 )
 _NAME = "names are bound without a word: y = silu(x)"
@@ -199,7 +199,11 @@ def _infix(before: str, after: str) -> str | None:
             return _written(INFIX["not"], [Given(word[0])])
         if before[-1:].isdigit() and word[0][0].isalpha():
             return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
+    if after.startswith("!") and (negated := _OPERAND.match(after[1:])):
+        return _written(INFIX["not"], [Given(negated[1])])
     if after.startswith("?"):
+        if before.rfind("[") <= before.rfind("]"):
+            return _BRANCH
         return "a size that is not known before the call is a name: f32[M, 64]"
     if after.startswith("=") and before.rstrip()[-1:] in _ARITHMETIC and not before.endswith(" "):
         return "names are bound once: give the result a new name, as in z = x + y"

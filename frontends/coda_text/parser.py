@@ -1,6 +1,7 @@
 """Parses .coda text to a syntax tree, and continues after an error at the next statement."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from lark import Token
@@ -21,6 +22,16 @@ from coda_ir.frontends.coda_text.push_parser import PushParser, raw_tokens
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import File, Span
 from coda_ir.frontends.coda_text.tree import span_of
+
+_TYPOGRAPHY = str.maketrans(
+    {
+        **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", '"'),
+        "\u2212": "-",
+        "\u2013": "-",
+        "\u00d7": "*",
+    }
+)
+"""What word processors make of characters of the language."""
 
 MAX_DIGITS = 18
 EXPRESSION_STARTS = frozenset({"NAME", "INTEGER", "FLOAT", "STRING", "LPAR", "LSQB", "MINUS"})
@@ -126,11 +137,14 @@ def _lexical_error(token: Token) -> tuple[str, str]:
         return "the string is not closed", 'add a " at its end'
     if token == "'":
         return "unexpected character '", 'write strings in double quotes, "..."'
-    if not token.isprintable():
-        return f"unexpected character U+{ord(token):04X}", "remove it"
-    if token.isalpha():
-        return f"unexpected character '{token}'", "write names in the letters a to z, digits and _"
-    return f"unexpected character '{token}'", "remove it"
+    shown = f"'{token}'" if token.isprintable() else f"U+{ord(token):04X}"
+    meant = unicodedata.normalize("NFKC", token).translate(_TYPOGRAPHY)
+    remedy = "remove it"
+    if meant != token and meant.isascii():
+        remedy = f"write {meant.replace(' ', 'a space')}"
+    elif token.isalpha():
+        remedy = "write names in the letters a to z, digits and _"
+    return f"unexpected character {shown}", remedy
 
 
 class _Recovery:
@@ -218,6 +232,8 @@ class _Recovery:
             if re.match(r"\s*\w+\s*=\s*[-\d]", line):
                 return f"write const {line.strip()}"
             return "at the top level there are: import, const, fn and epilogue"
+        if previous.type == "ARROW" and expected == {"LPAR"}:
+            return "results of an epilogue have names: (y: tile)"
         if token.type == "EQUAL" and {"COMMA", "RPAR"} <= expected:
             return "parameters have no defaults: pass every argument, or write a const"
         return f"write {_describe_expected(expected)} here"

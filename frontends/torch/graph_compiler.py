@@ -105,6 +105,7 @@ class GraphCompiler:
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
         """The compiled graph, or what the fallback makes of it."""
+        _give_zeros_memory(graph)
         return _boxed(self._compile_or_fall_back(graph, example_inputs))
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
@@ -339,6 +340,14 @@ class TrainingCompiler(GraphCompiler):
             self._report(graph, captured, imported, trained, [*remarks, *trained.remarks])
             _expect_gemm(trained)
             return TrainingRunner(captured, imported, trained)
+
+
+def _give_zeros_memory(graph: GraphModule) -> None:
+    """Make tangents of zeros, which have no memory where PyTorch makes them, tensors as others."""
+    for node in graph.graph.nodes:
+        if str(node.target) == "aten._efficientzerotensor.default":
+            node.target = torch.ops.aten.zeros.default
+    graph.recompile()
 
 
 def _eager(graph: GraphModule) -> Runner:

@@ -469,6 +469,17 @@ def test_outputs_without_gradients(derived: list[TrainableFunction]):
     assert len(derived) == 1
 
 
+def test_a_gradient_inside_of_what_is_compiled():
+    """TorchDynamo ends its graph there, and would trace the backward program."""
+    model = Block()
+
+    def descend(x: torch.Tensor) -> torch.Tensor:
+        return x - grad(model(x).sum(), x)[0]
+
+    x = torch.randn(3, 16, requires_grad=True)
+    torch.testing.assert_close(compiled(descend, target="triton")(x), descend(x))
+
+
 def test_second_derivatives_are_an_error():
     model = Block()
     x = torch.randn(3, 16, requires_grad=True)

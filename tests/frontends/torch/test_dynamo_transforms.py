@@ -29,6 +29,10 @@ def penalty(x: torch.Tensor) -> torch.Tensor:
     return gated(x).mean() + func.grad(total)(x).square().sum()
 
 
+def change(x: torch.Tensor) -> torch.Tensor:
+    return func.jvp(gated, (x,), (x,))[1].sum()
+
+
 TRANSFORMS: dict[str, Function] = {
     "grad": func.grad(total),
     "vmap": func.vmap(gated),
@@ -45,10 +49,14 @@ def test_transforms(name: str):
     torch.testing.assert_close(found, exact, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
-def test_the_gradient_of_a_gradient():
+@pytest.mark.parametrize("function", [penalty, change])
+def test_the_gradient_of_a_gradient(function: Function):
     reset()
     gradients: list[torch.Tensor] = []
-    losses: list[tuple[Any, torch.Tensor]] = [(compiled(penalty), X), (penalty, X.double())]
+    losses: list[tuple[Any, torch.Tensor]] = [
+        (compiled(function, target="triton"), X),
+        (function, X.double()),
+    ]
     for loss, x in losses:
         x = x.clone().requires_grad_()
         loss(x).backward()
