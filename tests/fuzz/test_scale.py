@@ -55,7 +55,9 @@ def check_format(text: str) -> None:
 SUM = " + ".join(["silu(gelu(silu(x)))"] * 1_000)
 
 LARGE: list[tuple[str, Callable[[str], None], str]] = [
-    ("mlir_lines", check_mlir, mlir_lines(10_000)),
+    ("coda_lines", check_coda, coda_lines(4_000)),
+    ("mlir_lines", check_mlir, mlir_lines(5_000)),
+    ("format_lines", check_format, coda_lines(2_000)),
     ("coda_functions", check_coda, coda_functions(2_000)),
     ("mlir_functions", check_mlir, mlir_functions(2_000)),
     ("coda_line", check_coda, f"fn f(x: bf16[M]) {{ return x{' + x' * 10_000} }}"),

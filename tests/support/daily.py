@@ -64,7 +64,10 @@ def each_choice(cases: Mapping[Any, frozenset[Hashable]]) -> set[Any]:
     """
     chosen: set[Any] = set()
     uses = Counter[Hashable]()
-    missing = set[Hashable]().union(*cases.values())
+    numbers = Counter(element for elements in cases.values() for element in elements)
+    missing = set(numbers)
+    if all(any(numbers[element] == 1 for element in case) for case in cases.values()):
+        return set(cases)
 
     def value(case: Any) -> tuple[int, int]:
         return len(cases[case] & missing), -sum(uses[element] for element in cases[case])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 PACKAGES = frozenset({"torch", "triton", "xdsl", "functorch"})
@@ -34,18 +34,38 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Those within a module or a statement, from top to bottom."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(node, name, ()):
+            yield child
+            yield from statements(child)
+
+
 def defined_names(trees: Iterable[ast.Module]) -> set[str]:
     """The private names that classes define themselves: methods, fields and attributes."""
     found: set[str] = set()
-    for node in (each for tree in trees for each in ast.walk(tree)):
-        match node:
+    for statement in (each for tree in trees for each in statements(tree)):
+        match statement:
             case ast.ClassDef(body=body):
                 found.update(name for each in body for name in _members(each))
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
-                found.add(name)
+            case ast.Assign(targets=targets):
+                found.update(name for each in targets for name in _set_names(each))
+            case ast.AnnAssign(target=target):
+                found.update(_set_names(target))
             case _:
                 pass
     return {name for name in found if is_private(name)}
+
+
+def _set_names(target: ast.expr) -> Iterator[str]:
+    """The attributes of `self` that a target sets."""
+    for node in ast.walk(target):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                yield name
+            case _:
+                pass
 
 
 def _members(statement: ast.stmt) -> list[str]:
@@ -70,8 +90,8 @@ class Scanner(ast.NodeVisitor):
     """True if the classes around a node inherit from one of the packages."""
 
     def scan(self, tree: ast.Module) -> set[str]:
-        for node in ast.walk(tree):
-            self._learn(node)
+        for statement in statements(tree):
+            self._learn(statement)
         self.visit(tree)
         return self.found
 

@@ -2,13 +2,12 @@
 
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from coda_ir.diagnostics import MAX_REPORTED, CodaError, DiagnosticError
-from coda_ir.frontends.coda_text import format_text, parse_text
+from coda_ir.frontends.coda_text import parse_text
 from coda_ir.frontends.coda_text.push_parser import raw_tokens
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -107,42 +106,15 @@ def test_random_characters_are_explained():
             assert error.diagnostics
 
 
-def large_program(statements: int) -> str:
-    lines = [f"    y{i} = silu(y{i - 1}) + linear(x, w)" for i in range(1, statements)]
-    body = "\n".join(["    y0 = x", *lines, f"    return y{statements - 1}"])
-    return f"fn f(x: bf16[M, 64], w: bf16[64, 64]) {{\n{body}\n}}\n"
-
-
-def test_thousands_of_lines_take_seconds():
-    text = large_program(4_000)
-    start = time.process_time()
-    module = parse_text(text)
-    # About 1 s on a laptop core; the margin is for busy CI machines, of which one took 8.
-    assert time.process_time() - start < 24
-    (func,) = module.body.block.ops
-    assert len(list(func.regions[0].block.ops)) == 3 * 3_999 + 1
-
-
-def test_formatting_is_linear():
-    text = large_program(2_000)
-    start = time.process_time()
-    assert format_text(text) == text
-    assert time.process_time() - start < 10
-
-
-def test_ten_thousand_errors_take_seconds():
-    text = "fn f(x: bf16[M]) {\n" + "    y = undefined(x)\n" * 10_000 + "    return x\n}\n"
-    start = time.process_time()
+def test_few_of_many_errors_are_reported():
+    text = "fn f(x: bf16[M]) {\n" + "    y = undefined(x)\n" * 3_000 + "    return x\n}\n"
     with pytest.raises(DiagnosticError) as error:
         parse_text(text)
-    assert time.process_time() - start < 15
     assert len(error.value.diagnostics) == MAX_REPORTED
 
 
-def test_ten_thousand_syntax_errors_take_seconds():
-    text = "fn f(x: bf16[M]) {\n" + "    y = silu(x\n" * 10_000 + "    return x\n}\n"
-    start = time.process_time()
+def test_few_of_many_syntax_errors_are_reported():
+    text = "fn f(x: bf16[M]) {\n" + "    y = silu(x\n" * 3_000 + "    return x\n}\n"
     with pytest.raises(DiagnosticError) as error:
         parse_text(text)
-    assert time.process_time() - start < 15
     assert len(error.value.diagnostics) == MAX_REPORTED

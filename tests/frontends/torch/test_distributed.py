@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from faults.runner import start_server
 
 from coda_ir.frontends.torch.dynamo import coda
 
@@ -98,4 +99,7 @@ def work(rank: int, store: str) -> None:
 def test_numbers_are_those_of_one_process(tmp_path: Path) -> None:
     """All ways in the same two processes, which take longer to start than to compute."""
     processes: Any = import_module("torch.multiprocessing")
-    processes.spawn(work, (str(tmp_path / "store"),), PROCESSES)
+    # They are copies of one that has imported what they need.
+    start_server()
+    arguments = (str(tmp_path / "store"),)
+    processes.start_processes(work, arguments, PROCESSES, start_method="forkserver")
