@@ -282,7 +282,7 @@ def emit_map(
         parameters,
         lines,
         summary=summary,
-        grid=grid * tiles if tiles > 1 else grid,
+        grid=grid if tiles == 1 else grid * tiles,
         helpers=emitter.helpers,
         launch=launch,
         num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),

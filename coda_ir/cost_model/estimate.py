@@ -133,7 +133,16 @@ class Estimate:
         """The main loop of one program."""
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
         barriers = self.steps * self.main_loop.step_ns
-        return max(longer + EXPOSED_LOADS * shorter + barriers, self.waiting)
+        return max(longer + EXPOSED_LOADS * shorter + barriers + self.gathering, self.waiting)
+
+    @property
+    def gathering(self) -> float:
+        """Copying the gathered rows of one tile by their numbers."""
+        if not self.workload.gathered_bytes:
+            return 0.0
+        bm, _, bk = self.configuration.schedule.tile
+        rows = bk if self.workload.gathers_depth else bm
+        return self.steps * rows * self.main_loop.gathered_row_ns
 
     @cached_property
     def waiting(self) -> float:

@@ -34,6 +34,8 @@ class MainLoop:
     """Nanoseconds from when a stage is free until it is loaded again, while all processors load."""
     piece_ns: float = 0.0
     """The same for each further box that the columns of a stage are loaded in."""
+    gathered_row_ns: float = 0.0
+    """Nanoseconds more for a row of a step that threads copy by its number, beside boxes."""
     overlaps_epilogue: bool = False
     """True if the epilogue of one tile runs under the multiplications of the next."""
     unaligned_ns: float = 0.0
@@ -69,7 +71,8 @@ def _staging_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 # So that the GEMMs of the layer take what they took on an H100: 2.34 and 9.3 ms at D = 2048 and
 # 4096. Bare ones took what cuBLAS takes. At 4096 x 4096 x 4096, a step of 128 x 128 tiles took
 # 529, 410 and 387 ns with 3, 4 and 5 stages, and one of 128 x 192 tiles 698 and 540 ns with 3
-# and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45.
+# and 4. Of 4096 x 50257 x 768 the result took 0.61 ms, of 50304 columns 0.45. Mixtral's 16384 rows
+# took 6.1 ms gathered and 5.4 in boxes (28672 x 4096), and 3.67 and 3.36 (14336 x 4096).
 _WARP_SPECIALIZED = MainLoop(
     "warp_specialized",
     "warp specialization",
@@ -77,6 +80,7 @@ _WARP_SPECIALIZED = MainLoop(
     step_ns=0,
     stage_ns=1050,
     piece_ns=340,
+    gathered_row_ns=0.7,
     unaligned_ns=0.1,
     loads_ahead=True,
     fallback="tma",

@@ -30,12 +30,16 @@ class RowCounts:
         return self._shapes[func]
 
     def size(self, op: FusedOp | AttentionSumOp) -> SymbolicSize | None:
-        """The product of the dimensions of x but the last, by symbols; of sums of attention, that
-        of the tensor with their rows.
+        """The product of the dimensions of x but the last, or the number of rows that are gathered,
+        by symbols; of sums of attention, that of the tensor with their rows.
         """
         shapes = self.shapes(op)
+        if shapes is None:
+            return None
+        if isinstance(op, FusedOp) and op.gather is not None:
+            return SymbolicSize.product(shapes.dims(op.gather))
         of = op.x if isinstance(op, FusedOp) else op.rows_of
-        return None if shapes is None else SymbolicSize.product(shapes.dims(of)[:-1])
+        return SymbolicSize.product(shapes.dims(of)[:-1])
 
     def of(self, op: FusedOp) -> int | None:
         """M of `op`, K where x is transposed; None where a symbol has no size, or none has one."""

@@ -62,6 +62,10 @@ class Workload:
     """The number of groups of rows with separate weights, or of groups that are summed over: rows
     are those of all accumulators, and the depth is that of one. The model assumes equal sizes.
     """
+    gathered_bytes: float = 0.0
+    """Bytes of the rows that are read through numbers of rows, each counted once."""
+    gathers_depth: bool = False
+    """True if the rows that are gathered are those of K."""
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None) -> Workload:
@@ -93,6 +97,8 @@ class Workload:
             is_f32=isinstance(element_type_of(op.x), Float32Type),
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,
+            gathered_bytes=_gathered_bytes(op, sum(depths) * groups if op.is_transposed else m),
+            gathers_depth=op.is_transposed,
         )
 
     @property
@@ -130,6 +136,14 @@ def weight_bytes(op: FusedOp) -> float:
         stored = sum(prod(shape_of(value)) * element_bytes(value.type) for value in of_groups)
         return stored / elements
     return sum(element_bytes(weight.type) for weight in op.weights) / len(op.weights)
+
+
+def _gathered_bytes(op: FusedOp, rows: int) -> float:
+    """Bytes of so many rows of the matrix that has gathered ones."""
+    if op.gather is None and op.gather_weights is None:
+        return 0.0
+    matrix = op.x if op.gather is not None else op.weights[0]
+    return rows * shape_of(matrix)[1] * element_bytes(matrix.type)
 
 
 def rows_of(op: FusedOp) -> tuple[int, ...]:

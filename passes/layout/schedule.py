@@ -26,6 +26,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
 from coda_ir.passes.layout.absorb_finalize import AbsorbFinalizePass
+from coda_ir.passes.layout.copy_gathered import COPY_MARGIN, CopiedRows, GatheredRows
 from coda_ir.passes.layout.overlap_launches import OverlapLaunchesPass
 from coda_ir.passes.layout.unfuse_gemms import UnfuseGemmsPass
 from coda_ir.passes.layout.unfusing import BY, products_of, unfuse, why_not_unfused
@@ -56,7 +57,8 @@ class SchedulePass(NamedPass):
     `gemms=fused` keeps epilogues in their GEMMs, `unfused` takes them apart where that is legal,
     and `library` has PyTorch compute the products (see `unfuse-gemms`). By default GEMMs are fused,
     but for those whose groups of columns, padded to a power of two, cost more than they save; and
-    tuning may find another form to be faster.
+    tuning may find another form to be faster. Rows that GEMMs gather are copied ahead of them where
+    that is cheaper, since each tile of columns gathers them again.
 
     `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
     `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
@@ -83,8 +85,9 @@ class SchedulePass(NamedPass):
         rows = RowCounts(parse_sizes(self.sizes))
         choices: dict[Hashable, Ranked] = {}
         keyed = self._add_choices(choices, op, rows)
-        if self._unfuse_padded(keyed, choices, rows):
-            keyed = self._add_choices(choices, op, rows)
+        for change in (self._unfuse_padded, self._copy_gathered):
+            if change(keyed, choices, rows):
+                keyed = self._add_choices(choices, op, rows)
         self.set_schedules(keyed, choices, rows)
         for sums in op.walk():
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
@@ -137,6 +140,33 @@ class SchedulePass(NamedPass):
         work, stored = choice.estimate.workload, ranking[0].estimate.workload
         moved = work.rows * work.columns * (work.epilogue_bytes + stored.epilogue_bytes)
         return ranking[0].us + self.device.pointwise_us(moved, len(op.segments())) < choice.us
+
+    def _copy_gathered(
+        self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
+    ) -> bool:
+        """Copy the rows that GEMMs gather where that is cheaper; return whether some are copied."""
+        readers: dict[GatheredRows, dict[FusedOp, Ranked]] = {}
+        for key, gemm in gemms:
+            found = GatheredRows.of(gemm)
+            if found is not None and self.tile is None:
+                readers.setdefault(found, {})[gemm] = choices[key]
+        is_changed = False
+        for gathered, users in readers.items():
+            copied = CopiedRows(gathered, list(users))
+            gain = 0.0
+            for number, (gemm, choice) in enumerate(users.items()):
+                ranking = rank(copied.reading(number), self.space(), self.device, rows.of(gemm))
+                gain += choice.us - ranking[0].us if ranking else 0.0
+            work = next(iter(users.values())).estimate.workload
+            cost = self.device.pointwise_us(2 * work.gathered_bytes)
+            if gain > COPY_MARGIN * cost:
+                text = f"reads a copy of its rows, which takes {cost:.0f} us and saves {gain:.0f}"
+                emit_remark(self._analysis(next(iter(users)), text))
+                copied.insert()
+                is_changed = True
+            else:
+                copied.discard()
+        return is_changed
 
     def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
         """Return whether GEMMs of so many rows read weights for about as long as launches take, on

@@ -82,6 +82,20 @@ class TestLlamaLike:
         results = load_module(planned(LLAMA_LIKE)).run(*inputs)
         assert [tuple(x.shape) for x in results] == [(2, 0, 48), (2, 0, 48)]
 
+    def test_no_columns(self) -> None:
+        """No program runs, which would load and store where there is no element."""
+        source = planned("""
+            func.func @none(%x: tensor<0xf32>) -> tensor<0xf32> {
+              %y = gemm.map tile(%x : tensor<0xf32>) -> (tile : tensor<0xf32>) {
+                ^bb0(%e: f32):
+                  gemm.yield %e : f32
+                }
+              func.return %y : tensor<0xf32>
+            }
+        """)
+        assert "2047) // 2048 * 0,)]" in source
+        assert load_module(source).run(torch.empty(0)).shape == (0,)
+
     def test_strided_and_unaligned_inputs(self) -> None:
         inputs = llama_like_inputs(3, 5)
         expected = load_module(planned(LLAMA_LIKE)).run(*inputs)
