@@ -64,7 +64,8 @@ logger = logging.getLogger(__name__)
 
 DOUBT = 1.0
 """The ratio of two estimates, of a graph with epilogues and of its operators apart, from which on
-Inductor has the graph. Beside an H100, forwards between 1.00 and 1.03 took 0.97 to 1.11 of its time.
+Inductor has the graph. Beside an H100, forwards between 1.00 and 1.03 took 0.97 to 1.11 of
+its time.
 """
 
 
