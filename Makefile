@@ -1,6 +1,7 @@
 VENV ?= .venv
 PYTHON ?= python3
-# What to install where torch cannot be imported yet, and how to make the environment.
+# What to install where torch cannot be imported yet, and how to make the environment. Imports compile
+# the modules that they need: that takes less time than to compile all of them.
 # For another build: make test TORCH="torch --index-url https://download.pytorch.org/whl/cu128"
 TORCH ?= torch==2.13.0
 VENV_FLAGS ?=
@@ -30,8 +31,8 @@ ZOO := PYTHONPATH=benchmarks:tests nice $(BIN)/python -m zoo --jobs $(JOBS)
 
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install $(TORCH)
-	$(BIN)/python -m pip install -c $(CONSTRAINTS) -e ".[dev]"
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python -m pip install --no-compile $(TORCH)
+	$(BIN)/python -m pip install --no-compile -c $(CONSTRAINTS) -e ".[dev]"
 	touch $@
 
 run: $(STAMP) ## Compile and run a Llama layer: kernels, fusions, bytes moved, error
