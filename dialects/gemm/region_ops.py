@@ -3,7 +3,7 @@
 from abc import ABC
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type, IntAttr, IntegerAttr, IntegerType, f32
+from xdsl.dialects.builtin import Float32Type, IntAttr, IntegerAttr, IntegerType, f32, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -20,13 +20,9 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.gemm.attrs import Combiner, CombinerAttr
-from coda_ir.dialects.gemm.verify_regions import (
-    verify_checked_index,
-    verify_column,
-    verify_group_reduce,
-)
 
 
 @irdl_op_definition
@@ -67,7 +63,12 @@ class GroupReduceOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify_group_reduce(self)
+        if self.value.type != f32:
+            raise VerifyException(f"operand has type {self.value.type}, expected f32")
+        if self.group.data < 1:
+            raise VerifyException(f"property group is {self.group.data}, expected at least 1")
+        if self.result.type != self.value.type:
+            raise VerifyException(f"result has type {self.result.type}, expected {self.value.type}")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.combiner.data.value} ")
@@ -103,7 +104,8 @@ class ColumnOp(IRDLOperation):
         super().__init__(result_types=[type])
 
     def verify_(self) -> None:
-        verify_column(self)
+        if self.result.type not in (i32, i64):
+            raise VerifyException(f"result has type {self.result.type}, expected i32 or i64")
 
 
 @irdl_op_definition
@@ -136,7 +138,11 @@ class CheckedIndexOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        verify_checked_index(self)
+        extent = self.extent.value.data
+        if self.index.type not in (i32, i64):
+            raise VerifyException(f"operand has type {self.index.type}, expected i32 or i64")
+        if extent < 1:
+            raise VerifyException(f"property extent is {extent}, expected at least 1")
 
 
 class _FloorDivision(IRDLOperation, ABC):

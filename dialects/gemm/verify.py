@@ -55,7 +55,6 @@ from coda_ir.dialects.gemm.verify_scales import verify_scales
 if TYPE_CHECKING:
     from coda_ir.dialects.gemm.library_op import LibraryOp
     from coda_ir.dialects.gemm.ops import FinalizeOp, FusedOp
-    from coda_ir.dialects.gemm.weight_ops import WeightVectorOp
 
 
 def verify_fused(op: FusedOp) -> None:
@@ -390,14 +389,3 @@ def verify_finalize(op: FinalizeOp) -> None:
     verify_region(op.body, arguments, yields)
     if any(inner.name == "gemm.column" for inner in op.body.block.ops):
         raise VerifyException("region contains gemm.column, expected in gemm.fused and gemm.map")
-
-
-def verify_weight_vector(op: WeightVectorOp) -> None:
-    expect_rank("weight", op.weight, 2)
-    k = shape_of(op.weight)[1 if op.layout.data == Layout.NK else 0]
-    if op.vector is not None:
-        expect_shape("vector", op.vector, (k,))
-    elif op.NEEDS_VECTOR:
-        raise VerifyException("a weight is given, expected a vector of its K elements as well")
-    expected = op.result_type(op.weight, op.layout.data)
-    expect_tensor("result", op.result, expected.get_shape(), expected.element_type)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, f32, i32, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.gemm.constants import verify_exact_number
 from coda_ir.dialects.gemm.segment import Segment
-
-if TYPE_CHECKING:
-    from coda_ir.dialects.gemm.region_ops import CheckedIndexOp, ColumnOp, GroupReduceOp
 
 
 class PortsAreTheOnlyWayIn(IsolatedFromAbove):
@@ -86,24 +82,3 @@ def verify_columns(segment: Segment, n: int) -> None:
         raise VerifyException("region contains gemm.column in pair mode, expected plain columns")
     if n == DYNAMIC_INDEX:
         raise VerifyException("region contains gemm.column, expected a static number of columns")
-
-
-def verify_column(op: ColumnOp) -> None:
-    if op.result.type not in (i32, i64):
-        raise VerifyException(f"result has type {op.result.type}, expected i32 or i64")
-
-
-def verify_checked_index(op: CheckedIndexOp) -> None:
-    if op.index.type not in (i32, i64):
-        raise VerifyException(f"operand has type {op.index.type}, expected i32 or i64")
-    if op.extent.value.data < 1:
-        raise VerifyException(f"property extent is {op.extent.value.data}, expected at least 1")
-
-
-def verify_group_reduce(op: GroupReduceOp) -> None:
-    if op.value.type != f32:
-        raise VerifyException(f"operand has type {op.value.type}, expected f32")
-    if op.group.data < 1:
-        raise VerifyException(f"property group is {op.group.data}, expected at least 1")
-    if op.result.type != op.value.type:
-        raise VerifyException(f"result has type {op.result.type}, expected {op.value.type}")

@@ -15,9 +15,16 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
-from coda_ir.dialects.coda.shapes import AnyTensor, shape_of, tensor_type
-from coda_ir.dialects.gemm import verify
+from coda_ir.dialects.coda.library_call import expect_rank
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    expect_shape,
+    expect_tensor,
+    shape_of,
+    tensor_type,
+)
 from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
 
 
@@ -51,7 +58,14 @@ class WeightVectorOp(IRDLOperation, ABC):
         """The type of the result for a weight."""
 
     def verify_(self) -> None:
-        verify.verify_weight_vector(self)
+        expect_rank("weight", self.weight, 2)
+        k = shape_of(self.weight)[1 if self.layout.data == Layout.NK else 0]
+        if self.vector is not None:
+            expect_shape("vector", self.vector, (k,))
+        elif self.NEEDS_VECTOR:
+            raise VerifyException("a weight is given, expected a vector of its K elements as well")
+        expected = self.result_type(self.weight, self.layout.data)
+        expect_tensor("result", self.result, expected.get_shape(), expected.element_type)
 
 
 @irdl_op_definition

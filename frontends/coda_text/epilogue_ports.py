@@ -187,16 +187,16 @@ def _result(
         remedy = f"kinds of results are {', '.join(kinds)}"
         error(port.name.span, f"the result '{port.name.text}' has no kind", remedy)
         return None
-    name, argument = port.kind.name, port.kind.argument
+    name = port.kind.name
     match name.text:
         case "tile" | "half":
-            return _stored_result(port, name.text, argument, is_pair, error)
+            return _stored_result(port, port.kind, is_pair, error)
         case "partial_row" | "partial_col":
-            return _partial_result(port, name.text, argument, error)
+            return _partial_result(port, port.kind, error)
         case "select":
-            return _select_result(port, argument, operands, error)
+            return _select_result(port, port.kind, operands, error)
         case "group":
-            return _group_result(port, constants, error)
+            return _group_result(port, port.kind, constants, error)
         case _:
             remedy = kind_remedy(
                 "port", name.text, kinds, f"kinds of results are {', '.join(kinds)}"
@@ -206,52 +206,50 @@ def _result(
 
 
 def _stored_result(
-    port: Port, kind: str, argument: Identifier | None, is_pair: bool, error: Report
+    port: Port, kind: KindSyntax, is_pair: bool, error: Report
 ) -> EpilogueResult | None:
-    assert port.kind is not None
+    name, argument = kind.name.text, kind.argument
     if argument is not None and argument.text not in ELEMENT_TYPES:
         error(
             argument.span,
-            f"{kind}<{argument.text}>: expected the element type to store",
+            f"{name}<{argument.text}>: expected the element type to store",
             element_remedy(argument.text, ELEMENT_TYPES, f"one of {', '.join(ELEMENT_TYPES)}"),
         )
         return None
-    if kind == "half" and not is_pair:
+    if name == "half" and not is_pair:
         error(
-            port.kind.span,
+            kind.span,
             "half is a result of pairs, but the epilogue has one accumulator",
             "write tile, or take two accumulators",
         )
         return None
-    attribute = ResultPortAttr.tile() if kind == "tile" else ResultPortAttr.half()
+    attribute = ResultPortAttr.tile() if name == "tile" else ResultPortAttr.half()
     return EpilogueResult(port, attribute, argument and argument.text)
 
 
-def _partial_result(
-    port: Port, kind: str, argument: Identifier | None, error: Report
-) -> EpilogueResult | None:
-    assert port.kind is not None
+def _partial_result(port: Port, kind: KindSyntax, error: Report) -> EpilogueResult | None:
+    name, argument = kind.name.text, kind.argument
     combiners = [combiner.value for combiner in Combiner]
     if argument is None or argument.text not in combiners:
         given = "" if argument is None else f"<{argument.text}>"
-        span = port.kind.span if argument is None else argument.span
+        span = kind.span if argument is None else argument.span
         remedy = f"one of {', '.join(combiners)}"
         if argument is not None:
             remedy = kind_remedy("combiner", argument.text, combiners, remedy)
-        error(span, f"{kind}{given}: expected a combiner", remedy)
+        error(span, f"{name}{given}: expected a combiner", remedy)
         return None
     combiner = Combiner(argument.text)
-    make = ResultPortAttr.partial_row if kind == "partial_row" else ResultPortAttr.partial_col
+    make = ResultPortAttr.partial_row if name == "partial_row" else ResultPortAttr.partial_col
     return EpilogueResult(port, make(combiner), "f32")
 
 
 def _select_result(
-    port: Port, argument: Identifier | None, operands: list[OperandPort], error: Report
+    port: Port, kind: KindSyntax, operands: list[OperandPort], error: Report
 ) -> EpilogueResult | None:
-    assert port.kind is not None
+    argument = kind.argument
     columns = [operand.name.text for operand in operands if operand.kind == PortKind.COL]
     if argument is None or argument.text not in columns:
-        span = port.kind.span if argument is None else argument.span
+        span = kind.span if argument is None else argument.span
         known = f"one of {', '.join(columns)}" if columns else "declare one, as in target: col"
         error(span, "select: expected the col port that holds the column to select", known)
         return None
@@ -259,9 +257,10 @@ def _select_result(
     return EpilogueResult(port, ResultPortAttr.select(index), "f32")
 
 
-def _group_result(port: Port, constants: Mapping[str, int], error: Report) -> EpilogueResult | None:
-    assert port.kind is not None
-    columns = _group_columns(port.kind, constants, error)
+def _group_result(
+    port: Port, kind: KindSyntax, constants: Mapping[str, int], error: Report
+) -> EpilogueResult | None:
+    columns = _group_columns(kind, constants, error)
     if not columns:
         return None
     return EpilogueResult(port, ResultPortAttr.of_group(columns), "f32")
