@@ -4,19 +4,21 @@ Every function takes the operator, its operands ready to compute with and the nu
 returns the results before they are rounded to their stated types.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan, sqrt
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from xdsl.ir import Operation
 
 from coda_ir.backends.reference.attention import attention
-from coda_ir.backends.reference.elementwise import ELEMENTWISE
-from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
+    ELEMENTWISE,
     Handler,
     Handlers,
     Numerics,
+    check_index,
     dequantized,
     grouped_product_of,
     product_of,
@@ -71,20 +73,27 @@ def _elementwise(function: Callable[..., torch.Tensor]) -> Handler:
     return handle
 
 
-def gelu(op: coda.GeluOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [(_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(operands[0])]
+def _of_operator(function: Callable[[Any, torch.Tensor], torch.Tensor]) -> Handler:
+    def handle(op: Operation, operands: Tensors, numerics: Numerics) -> Tensors:
+        return [function(op, operands[0])]
+
+    return handle
+
+
+_FUNCTIONS: Mapping[type, Callable[[Any, torch.Tensor], torch.Tensor]] = {
+    coda.GeluOp: lambda op, x: (_gelu_tanh if op.approximate.data == "tanh" else gelu_of)(x),
+    coda.EluOp: lambda op, x: F.elu(x, op.alpha.value.data),
+    coda.PowOp: lambda op, x: x.pow(op.exponent.value.data),
+    coda.CastOp: lambda _, x: x,
+    coda.BarrierOp: lambda _, x: x,
+    coda.SoftmaxOp: lambda _, x: torch.softmax(x, -1),
+    coda.TransposeOp: lambda op, x: x.permute(op.permutation),
+}
+"""What operators compute of their first operand, with their properties."""
 
 
 def compare(op: coda.CompareOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [getattr(torch, op.relation.data)(*operands)]
-
-
-def elu(op: coda.EluOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [F.elu(operands[0], op.alpha.value.data)]
-
-
-def power(op: coda.PowOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [operands[0].pow(op.exponent.value.data)]
 
 
 def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -110,10 +119,6 @@ def div(op: coda.DivOp, operands: Tensors, numerics: Numerics) -> Tensors:
         # PyTorch computes a number over a tensor as the tensor's reciprocal times the number.
         return [numerics.step(1 / x, op.result.type) * number]
     return [number / x]
-
-
-def cast(op: coda.CastOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return operands
 
 
 def constant(op: coda.ConstantOp, operands: Tensors, numerics: Numerics) -> Tensors:
@@ -222,10 +227,6 @@ def norm_stats(op: coda.NormStatsOp, operands: Tensors, numerics: Numerics) -> T
     return layer_stats(operands[0], eps, numerics)
 
 
-def softmax(op: coda.SoftmaxOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [torch.softmax(operands[0], -1)]
-
-
 _REDUCTIONS: dict[str, Function] = {
     "sum": lambda x: x.sum(-1, keepdim=True),
     "mean": lambda x: x.mean(-1, keepdim=True),
@@ -301,14 +302,6 @@ def group_order(op: coda.GroupOrderOp, operands: Tensors, numerics: Numerics) ->
     return [order, torch.searchsorted(sorted_ids, numbers, right=True, out_int32=True)]
 
 
-def barrier(_: coda.BarrierOp, operands: Tensors, __: Numerics) -> Tensors:
-    return [operands[0]]
-
-
-def transpose(op: coda.TransposeOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    return [operands[0].permute(op.permutation)]
-
-
 def slice_(op: coda.SliceOp, operands: Tensors, numerics: Numerics) -> Tensors:
     dim, start, stop = op.range
     return [operands[0].narrow(dim, start, stop - start)]
@@ -330,12 +323,9 @@ BLOCK_HANDLERS: Handlers = {
     coda.DivOp: div,
     coda.MaximumOp: extremum,
     coda.MinimumOp: extremum,
-    coda.GeluOp: gelu,
+    **{op: _of_operator(function) for op, function in _FUNCTIONS.items()},
     coda.SoftcapOp: softcap,
     coda.CompareOp: compare,
-    coda.EluOp: elu,
-    coda.PowOp: power,
-    coda.CastOp: cast,
     coda.ConstantOp: constant,
     coda.PositionsOp: positions,
     coda.ExtentOp: extent,
@@ -350,15 +340,12 @@ BLOCK_HANDLERS: Handlers = {
     coda.RMSNormOp: rms_norm,
     coda.LayerNormOp: layer_norm,
     coda.NormStatsOp: norm_stats,
-    coda.SoftmaxOp: softmax,
     coda.ReduceOp: reduce,
     coda.GluOp: glu,
     coda.RopeOp: rope,
     coda.AttentionOp: attention,
     coda.CrossEntropyOp: cross_entropy,
     coda.EmbeddingOp: embedding,
-    coda.BarrierOp: barrier,
-    coda.TransposeOp: transpose,
     coda.SliceOp: slice_,
     coda.ShiftOp: shift,
     coda.ConcatOp: concat,

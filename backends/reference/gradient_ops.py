@@ -11,10 +11,10 @@ import torch
 
 from coda_ir.backends.reference.attention import attention_grad
 from coda_ir.backends.reference.block_ops import gelu_of
-from coda_ir.backends.reference.indices import check_index
 from coda_ir.backends.reference.numerics import (
     Handlers,
     Numerics,
+    check_index,
     grouped_product_of,
     product_of,
 )

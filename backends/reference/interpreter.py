@@ -10,16 +10,11 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
-from coda_ir.backends.reference.attention_sums import ATTENTION_HANDLERS
 from coda_ir.backends.reference.block_ops import BLOCK_HANDLERS
+from coda_ir.backends.reference.fused_attention import ATTENTION_HANDLERS
 from coda_ir.backends.reference.gemm_ops import GEMM_HANDLERS
 from coda_ir.backends.reference.gradient_ops import GRADIENT_HANDLERS
-from coda_ir.backends.reference.numerics import (
-    Handlers,
-    Numerics,
-    Precision,
-    place,
-)
+from coda_ir.backends.reference.numerics import Handlers, Numerics, Precision, place
 from coda_ir.backends.reference.scan import SCAN_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
@@ -35,13 +30,7 @@ from coda_ir.dialects.coda import (
     TransposeOp,
 )
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
-from coda_ir.dialects.gemm import (
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    is_wide_partial,
-    numerics_mode,
-)
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, is_wide_partial, numerics_mode
 from coda_ir.dialects.torch import CallOp as TorchCallOp, VjpOp
 from coda_ir.functions import find_entry
 from coda_ir.shape_rules import UNKNOWN

@@ -1,21 +1,23 @@
 """Where values are rounded: the two precisions of the reference backend."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    Float8E4M3FNType,
-    Float32Type,
-    FloatAttr,
-)
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import Float8E4M3FNType, Float32Type, FloatAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from coda_ir.diagnostics import IndexOutOfRangeError
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
+from coda_ir.dialects.coda.elementwise_op import Scalar
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import NumericsMode, exact_number
 from coda_ir.float64 import grouped_mm
@@ -47,7 +49,7 @@ class Numerics:
         types: Sequence[Attribute],
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
         device: torch.device | None = None,
-    ) -> "Numerics":
+    ) -> Numerics:
         """The numerics of an operator on `types`: float32, or float64 where one states it."""
         if precision == "float64":
             return Numerics(True, torch.float64, mode)
@@ -208,3 +210,44 @@ Handlers: TypeAlias = dict[type[Operation], Handler]
 def place(op: Operation) -> str:
     """` at file:line:column`, or nothing where the place is not known."""
     return f" at {format_location(op.location)}" if source_position(op.location) else ""
+
+
+def check_index(
+    op: Operation, value: SSAValue, index: torch.Tensor, extent: int, ignored: int | None = None
+) -> None:
+    """Raise unless every element of `index`, which is `value` of `op`, is below `extent`, or is
+    `ignored`.
+    """
+    wrong = (index < 0) | (index >= extent)
+    if ignored is not None:
+        wrong &= index != ignored
+    if not wrong.any():
+        return
+    row = int(wrong.flatten().nonzero()[0])
+    or_ignored = "" if ignored is None else f", or {ignored}, which is ignored"
+    raise IndexOutOfRangeError(
+        f"{op.name}{place(op)}: {value.name_hint or 'the index'} has {index.flatten()[row]} in "
+        f"row {row}, expected 0 to {extent - 1}{or_ignored}"
+    )
+
+
+Function = Callable[..., torch.Tensor]
+
+
+def _function(operator: type[coda.ElementwiseOp]) -> Function:
+    name, _, overload = str(operator.ATEN).partition(".")
+    function = getattr(getattr(torch.ops.aten, name), overload)
+    return partial(function, **operator.ATEN_OPTIONS)
+
+
+ELEMENTWISE: Mapping[type[coda.ElementwiseOp], Function] = {
+    operator: _function(operator) for operator in coda.ELEMENTWISE_OPS if operator.ATEN is not None
+}
+"""By the operator of the block level."""
+
+SCALARS: Mapping[Scalar, Function] = {
+    operator.SCALAR: function
+    for operator, function in ELEMENTWISE.items()
+    if operator.SCALAR is not None
+}
+"""By the operator of regions on floats and truth values."""

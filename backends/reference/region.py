@@ -14,9 +14,14 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.backends.reference.elementwise import SCALARS
-from coda_ir.backends.reference.indices import check_index
-from coda_ir.backends.reference.numerics import Numerics, place, rounded_once, split_columns
+from coda_ir.backends.reference.numerics import (
+    SCALARS,
+    Numerics,
+    check_index,
+    place,
+    rounded_once,
+    split_columns,
+)
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda.elementwise_op import Scalar
 from coda_ir.dialects.gemm import (

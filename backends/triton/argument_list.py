@@ -9,9 +9,7 @@ from math import prod
 from operator import mul
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.host_values import (
@@ -22,12 +20,7 @@ from coda_ir.backends.triton.host_values import (
     nth_operand,
     nth_output,
 )
-from coda_ir.backends.triton.kernel import (
-    WIDE_POINTER,
-    KernelArgument,
-    pointer_type,
-    triton_type,
-)
+from coda_ir.backends.triton.kernel import WIDE_POINTER, KernelArgument, pointer_type, triton_type
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.dialects.coda import PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of

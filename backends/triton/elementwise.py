@@ -9,13 +9,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.backends.triton.map_kernel import LoweredMap, MapSegment, over_domain
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import (
-    CastOp,
-    ConstantOp,
-    ElementwiseOp,
-    GluOp,
-    RopeOp,
-)
+from coda_ir.dialects.coda import CastOp, ConstantOp, ElementwiseOp, GluOp, RopeOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
 from coda_ir.dialects.gemm import (
     PairingAttr,

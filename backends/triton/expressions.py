@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
-    Float32Type,
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    i1,
-)
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.backends.triton.kernel import tl_type

@@ -11,12 +11,7 @@ from xdsl.ir import SSAValue
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.epilogue import RegionEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output
-from coda_ir.backends.triton.kernel import (
-    WIDE_POINTER,
-    EmittedKernel,
-    KernelArgument,
-    pointer_type,
-)
+from coda_ir.backends.triton.kernel import WIDE_POINTER, EmittedKernel, KernelArgument, pointer_type
 from coda_ir.backends.triton.kernel_text import (
     emitted,
     load,

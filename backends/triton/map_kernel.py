@@ -13,11 +13,7 @@ from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    KernelArgument,
-    indented,
-)
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import ColumnIndex, RowIndex, load_port, table_index

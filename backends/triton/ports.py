@@ -16,9 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList
-from coda_ir.backends.triton.kernel import (
-    tl_type,
-)
+from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import PositionsOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats

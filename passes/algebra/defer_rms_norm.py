@@ -9,10 +9,13 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, ScalarBuilder, Segment
-from coda_ir.passes.support.accumulators import correct_accumulators
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import taken_norm
-from coda_ir.passes.support.norm_deferral import NormDeferral, check_norm_consumers
+from coda_ir.passes.support.norm_deferral import (
+    NormDeferral,
+    check_norm_consumers,
+    correct_accumulators,
+)
 from coda_ir.passes.support.norms import (
     bias_of,
     defer_or_split,

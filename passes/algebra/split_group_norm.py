@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
 from coda_ir.dialects.gemm import NumericsMode, numerics_mode
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
-from coda_ir.passes.support.channel_views import ChannelView
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, static_columns
 from coda_ir.passes.support.matching import only_use
+from coda_ir.symbolic_shapes import SymbolicShapes
 
 NOT_COLUMNS = Refusal(
     "the channels are columns: the norm reads a view of rows of channels of each sample",
@@ -59,9 +60,7 @@ class SplitGroupNormPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if not isinstance(op, coda.GroupNormOp):
-                continue
+        for op in rewriter.ops_of(coda.GroupNormOp):
             view = ChannelView.of(op.x, rewriter.shapes)
             refusal = NOT_COLUMNS if view is None else _check(op, view.rows)
             if refusal is not None:
@@ -99,7 +98,7 @@ def _split(op: coda.GroupNormOp, view: ChannelView, rewriter: FunctionRewriter) 
     value.name_hint = op.result.name_hint
     replaced: list[Operation] = [op, *_activations(op)]
     for activation in replaced[1:]:
-        value = _of_rows(activation, value, rewriter)
+        value = rewriter.before(activation).again(activation, [value], shape_of(value))
     value = view.applied_to(value, rewriter.before(replaced[-1], op.location))
     rewriter.replace(replaced.pop(), value)
     for each in reversed(replaced):
@@ -112,18 +111,6 @@ def _activations(op: Operation) -> Iterator[Operation]:
     if is_pointwise(reader) and isinstance(reader, Operation) and len(reader.operands) == 1:
         yield reader
         yield from _activations(reader)
-
-
-def _of_rows(activation: Operation, rows: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
-    """`activation` of the elements of `rows`."""
-    (result,) = activation.results
-    moved = type(activation).create(
-        operands=[rows],
-        properties=activation.properties,
-        result_types=[TensorType(element_type_of(result), shape_of(rows))],
-    )
-    insert = rewriter.before(activation)
-    return insert.insert(moved, result.name_hint)
 
 
 @dataclass(frozen=True)
@@ -140,7 +127,7 @@ class _Algebra:
         columns = self._in_groups(insert.cast(self.rows, f32))
         distance = insert.sub(columns, self._mean_of_group(columns, "mean"))
         rstd = self._rstd(insert.mul(distance, distance))
-        value = self._joined(insert.mul(distance, rstd, "normed"), shape_of(self.rows))
+        value = insert.reshape(insert.mul(distance, rstd, "normed"), shape_of(self.rows))
         weight, bias = self.op.weight, self.op.bias
         if weight is not None and bias is not None:
             value = insert.mul(value, insert.cast(weight, f32))
@@ -220,12 +207,6 @@ class _Algebra:
         shape = (*shape_of(value)[:-1], self._groups, self._group)
         return self.insert.insert(coda.ReshapeOp(value, shape))
 
-    def _joined(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        """The groups next to each other."""
-        if shape_of(value) == shape:
-            return value
-        return self.insert.insert(coda.ReshapeOp(value, shape), value.name_hint)
-
     def _mean_of_group(self, value: SSAValue, name: str) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(value, "mean"), name)
 
@@ -241,4 +222,58 @@ class _Algebra:
         if self._group == 1:
             return value
         each = coda.BroadcastOp(value, (*shape_of(value)[:-1], self._group))
-        return self._joined(self.insert.insert(each, value.name_hint), self._of_samples)
+        return self.insert.reshape(self.insert.insert(each, value.name_hint), self._of_samples)
+
+
+# Views of rows of channels with the channels elsewhere
+
+
+View: TypeAlias = coda.ReshapeOp | coda.TransposeOp
+
+
+@dataclass(frozen=True)
+class ChannelView:
+    """The views (B x C x S1 x ..., or any order of the positions) of rows (B x T1 x ... x C)."""
+
+    rows: SSAValue
+    views: tuple[View, ...]
+    """From the rows on."""
+
+    @staticmethod
+    def of(value: SSAValue, shapes: SymbolicShapes) -> ChannelView | None:
+        """The view that `value`, with the channels in dimension 1, is of rows of channels.
+
+        A tensor without positions (M x C) has its channels in the columns.
+        """
+        has_positions, axis, views = len(shape_of(value)) > 2, 1, list[View]()
+        while isinstance(view := value.owner, View):
+            before = _axis_before(view, axis, shapes, has_positions=has_positions)
+            if before is None:
+                break
+            value, axis = view.x, before
+            views.append(view)
+        is_last = axis == len(shape_of(value)) - 1
+        return ChannelView(value, tuple(reversed(views))) if is_last else None
+
+    def applied_to(self, rows: SSAValue, insert: OpInserter) -> SSAValue:
+        """The same views of other rows of the same shape."""
+        value = rows
+        for view in self.views:
+            value = insert.again(view, [value], shape_of(view.result), element_type_of(rows))
+            value.name_hint = rows.name_hint
+        return value
+
+
+def _axis_before(
+    view: View, axis: int, shapes: SymbolicShapes, *, has_positions: bool
+) -> int | None:
+    """The dimension of the channels before `view`; None where it does more than move or split
+    positions."""
+    if isinstance(view, coda.TransposeOp):
+        return view.permutation[axis] if has_positions and view.permutation[0] == 0 else None
+    before, after = shapes.dims(view.x), shapes.dims(view.result)
+    if has_positions and (min(len(before), len(after)) < 3 or before[0] != after[0]):
+        return None
+    if axis == len(after) - 1:
+        return len(before) - 1 if before[-1:] == after[-1:] else None
+    return 1 if axis == 1 and before[1] == after[1] else None

@@ -70,9 +70,7 @@ class _Calls:
         dims = self.rewriter.shapes.dims(like)
         if self.rewriter.shapes.are_declared(dims):
             call.attributes["coda.dims"] = dims_attribute(dims)
-        call.location = self.op.location
-        self.rewriter.order.insert_before(call, self.op)
-        return call.outputs[0]
+        return self.rewriter.before(self.op).insert(call)
 
     def in_type(self, value: SSAValue, element: Attribute) -> SSAValue:
         """`value` in another element type."""

@@ -37,9 +37,8 @@ class ExpandQuantizedLinearPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.QuantizedLinearOp):
-                _expand(op, rewriter)
+        for op in rewriter.ops_of(coda.QuantizedLinearOp):
+            _expand(op, rewriter)
 
 
 def _expand(op: coda.QuantizedLinearOp, rewriter: FunctionRewriter) -> None:

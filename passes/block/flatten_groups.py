@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
@@ -59,13 +58,9 @@ def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
     (result,) = op.results
     domain = shape_of(result)
     insert = rewriter.before(op)
-    flat = type(op).create(
-        operands=[_flattened(value, domain, insert) for value in op.operands],
-        properties=op.properties,
-        result_types=[TensorType(element_type_of(result), _joined(domain))],
-    )
-    split = insert.insert(coda.ReshapeOp(insert.insert(flat, result.name_hint), domain))
-    result.replace_all_uses_with(split)
+    operands = [_flattened(value, domain, insert) for value in op.operands]
+    flat = insert.again(op, operands, _joined(domain))
+    result.replace_all_uses_with(insert.insert(coda.ReshapeOp(flat, domain)))
     rewriter.order.erase(op)
 
 
@@ -76,25 +71,19 @@ def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SS
     if len(shape_of(value)) < len(domain) and all(extent == 1 for extent in shape_of(value)):
         return value
     shape = (*(1,) * (2 - len(shape_of(value))), *shape_of(value))
-    value = _reshaped(value, shape, insert)
+    value = insert.reshape(value, shape)
     if shape[-2:] == (1, 1):
-        return _reshaped(value, shape[:-1], insert)
+        return insert.reshape(value, shape[:-1])
     whole = (*shape[:-2], *domain[-2:])
     if shape != whole:
         value = insert.insert(coda.BroadcastOp(value, whole), value.name_hint)
-    return _reshaped(value, _joined(whole), insert)
+    return insert.reshape(value, _joined(whole))
 
 
 def _joined(shape: Sequence[int]) -> tuple[int, ...]:
     """(... x H x G) as (... x N)."""
     *rows, groups, group = shape
     return (*rows, groups * group)
-
-
-def _reshaped(value: SSAValue, shape: Sequence[int], insert: OpInserter) -> SSAValue:
-    if shape_of(value) == shape:
-        return value
-    return insert.insert(coda.ReshapeOp(value, shape), value.name_hint)
 
 
 def _drop_join(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:

@@ -25,9 +25,7 @@ class OrderGroupsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         calls = [op for op in rewriter.ops if isinstance(op, CallOp)]
-        for op in rewriter.ops:
-            if not isinstance(op, coda.SortOp):
-                continue
+        for op in rewriter.ops_of(coda.SortOp):
             call = next((call for call in calls if _gives_ends(call, op, rewriter)), None)
             if call is None:
                 continue

@@ -83,13 +83,8 @@ def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter
     """Put attention of some queries in the place of a slice of the rows of all."""
     insert = rewriter.before(op)
     q = _part_of(op.q, part, insert)
-    attention = coda.AttentionOp.create(
-        operands=[q, *op.operands[1:]],
-        properties=op.properties,
-        attributes=op.attributes,
-        result_types=[part.result.type],
-    )
-    rewriter.replace(part, insert.insert(attention, part.result.name_hint))
+    attention = insert.again(op, [q, *op.operands[1:]], shape_of(part.result))
+    rewriter.replace(part, attention)
 
 
 def _part_of(q: SSAValue, part: coda.SliceOp, insert: OpInserter) -> SSAValue:

@@ -1,6 +1,8 @@
 """Pass `unroll-sums`: a sum over few neighbouring rows is a sum of slices."""
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from functools import reduce
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, f32
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
@@ -84,12 +86,10 @@ def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
     total = _last_view(op.result)
     assert isinstance(total.owner, coda.ReshapeOp | coda.CastOp | coda.SumToOp)
     insert = rewriter.before(total.owner, op.location)
-    first, *others = (_row(x, number, total, insert) for number in range(count))
-    for other in others:
-        first = insert.add(first, other)
-    first = insert.cast(first, element_type_of(total))
-    first.name_hint = total.name_hint
-    total.replace_all_uses_with(first)
+    rows = [_row(x, number, total, insert) for number in range(count)]
+    added = insert.cast(reduce(insert.add, rows), element_type_of(total))
+    added.name_hint = total.name_hint
+    total.replace_all_uses_with(added)
 
 
 def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
@@ -102,13 +102,8 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
     if narrow is None:
         return op.x
     for move in reversed(moves):
-        again = type(move).create(
-            operands=[narrow, *move.operands[1:]],
-            result_types=[TensorType(element_type_of(narrow), shape_of(move.result))],
-            properties=dict(move.properties),
-            attributes=dict(move.attributes),
-        )
-        narrow = rewriter.before(move).insert(again, move.result.name_hint)
+        operands, type = [narrow, *move.operands[1:]], element_type_of(narrow)
+        narrow = rewriter.before(move).again(move, operands, shape_of(move.result), type)
     return narrow
 
 

@@ -124,8 +124,7 @@ def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None
     rewriter.passed(op, "one kernel computes it, without storing a score")
     inputs, epilogue = (op.q, op.k, op.v), _stored(op.result)
     fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
-    fused.location = op.location
-    rewriter.order.insert_before(fused, op)
+    rewriter.before(op).insert(fused)
     fused.lse.name_hint = "lse"
     for old, new in zip(op.results, (*fused.outputs, fused.lse), strict=False):
         new.name_hint = old.name_hint
@@ -144,15 +143,14 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
     dq = AttentionDqOp.made((op.d_out, op.out, *inputs), properties, _stored(op.dq), mask=op.mask)
     tensors, epilogue = (op.d_out, dq.moment, *inputs), _stored(op.dk, op.dv)
     dkv = AttentionDkvOp.made(tensors, properties, epilogue, mask=op.mask)
+    insert = rewriter.before(op)
+    insert.insert(dq)
+    insert.insert(dkv)
     dq.moment.name_hint = "moment"
-    for new in (dq, dkv):
-        new.location = op.location
-        rewriter.order.insert_before(new, op)
     for old, new in zip((op.dq, op.dk, op.dv), (*dq.outputs, *dkv.outputs), strict=True):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     if op.d_sinks is not None and op.sinks is not None:
-        insert = rewriter.before(op)
         d_sinks = _gradient_of_sinks(op.sinks, op.lse, dq.moment, insert)
         d_sinks.name_hint = op.d_sinks.name_hint
         op.d_sinks.replace_all_uses_with(d_sinks)

@@ -37,16 +37,15 @@ class FuseAttentionPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, MapOp):
-                producer = _producer(op)
-                if producer is None:
-                    continue
-                refusal = _check(op, producer, rewriter)
-                if refusal is None:
-                    _fuse(op, producer, rewriter)
-                else:
-                    rewriter.missed(op, refusal)
+        for op in rewriter.ops_of(MapOp):
+            producer = _producer(op)
+            if producer is None:
+                continue
+            refusal = _check(op, producer, rewriter)
+            if refusal is None:
+                _fuse(op, producer, rewriter)
+            else:
+                rewriter.missed(op, refusal)
 
 
 def _producer(op: MapOp) -> AttentionSumOp | None:

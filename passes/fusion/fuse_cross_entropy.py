@@ -147,18 +147,10 @@ def _rewrite(op: coda.CrossEntropyOp, site: Site, rewriter: FunctionRewriter) ->
     lse, target_logit = _add_results(op, site, rewriter)
     rows = shape_of(op.target)
     per_row = _per_row_loss(op, columns, lse, target_logit, TensorType(f32, rows))
-    _insert(per_row, op, rewriter)
-    outputs: Sequence[SSAValue] = per_row.outputs
-    if op.reduction.data != "none":
-        outputs = _over_rows(op, outputs, rewriter)
-    outputs[0].name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(outputs[0])
-    rewriter.order.erase(op)
-
-
-def _insert(new: Operation, op: Operation, rewriter: FunctionRewriter) -> None:
-    new.location = op.location
-    rewriter.order.insert_before(new, op)
+    rewriter.before(op).insert(per_row)
+    is_per_row = op.reduction.data == "none"
+    loss = per_row.outputs[0] if is_per_row else _over_rows(op, per_row.outputs, rewriter)
+    rewriter.replace(op, loss)
 
 
 def _add_results(
@@ -215,19 +207,18 @@ def _per_row_loss(
 
 def _over_rows(
     op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
-) -> Sequence[SSAValue]:
+) -> SSAValue:
     """The sum of the losses over all rows, divided by the number of rows that count for a mean."""
-    flat: list[SSAValue] = []
-    for column in columns:
-        if len(shape_of(column)) != 1:
-            reshape = coda.ReshapeOp(column, (DYNAMIC_INDEX,))
-            _insert(reshape, op, rewriter)
-            column = reshape.result
-        flat.append(column)
+    insert = rewriter.before(op)
+    flat = [
+        column
+        if len(shape_of(column)) == 1
+        else insert.insert(coda.ReshapeOp(column, (DYNAMIC_INDEX,)))
+        for column in columns
+    ]
     finalize = make_finalize(
         [(Combiner.ADD, column) for column in flat],
         [TensorType(f32, ())],
         lambda b, total: [b.div(total[0], total[1]) if len(total) > 1 else total[0]],
     )
-    _insert(finalize, op, rewriter)
-    return finalize.outputs
+    return insert.insert(finalize)

@@ -38,9 +38,8 @@ class FuseFinalizePass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, FinalizeOp):
-                _join_sibling(op, rewriter)
+        for op in rewriter.ops_of(FinalizeOp):
+            _join_sibling(op, rewriter)
         for op in rewriter.ops:
             if is_pointwise(op):
                 _join_producers(op, rewriter)

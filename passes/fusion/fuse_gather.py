@@ -9,7 +9,7 @@ from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.moved_columns import move_columns
+from coda_ir.passes.support.ports import move_columns
 from coda_ir.passes.support.row_numbers import bound_of
 from coda_ir.symbolic_shapes import SymbolicSize
 

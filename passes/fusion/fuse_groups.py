@@ -108,13 +108,9 @@ def _join(
     """Let `users` of the result of `op` read a view of it as (... x N)."""
     value, after = op.results[0], op.next_op
     assert after is not None, "a block ends with its terminator"
-    joined = coda.ReshapeOp(value, code.shape)
-    split = coda.ReshapeOp(joined, code.domain)
-    for new in (joined, split):
-        new.location = op.location
-        new.result.name_hint = value.name_hint
-        rewriter.order.insert_before(new, after)
-    value.replace_uses_with_if(split.result, lambda use: use.operation in users)
+    insert = rewriter.before(after, op.location)
+    split = insert.reshape(insert.reshape(value, code.shape), code.domain)
+    value.replace_uses_with_if(split, lambda use: use.operation in users)
 
 
 def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
@@ -276,10 +272,8 @@ class _Fusion:
         if not self.code.is_split:
             value.replace_all_uses_with(stored)
             return
-        view = coda.ReshapeOp(stored, shape_of(value))
-        view.location, view.result.name_hint = kernel.location, value.name_hint
-        self.rewriter.order.insert_before(view, kernel.next_op)
-        value.replace_all_uses_with(view.result)
+        insert = self.rewriter.before(kernel.next_op, kernel.location)
+        value.replace_all_uses_with(insert.reshape(stored, shape_of(value)))
 
     def _finalize(self, op: coda.SumToOp, partial: SSAValue) -> None:
         """The sum over the rows of every column, and over the groups."""
@@ -287,8 +281,7 @@ class _Fusion:
         columns, group = self.code.columns, self.code.group
         total = self._sum_of(op, partial, TensorType(f32, (columns,)))
         groups = coda.ReshapeOp(total, (columns // group, group))
-        groups.location = op.location
-        self.rewriter.order.insert_before(groups, op)
+        self.rewriter.before(op).insert(groups)
         result = self._sum_of(op, groups.result, tensor_type(op.result))
         result.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(result)
@@ -302,9 +295,7 @@ class _Fusion:
             numerics_mode(op),
             "col",
         )
-        finalize.location = op.location
-        self.rewriter.order.insert_before(finalize, op)
-        return finalize.outputs[0]
+        return self.rewriter.before(op).insert(finalize)
 
 
 def _total(

@@ -7,7 +7,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.gemm import FusedOp, PortKind, ResultKind
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.passes.support.moved_columns import move_columns
+from coda_ir.passes.support.ports import move_columns
 from coda_ir.passes.support.row_numbers import inverse_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, tensor_type
@@ -24,7 +24,7 @@ from coda_ir.dialects.gemm import (
     YieldOp,
 )
 from coda_ir.passes.support.editing import EpilogueEditor, Site, replace_by_result
-from coda_ir.passes.support.function_pass import FunctionRewriter
+from coda_ir.passes.support.function_pass import FunctionRewriter, OpInserter
 
 
 def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: FunctionRewriter) -> None:
@@ -35,16 +35,16 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
     """
     assert op.row_lse, "legality was checked before"
     rewriter.order.hoist([op.target, op.dloss, *op.row_lse], site.op)
-    kind, dloss = _dloss(op, site, rewriter)
-    start = coda.ConstantOp(op.first_column, element_type_of(op.target))
-    _insert(start, op, site, rewriter)
+    insert = rewriter.before(site.op, op.location)
+    kind, dloss = _dloss(op, insert)
+    start = insert.insert(coda.ConstantOp(op.first_column, element_type_of(op.target)))
     editor = EpilogueEditor(site.op, rewriter.order)
     segment = editor.segments[site.segment]
     ports = [
         Port(PortKind.COL, op.target),
         *(Port(PortKind.COL, lse) for lse in op.row_lse),
         Port(kind, dloss),
-        Port(PortKind.SCALAR, start.result),
+        Port(PortKind.SCALAR, start),
     ]
     (logit,) = segment.yielded(site.result)
     arguments = [logit, *(segment.add_port(*port)[0] for port in ports)]
@@ -84,33 +84,23 @@ def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValu
     return builder.insert(arith.TruncIOp(builder.insert(arith.MinSIOp(place, most)), i32))
 
 
-def _insert(new: Operation, op: Operation, site: Site, rewriter: FunctionRewriter) -> None:
-    new.location = op.location
-    rewriter.order.insert_before(new, site.op)
-
-
-def _dloss(
-    op: coda.CrossEntropyGradOp, site: Site, rewriter: FunctionRewriter
-) -> tuple[PortKind, SSAValue]:
+def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, SSAValue]:
     """The gradient of the loss of a row, which of a mean is divided by how many rows count."""
     if op.reduction.data != "mean":
         is_per_row = op.reduction.data == "none"
         return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss
-    counted = _counted(op)
-    flat = coda.ReshapeOp(counted.outputs[0], (DYNAMIC_INDEX,))
+    counts = insert.insert(_counted(op), "counts")
+    flat = insert.insert(coda.ReshapeOp(counts, (DYNAMIC_INDEX,)))
     block = Block(arg_types=[f32, f32])
     builder = ScalarBuilder(block, op.location)
     block.add_op(YieldOp(builder.div(block.args[1], block.args[0])))
     share = FinalizeOp(
-        [(Combiner.ADD, flat.result)],
+        [(Combiner.ADD, flat)],
         [Port(PortKind.SCALAR, op.dloss)],
         [TensorType(f32, ())],
         Region(block),
     )
-    for new in (counted, flat, share):
-        _insert(new, op, site, rewriter)
-    counted.outputs[0].name_hint, share.outputs[0].name_hint = "counts", "share"
-    return PortKind.SCALAR, share.outputs[0]
+    return PortKind.SCALAR, insert.insert(share, "share")
 
 
 def _counted(op: coda.CrossEntropyGradOp) -> MapOp:

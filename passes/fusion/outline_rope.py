@@ -1,15 +1,13 @@
 """Pass `outline-rope`: a rotation without a projection becomes a kernel that others can join."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Block, Region
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import MapOp, PortKind, Segment, YieldOp
 from coda_ir.dialects.gemm.rotary import pairing_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.pair_rope import rotate_lanes
-from coda_ir.passes.support.editing import EpilogueEditor
+from coda_ir.passes.support.editing import EpilogueEditor, new_map
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.groups import splits_columns
 
@@ -54,12 +52,7 @@ def _fits_map(op: coda.RopeOp) -> bool:
 
 
 def _outline(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:
-    block = Block()
-    block.add_op(YieldOp())
-    segment = Segment([], [], [], Region(block), pairing=pairing_of(op))
-    lanes = segment.add_port(PortKind.TILE, op.x)
-    empty = MapOp(segment)
-    empty.location = op.location
+    empty = new_map(op.location, [op.x], pairing_of(op))
     rewriter.order.insert_before(empty, op)
     editor = EpilogueEditor(empty, rewriter.order)
-    rotate_lanes(op, editor, 0, lanes)
+    rotate_lanes(op, editor, 0, editor.segments[0].port_args(0))

@@ -29,9 +29,8 @@ class PairRopePass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.RopeOp):
-                _rewrite(op, rewriter)
+        for op in rewriter.ops_of(coda.RopeOp):
+            _rewrite(op, rewriter)
 
 
 def _rewrite(op: coda.RopeOp, rewriter: FunctionRewriter) -> None:

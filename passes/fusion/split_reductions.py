@@ -195,12 +195,10 @@ def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceO
         lambda builder, sums: [builder.result(sums[0], type.element_type)],
         numerics_mode(op),
     )
-    for new in (by_row, flat, total):
-        new.location = op.location
-        rewriter.order.insert_before(new, op)
-    total.outputs[0].name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(total.outputs[0])
-    rewriter.order.erase(op)
+    insert = rewriter.before(op)
+    insert.insert(by_row)
+    insert.insert(flat)
+    rewriter.replace(op, insert.insert(total))
     return by_row
 
 
@@ -227,16 +225,13 @@ def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: Function
     types = [_finalized_type(result, reduction) for result in op.results]
     mode = numerics_mode(op)
     finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
-    finalize.location = op.location
-    rewriter.order.insert_before(finalize, op)
+    insert = rewriter.before(op)
+    insert.insert(finalize)
     for old, new in zip(op.results, finalize.outputs, strict=True):
         new.name_hint = old.name_hint
-        if reduction.samples:
-            view = coda.ReshapeOp(new, shape_of(old))
-            view.location, view.result.name_hint = op.location, old.name_hint
-            rewriter.order.insert_before(view, op)
-            new = view.result
-        old.replace_all_uses_with(new)
+        # Rows of samples have dimensions of extent 1 in the place of those that were added up.
+        whole = insert.reshape(new, shape_of(old)) if reduction.samples else new
+        old.replace_all_uses_with(whole)
     rewriter.order.erase(op)
 
 

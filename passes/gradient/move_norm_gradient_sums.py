@@ -46,11 +46,10 @@ class MoveNormGradientSumsPass(FunctionPass):
     pack_weights: bool = True
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if isinstance(op, coda.ReduceOp):
-                found = find_norm_sum(op)
-                if found is not None:
-                    self._move(found, rewriter)
+        for op in rewriter.ops_of(coda.ReduceOp):
+            found = find_norm_sum(op)
+            if found is not None:
+                self._move(found, rewriter)
 
     def _move(self, found: NormGradientSum, rewriter: FunctionRewriter) -> None:
         maps = self._check(found, rewriter.order)

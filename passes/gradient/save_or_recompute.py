@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
 from xdsl.context import Context
@@ -12,11 +12,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects import coda
-from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_widening_cast
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.gradient.min_cut import VertexCut
 from coda_ir.passes.gradient.norm_gradients import stats_of
-from coda_ir.passes.gradient.residual_sums import residual_sums
 from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 from coda_ir.passes.support.groups import is_of_small_groups
 from coda_ir.passes.support.joint import Joint, ops_behind
@@ -359,3 +359,33 @@ def _gathers_rows(op: Operation) -> bool:
 def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
     """Return whether `op` is an RMSNorm over whole rows, which one statistic per row applies."""
     return isinstance(op, coda.RMSNormOp) and op.group is None
+
+
+# Sums along a residual stream, of which computing one again takes all that came before it
+
+
+def residual_sums(
+    forward: Iterable[Operation], is_light: Callable[[Operation], bool]
+) -> set[Operation]:
+    """The sums of a value and an older one, in which others may have been added up before.
+
+    `forward` is in order; `is_light` says which operators could be computed again. The more others
+    a value has behind it, the younger it is. What depends on arguments alone is there at any time,
+    such as a table of positions: it counts only if something narrower is added, which would seem
+    cheaper to save than the sum.
+    """
+    age: dict[SSAValue, int] = {}
+    found: set[Operation] = set()
+    for op in forward:
+        own = max((age.get(operand, 0) for operand in op.operands), default=0) + (not is_light(op))
+        age.update((result, own) for result in op.results)
+        if isinstance(op, coda.AddOp | coda.SubOp):
+            whole = [each for each in op.operands if shape_of(each) == shape_of(op.result)]
+            ages = {age.get(each, 0) for each in whole}
+            if len(ages - {0}) > 1 or (len(ages) > 1 and any(map(_is_widened, whole))):
+                found.add(op)
+    return found
+
+
+def _is_widened(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and is_widening_cast(value.owner)

@@ -28,9 +28,7 @@ class ScaleRowsFirstPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if not isinstance(op, coda.MulOp):
-                continue
+        for op in rewriter.ops_of(coda.MulOp):
             for product, scale in _scaled(op):
                 if rewriter.accepts(
                     op, _check(op, product), f"scales {name_of(product.x)} instead"

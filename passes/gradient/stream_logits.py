@@ -47,15 +47,14 @@ class StreamLogitsPass(FunctionPass):
                 f"stream-logits: chunks is {self.chunks}, expected at least 1",
                 "say into how many parts the vocabulary is split",
             )
-        for op in rewriter.ops:
-            if isinstance(op, coda.CrossEntropyGradOp):
-                stream = find_logit_stream(op, rewriter.order)
-                if isinstance(stream, Refusal):
-                    rewriter.missed(op, stream)
-                else:
-                    parts = split_columns(stream.columns, self.chunks)
-                    rewriter.passed(op, _described(stream, parts))
-                    _Rewrite(stream, rewriter).run(parts)
+        for op in rewriter.ops_of(coda.CrossEntropyGradOp):
+            stream = find_logit_stream(op, rewriter.order)
+            if isinstance(stream, Refusal):
+                rewriter.missed(op, stream)
+            else:
+                parts = split_columns(stream.columns, self.chunks)
+                rewriter.passed(op, _described(stream, parts))
+                _Rewrite(stream, rewriter).run(parts)
 
 
 def split_columns(columns: int, chunks: int) -> list[tuple[int, int]]:

@@ -38,9 +38,7 @@ class AbsorbFinalizePass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         rows = RowCounts(parse_sizes(self.sizes))
-        for op in rewriter.ops:
-            if not isinstance(op, FinalizeOp):
-                continue
+        for op in rewriter.ops_of(FinalizeOp):
             users = check_absorption(op)
             refusal = users if isinstance(users, Refusal) else self._check_cost(op, users, rows)
             if refusal is not None:

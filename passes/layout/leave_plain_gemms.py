@@ -32,11 +32,7 @@ class LeavePlainGemmsPass(FunctionPass):
                 (segment,) = op.segments()
                 bias = segment.ports[0].value if segment.ports else None
                 linear = _linear(op, segment.weights[0], bias)
-                linear.location = op.location
-                linear.result.name_hint = op.outputs[0].name_hint
-                rewriter.order.insert_before(linear, op)
-                op.outputs[0].replace_all_uses_with(linear.result)
-                rewriter.order.erase(op)
+                rewriter.replace(op, rewriter.before(op).insert(linear))
 
 
 def _linear(

@@ -61,9 +61,7 @@ def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -
 def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
     arguments = "{0}, memory_format=torch.contiguous_format"
     copy = CallOp(COPY, [value], arguments, [value.type])
-    owner = value.owner
-    copy.location = owner.location if isinstance(owner, Operation) else end.location
-    copy.outputs[0].name_hint = value.name_hint
     copy.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(value))
-    rewriter.order.insert_before(copy, end)
+    place = value.owner if isinstance(value.owner, Operation) else end
+    rewriter.before(end, place.location).insert(copy, value.name_hint)
     return copy.outputs[0]

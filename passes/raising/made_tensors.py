@@ -91,9 +91,7 @@ def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
     number = _number(op) if op.callee.data in (FULL, FULL_LIKE) else None
     if number is None:
         return None
-    number.location = op.location
-    rewriter.order.insert_before(number, op)
-    return number.result
+    return rewriter.before(op).insert(number)
 
 
 def _broadcasts_itself(

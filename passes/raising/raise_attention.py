@@ -145,9 +145,7 @@ def _laid_out(
     insert = rewriter.before(op)
     moved = insert.insert(coda.TransposeOp(value, order), value.name_hint)
     shape = (*shape_of(moved)[:2], count * width)
-    columns = coda.ReshapeOp(moved, shape)
-    columns.attributes["coda.dims"] = dims_attribute((batch, rows, count * width))
-    x = insert.insert(columns, value.name_hint)
+    x = insert.reshape(moved, shape, (batch, rows, count * width))
     return Heads(x, (batch, rows), 0, count, width, 0, width, is_before_rows=True)
 
 

@@ -47,9 +47,8 @@ class RaiseElementwisePass(FunctionPass):
                 _replace(op, raised, rewriter)
             elif isinstance(op, CallOp) and op.callee.data in _REPORTED:
                 rewriter.missed(op, _why_not(op))
-        for op in rewriter.ops:
-            if isinstance(op, CallOp):
-                _read_through(op, rewriter)
+        for op in rewriter.ops_of(CallOp):
+            _read_through(op, rewriter)
 
 
 def _read_through(op: CallOp, rewriter: FunctionRewriter) -> None:

@@ -25,9 +25,7 @@ class RaiseGroupBiasesPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in rewriter.ops:
-            if not isinstance(op, coda.AddOp):
-                continue
+        for op in rewriter.ops_of(coda.AddOp):
             for value, bias in operand_pairs(op):
                 product, rows = value.owner, bias.owner
                 if isinstance(product, coda.GroupedLinearMap) and isinstance(rows, coda.IndexOp):

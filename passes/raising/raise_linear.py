@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, i32
-from xdsl.ir import Operation, SSAValue
+from collections.abc import Sequence
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.support.flat_views import (
-    View,
-    before_views,
-    is_argument,
-    is_transposed_view,
-    keeps_order,
-    rows_before,
-)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 from coda_ir.passes.support.matching import (
     Norm,
@@ -27,7 +23,6 @@ from coda_ir.passes.support.matching import (
 )
 from coda_ir.passes.support.norm_products import is_modulated
 from coda_ir.passes.support.rows import ROWS, is_transposed
-from coda_ir.symbolic_shapes import dims_attribute
 
 BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 """Operators on the rows of their first operand; the others are the same for every row."""
@@ -141,9 +136,9 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
     if batch != 1 or DYNAMIC_INDEX in (k, n) or not same or not is_argument(weight):
         return
     insert = rewriter.before(op)
-    is_transposed = is_transposed_view(weight)
-    source = weight if is_transposed is None else before_views(weight)
-    kind, shape = (coda.LinearOp, (n, k)) if is_transposed else (coda.MatmulOp, (k, n))
+    is_turned = is_transposed_view(weight)
+    source = weight if is_turned is None else before_views(weight)
+    kind, shape = (coda.LinearOp, (n, k)) if is_turned else (coda.MatmulOp, (k, n))
     if shape_of(source) != shape:
         source = insert.insert(coda.ReshapeOp(source, shape), source.name_hint)
     rewriter.passed(op, f"raised to {kind.name}")
@@ -181,16 +176,9 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
     operands = [before.get(value, value) for value in op.operands]
     (result,) = op.results
     shape = (*shape_of(sources[0])[:-1], shape_of(result)[-1])
-    kept = type(op).create(
-        operands=operands,
-        result_types=[TensorType(element_type_of(result), shape)],
-        properties=dict(op.properties),
-    )
-    value = insert.insert(kept, result.name_hint)
-    flat = coda.ReshapeOp(value, shape_of(result))
-    if len(shape_of(result)) > 2:
-        flat.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
-    rewriter.replace(op, insert.insert(flat))
+    value = insert.again(op, operands, shape)
+    dims = rewriter.shapes.dims(result) if len(shape_of(result)) > 2 else None
+    rewriter.replace(op, insert.reshape(value, shape_of(result), dims))
 
 
 def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:
@@ -223,3 +211,114 @@ def _undo_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
             op.result.replace_all_uses_with(value)
             rewriter.order.erase(op)
             return
+
+
+# Views that einsum makes around a product: reshapes and transposes, many of extents of 1
+
+
+View: TypeAlias = coda.ReshapeOp | coda.TransposeOp
+
+Strides: TypeAlias = list[tuple[int, int]]
+"""The extents, but for 1, that a dimension has in a dense tensor, and the stride of each."""
+
+
+def before_views(value: SSAValue) -> SSAValue:
+    """The tensor that `value` is a view of."""
+    while isinstance(view := value.owner, View):
+        value = view.x
+    return value
+
+
+def is_argument(value: SSAValue) -> bool:
+    """Return whether a value is an argument of its function, or a view or a cast of one."""
+    value = before_views(value)
+    while isinstance(cast := value.owner, coda.CastOp):
+        value = before_views(cast.operand)
+    return isinstance(value, BlockArgument)
+
+
+def keeps_order(view: View) -> bool:
+    """Return whether the elements of a view come in the order of its operand."""
+    if isinstance(view, coda.ReshapeOp):
+        return True
+    moved = [axis for axis in view.permutation if shape_of(view.x)[axis] != 1]
+    return moved == sorted(moved)
+
+
+def rows_before(x: SSAValue) -> SSAValue:
+    """The first tensor of at least two dimensions whose rows are those of `x`, in order."""
+    columns, found = shape_of(x)[-1], x
+    while isinstance(view := x.owner, View) and keeps_order(view):
+        x = view.x
+        if shape_of(x)[-1] == columns != DYNAMIC_INDEX and len(shape_of(x)) > 1:
+            found = x
+    return found
+
+
+def is_transposed_view(matrix: SSAValue) -> bool | None:
+    """Return whether a matrix (1 x K x N) has the elements of the tensor before its views by
+    columns; false where it has them by rows, None where the order is another.
+    """
+    source = before_views(matrix)
+    dims = _strides(matrix, source)
+    if dims is None:
+        return None
+    _, k, n = shape_of(matrix)
+    for is_turned, strides in ((False, (n, 1)), (True, (1, k))):
+        expected = [[(e, s)] if e != 1 else [] for e, s in zip((k, n), strides, strict=True)]
+        if [_merged(dim) for dim in dims[1:]] == expected:
+            return is_turned
+    return None
+
+
+def _strides(value: SSAValue, source: SSAValue) -> list[Strides] | None:
+    """The strides of each dimension of a view of `source`; None where extents are not known, or
+    where a reshape cuts them other than in whole parts.
+    """
+    shape = shape_of(source)
+    if DYNAMIC_INDEX in shape or 0 in shape:
+        return None
+    dims: list[Strides] | None = [[(e, prod(shape[i + 1 :]))] for i, e in enumerate(shape)]
+    views: list[View] = []
+    while value is not source and isinstance(view := value.owner, View):
+        views.append(view)
+        value = view.x
+    for view in reversed(views):
+        if isinstance(view, coda.TransposeOp):
+            dims = [dims[axis] for axis in view.permutation]
+        else:
+            dims = _regrouped([part for dim in dims for part in dim], shape_of(view.result))
+        if dims is None:
+            return None
+    return dims
+
+
+def _regrouped(parts: Strides, shape: Sequence[int]) -> list[Strides] | None:
+    """Parts of dimensions, in order, as those of other extents."""
+    pending = [part for part in reversed(parts) if part[0] != 1]
+    dims: list[Strides] = []
+    for extent in shape:
+        dim: Strides = []
+        while extent > 1:
+            size, stride = pending.pop()
+            if size % extent and extent % size:
+                return None
+            taken = min(size, extent)
+            dim.append((taken, stride * (size // taken)))
+            if size > taken:
+                pending.append((size // taken, stride))
+            extent //= taken
+        dims.append(dim)
+    return dims
+
+
+def _merged(dim: Strides) -> Strides:
+    """Parts of a dimension; those whose elements follow one another as one."""
+    merged: Strides = []
+    for size, stride in dim:
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == size * stride:
+            size *= merged.pop()[0]
+        merged.append((size, stride))
+    return merged

@@ -163,23 +163,14 @@ def _mean_of(value: SSAValue) -> SSAValue | None:
 
 def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
     last, x, scale = _longest_form(norm)
-    weight: SSAValue | Operation | None = None if scale is None else unwidened(scale)
-    if weight is not None and not _is_weight_type(weight, x):
-        weight = scale
-        if scale is not None and not _is_weight_type(scale, x):
-            weight = coda.CastOp(scale, element_type_of(x))
-            weight.location = last.location
-            rewriter.order.insert_before(weight, last)
-    raised = coda.RMSNormOp(x, weight, eps=norm.eps)
-    raised.location, raised.result.name_hint = last.location, last.results[0].name_hint
+    insert, (result,) = rewriter.before(last), last.results
+    weight = None if scale is None else unwidened(scale)
+    if scale is not None and weight is not None and not _is_weight_type(weight, x):
+        is_kept = _is_weight_type(scale, x)
+        weight = scale if is_kept else insert.insert(coda.CastOp(scale, element_type_of(x)))
     rewriter.passed(last, "raised to coda.rms_norm")
-    new: Operation = raised
-    if not same_type(last.results[0], x):
-        rewriter.order.insert_before(raised, last)
-        new = coda.CastOp(raised.result, element_type_of(last.results[0]))
-        new.location, new.result.name_hint = last.location, last.results[0].name_hint
-    last.results[0].replace_all_uses_with(new.results[0])
-    rewriter.order.replace(last, new)
+    raised = insert.insert(coda.RMSNormOp(x, weight, eps=norm.eps), result.name_hint)
+    rewriter.replace(last, insert.cast(raised, element_type_of(result)))
 
 
 def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:

@@ -15,7 +15,7 @@ from coda_ir.dialects.torch import CallOp, LinearScanOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.matching import defined_by, first_place, unwidened
 from coda_ir.passes.support.rows import replace_by_rows, rows_of
-from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
+from coda_ir.symbolic_shapes import SymbolicShapes
 
 Labels: TypeAlias = tuple[int | None, ...]
 """For each dimension of a value, which one of the scan it is; None where its extent is 1."""
@@ -282,9 +282,7 @@ class _Scan:
         if self.rewriter.shapes.dims(value) == dims:
             return value
         shape = [shape_of(self.op.result)[label] for label in order]
-        reshaped = coda.ReshapeOp(value, shape)
-        reshaped.attributes["coda.dims"] = dims_attribute(dims)
-        return insert.insert(reshaped, value.name_hint)
+        return insert.reshape(value, shape, dims)
 
     def _replace_last(self, read: _Read, scan: coda.SelectiveScanOp, order: Labels) -> None:
         """Use the second result of the scan, of dimensions `order`, for states that are read."""
@@ -299,9 +297,7 @@ class _Scan:
             value = insert.insert(coda.CastOp(value, element_type_of(result)), result.name_hint)
         dims = self.rewriter.shapes.dims(result)
         if self.rewriter.shapes.dims(value) != dims:
-            reshaped = coda.ReshapeOp(value, shape_of(result))
-            reshaped.attributes["coda.dims"] = dims_attribute(dims)
-            value = insert.insert(reshaped, result.name_hint)
+            value = insert.reshape(value, shape_of(result), dims)
         result.replace_all_uses_with(value)
 
     def _replace(self, call: CallOp, scan: SSAValue, insert: OpInserter) -> None:
@@ -315,9 +311,8 @@ class _Scan:
                 before = self.rewriter.before(user)
                 replace_by_rows(user.result, scan, before)
         if result.uses.get_length():
-            column = coda.ReshapeOp(scan, shape_of(result))
-            column.attributes["coda.dims"] = dims_attribute(self.rewriter.shapes.dims(result))
-            result.replace_all_uses_with(insert.insert(column, scan.name_hint))
+            dims = self.rewriter.shapes.dims(result)
+            result.replace_all_uses_with(insert.reshape(scan, shape_of(result), dims))
 
 
 def _place(label: int | None, order: Sequence[int]) -> int:

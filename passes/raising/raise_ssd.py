@@ -12,8 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.passes.raising.chunk_decays import ChunkDecays, Sums
-from coda_ir.passes.raising.chunk_rows import replace_rows
+from coda_ir.passes.raising.chunk_decays import ChunkDecays, Sums, replace_rows
 from coda_ir.passes.raising.contraction import Contraction, Factor, Label, Labels, is_summed
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.index_values import IndexValues

@@ -21,6 +21,7 @@ from coda_ir.dialects.gemm import (
     AttentionSumOp,
     FusedOp,
     MapOp,
+    PairingAttr,
     PortKind,
     ResultKind,
     ResultPortAttr,
@@ -31,8 +32,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise, is_widening_cast
 from coda_ir.passes.support.order import BlockOrder
-from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind
-from coda_ir.passes.support.repeated_columns import repetition_of
+from coda_ir.passes.support.ports import is_per_element, is_per_sample, port_kind, repetition_of
 from coda_ir.remarks import fuse_locations
 
 EpilogueOp: TypeAlias = FusedOp | MapOp | AttentionSumOp
@@ -74,11 +74,13 @@ class Site:
         )
 
 
-def new_map(location: LocationAttr, tiles: Sequence[SSAValue] = ()) -> MapOp:
+def new_map(
+    location: LocationAttr, tiles: Sequence[SSAValue] = (), pairing: PairingAttr | None = None
+) -> MapOp:
     """A kernel that loads `tiles`, and computes nothing yet."""
     block = Block()
     block.add_op(YieldOp())
-    segment = Segment(weights=[], ports=[], results=[], body=Region(block))
+    segment = Segment([], [], [], Region(block), pairing=pairing)
     for tile in tiles:
         segment.add_port(PortKind.TILE, tile)
     kernel = MapOp(segment)

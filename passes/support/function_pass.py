@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import dataclass_transform
+from typing import TypeVar, dataclass_transform
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import LocationAttr, ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import Remark, RemarkKind, emit_remark
-from coda_ir.symbolic_shapes import SymbolicShapes
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, dims_attribute
 from coda_ir.traffic import is_executed
+
+OpT = TypeVar("OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class FunctionRewriter:
     def ops(self) -> list[Operation]:
         """The operators of the function now, in order; safe against rewriting while iterating."""
         return list(self.func.body.block.ops)
+
+    def ops_of(self, kind: type[OpT]) -> list[OpT]:
+        """The operators of one type, which `ops` gives with the others."""
+        return [op for op in self.ops if isinstance(op, kind)]
 
     def before(self, anchor: Operation, location: LocationAttr | None = None) -> OpInserter:
         """An inserter before `anchor`, with its location unless another is given."""
@@ -119,6 +126,32 @@ class OpInserter:
         if element_type_of(value) == element_type:
             return value
         return self.insert(coda.CastOp(value, element_type), value.name_hint)
+
+    def reshape(self, value: SSAValue, shape: Sequence[int], dims: Dims | None = None) -> SSAValue:
+        """`value` in another shape, whose extents are `dims` where the shape does not tell them."""
+        if dims is None and shape_of(value) == tuple(shape):
+            return value
+        view = coda.ReshapeOp(value, shape)
+        if dims is not None:
+            view.attributes["coda.dims"] = dims_attribute(dims)
+        return self.insert(view, value.name_hint)
+
+    def again(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element_type: Attribute | None = None,
+    ) -> SSAValue:
+        """The same operator as `op` of other operands, whose only result has another shape."""
+        (result,) = op.results
+        made = type(op).create(
+            operands=operands,
+            properties=op.properties.copy(),
+            attributes=op.attributes.copy(),
+            result_types=[TensorType(element_type or element_type_of(result), shape)],
+        )
+        return self.insert(made, result.name_hint)
 
     def mul(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
         return self.insert(coda.MulOp(a, b), name)

@@ -1,12 +1,17 @@
-"""Which port a tensor needs to enter an epilogue over a given domain."""
+"""Which port a tensor needs to enter an epilogue over a given domain, and which tensor it loads."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm import Port, PortKind, Segment
 from coda_ir.dialects.gemm.tables import has_no_gap, serves_samples
+from coda_ir.dialects.torch import CallOp
 
 _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
 
@@ -47,3 +52,62 @@ def is_per_sample(shape: Sequence[int], domain: Sequence[int]) -> bool:
     """Return whether a tensor of `shape` is a table each row of which serves all rows of a sample:
     B x 1 x N beside B x T x N."""
     return port_kind(shape, domain) == PortKind.TABLE and serves_samples(shape)
+
+
+class Repetition(NamedTuple):
+    """Columns of `source` repeat: each of them side by side (`group`), or all in turn (`table`)."""
+
+    kind: PortKind
+    source: SSAValue
+    """(... x H x 1) or (... x 1 x G), for H groups of G columns."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The source as an operand of a kernel: (... x H) or (... x G)."""
+        *rows, groups, group = shape_of(self.source)
+        return (*rows, groups if self.kind == PortKind.GROUP else group)
+
+
+def repetition_of(value: SSAValue) -> Repetition | None:
+    """The tensor whose columns `value` repeats: a broadcast along groups or along their columns."""
+    if not isinstance(value.owner, coda.ReshapeOp):
+        return None
+    source, shape = _expanded(value.owner.x), shape_of(value.owner.x)
+    if source is None or len(shape) < 2 or shape_of(value) != (*shape[:-2], shape[-2] * shape[-1]):
+        return None
+    if shape_of(source) == (*shape[:-1], 1):
+        return Repetition(PortKind.GROUP, source)
+    is_table = shape_of(source) == (*shape[:-2], 1, shape[-1])
+    return Repetition(PortKind.TABLE, source) if is_table else None
+
+
+def _expanded(value: SSAValue) -> SSAValue | None:
+    """The tensor that `value` repeats along some of its dimensions."""
+    match value.owner:
+        case coda.BroadcastOp() as op:
+            return op.x
+        case CallOp() as op if op.callee.data == "aten.expand.default":
+            return op.inputs[0]
+        case _:
+            return None
+
+
+def move_columns(segments: Sequence[Segment], ids: SSAValue, kind: PortKind) -> list[Segment]:
+    """Have ports of `kind` load the elements that `coda.index` selects by `ids`, from all rows."""
+    for segment in segments:
+        segment.ports = [_moved(port, ids, kind) for port in segment.ports]
+    return list(segments)
+
+
+def _moved(port: Port, ids: SSAValue, kind: PortKind) -> Port:
+    index = port.value.owner
+    while isinstance(index, coda.ReshapeOp):
+        index = index.x.owner
+    if port.kind != PortKind.COL or not isinstance(index, coda.IndexOp):
+        return port
+    is_column = shape_of(index.x)[1:] in ((), (1,))
+    return Port(kind, index.x) if is_column and _names_rows(index, ids) else port
+
+
+def _names_rows(index: coda.IndexOp, ids: SSAValue) -> bool:
+    return index.ids is ids and index.given["dim"] == 0

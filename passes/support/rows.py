@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import OpInserter
 
@@ -85,11 +85,7 @@ class _Search:
             return insert.insert(part, value.name_hint)
         batch, channels, positions = shape_of(value)
         operands = [self._operand(operand, channels, insert) for operand in op.operands]
-        result = TensorType(element_type_of(value), (batch, positions, channels))
-        copy = type(op).create(
-            operands=operands, result_types=[result], properties=dict(op.properties)
-        )
-        return insert.insert(copy, value.name_hint)
+        return insert.again(op, operands, (batch, positions, channels))
 
     def _operand(self, value: SSAValue, channels: int, insert: OpInserter) -> SSAValue:
         if is_vector(value, channels):

@@ -1,6 +1,7 @@
 """Sums of several values on the block level, taken apart and put together."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -53,12 +54,7 @@ def addends_of(root: coda.AddOp) -> Iterator[SSAValue]:
 
 def replace_sum(root: coda.AddOp, addends: Sequence[SSAValue], rewriter: FunctionRewriter) -> None:
     """Put the sum of `addends`, from left to right, in the place of `root`."""
-    total, *others = addends
-    for other in others:
-        add = coda.AddOp(total, other)
-        add.location = root.location
-        rewriter.order.insert_before(add, root)
-        total = add.result
+    total = reduce(rewriter.before(root).add, addends)
     total.name_hint = root.result.name_hint
     root.result.replace_all_uses_with(total)
     erase_unused(root, rewriter)

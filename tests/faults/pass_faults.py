@@ -184,7 +184,7 @@ PASS_FAULTS = (
     Fault(
         "sums of samples: all rows are those of one",
         f"{P}fusion.split_reductions:_rewrite",
-        Text("if reduction.samples:", "if False:"),
+        Text("if reduction.samples else new", "if False else new"),
     ),
     Fault(
         "layer norm: variance without the square of the mean",

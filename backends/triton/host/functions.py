@@ -4,12 +4,7 @@ import builtins
 from collections.abc import Sequence
 from functools import cache
 
-from coda_ir.backends.triton.definitions import (
-    Definition,
-    read_definitions,
-    used_names,
-    with_uses,
-)
+from coda_ir.backends.triton.definitions import Definition, read_definitions, used_names, with_uses
 from coda_ir.backends.triton.names import symbols_of
 from coda_ir.backends.triton.prelude import MODULE_HEADER, device_definitions
 

@@ -11,14 +11,10 @@ from xdsl.ir import Operation
 from coda_ir.backends.triton.equal_code import code_of
 from coda_ir.backends.triton.host.functions import module_names
 from coda_ir.backends.triton.host.launches import LaunchFunctions, direct_launch
-from coda_ir.backends.triton.host.stand_ins import stand_in_launch
 from coda_ir.backends.triton.host.views import View
-from coda_ir.backends.triton.host_values import given
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    indented,
-    location_comment,
-)
+from coda_ir.backends.triton.host_values import ROWS, constant, given
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented, location_comment
+from coda_ir.backends.triton.kernel_text import is_specialized
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.dialects.gemm import numerics_mode
 from coda_ir.symbolic_shapes import Dim
@@ -41,7 +37,7 @@ class HostKernels:
         self.launches: list[tuple[Operation, str]] = []
         """Which operator runs as which kernel."""
         self.stand_ins: dict[str, None] = {}
-        """What launches are for the compiler of kernels, in order (see `stand_ins.py`)."""
+        """What launches are for the compiler of kernels, in order (see `stand_in_launch`)."""
         self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
@@ -119,3 +115,43 @@ class HostKernels:
             # A descriptor of no rows does not exist; a grid of 0 is skipped by Triton itself.
             return [f"if {rows}:", *indented(lines)]
         return lines
+
+
+# Launches with stand-ins
+
+
+NUMBER = "16"
+"""Stands for extents, which no kernel is specialized on."""
+
+
+def stand_in_launch(kernel: EmittedKernel) -> str | None:
+    """The launch of a kernel with stand-ins for its tensors, so that what Triton compiles is known
+    before there are any; None for a kernel that is specialized on strides of a tensor.
+
+        gemm_residual[(1,)](
+            TensorDescriptor(tensor("bf16"), [16, 11008], [11008, 1], [128, 64]),
+            tensor("fp32"),
+            16,
+            num_warps=8,
+            num_stages=3,
+        )
+
+    Triton compiles a kernel for the types of its arguments, for addresses that are multiples of 16,
+    as those of dense tensors are, and for numbers that it specializes on. Only strides are such
+    numbers. `coda_ir/launching/kernels_ahead.py` evaluates the text.
+    """
+    if any(map(is_specialized, kernel.arguments)):
+        return None
+    arguments = [replace(each, value=constant(_stand_in(each))) for each in kernel.arguments]
+    launched = replace(kernel, arguments=tuple(arguments), grid=constant(1))
+    return "\n".join(launched.launch({}))
+
+
+def _stand_in(argument: KernelArgument) -> str:
+    """The text that is passed for an argument."""
+    if argument.type == "i32":
+        return NUMBER
+    pointee = argument.type.removeprefix("*").removeprefix("tensordesc<").partition("[")[0]
+    stand_in = f'tensor("{pointee}")'
+    tensors = dict.fromkeys(argument.value.places, stand_in)
+    return argument.value.text({**tensors, ROWS: NUMBER})

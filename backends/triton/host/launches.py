@@ -26,12 +26,7 @@ from dataclasses import dataclass, replace
 
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.host_values import ROW_COUNT, ROWS, Place, constant
-from coda_ir.backends.triton.kernel import (
-    EmittedKernel,
-    KernelArgument,
-    definition,
-    indented,
-)
+from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, definition, indented
 from coda_ir.backends.triton.names import LocalNames, NameAllocator, finished
 from coda_ir.symbolic_shapes import Dim
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.backends.triton.attention_kernel import emit_attention_sums
 from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.host.program import HostProgram
+from coda_ir.backends.triton.host.text import torch_type
 from coda_ir.backends.triton.host_values import given
 from coda_ir.backends.triton.kernel import ceiling
 from coda_ir.backends.triton.map_kernel import lower_map, map_tiling
@@ -23,7 +24,6 @@ from coda_ir.backends.triton.operators.launching import (
     operands_of,
     rows_of,
 )
-from coda_ir.backends.triton.operators.library import write_library
 from coda_ir.backends.triton.operators.row_pitches import port_pitches, row_pitch, row_pitches
 from coda_ir.backends.triton.row_kernels import pack_weight_kernel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
@@ -179,12 +179,61 @@ def _scale_weight(host: HostProgram, op: Operation) -> None:
     host.pack(op, compute)
 
 
+def _library(host: HostProgram, op: Operation) -> None:
+    """A call of `library_gemm`, whose result gets the dimensions that the rows have."""
+    assert isinstance(op, LibraryOp)
+    if op.groups is not None:
+        _write_grouped(host, op)
+        return
+    factors: list[str] = []
+    for x, weight in zip(op.inputs, op.weights, strict=True):
+        left = _matrix(host, x, transposed=op.is_transposed)
+        right = _matrix(host, weight, transposed=op.layout.data == Layout.NK)
+        if op.is_stored_transposed:
+            left, right = _transpose(right), _transpose(left)
+        factors += [left, right]
+    product = f"library_gemm({torch_type(element_type_of(op.result))}, {', '.join(factors)})"
+    dims = host.dims(op.result)
+    is_matrix = len(dims) == 2
+    call = product if is_matrix else f"torch.reshape({product}, {host.extents.shape(dims)})"
+    host.assign(op.result, call, is_dense=True, hint="product")
+
+
+def _write_grouped(host: HostProgram, op: LibraryOp) -> None:
+    x, weight, ends = map(host.variable, op.operands)
+    if op.is_transposed:
+        x = f"{x}{_TRANSPOSED}"
+    elif op.layout.data == Layout.NK:
+        weight = f"{weight}.mT"
+    type = torch_type(element_type_of(op.result))
+    call = f"grouped_library_gemm({type}, {x}, {weight}, {ends})"
+    host.assign(op.result, call, is_dense=True, hint="product")
+
+
+_TRANSPOSED = ".t()"
+
+
+def _matrix(host: HostProgram, value: SSAValue, *, transposed: bool) -> str:
+    """A tensor with its leading dimensions flattened, or that transposed."""
+    name, rank = host.variable(value), len(shape_of(value))
+    if rank == 1:
+        name = f"{name}[None]"
+    elif rank > 2:
+        name = f"{name}.flatten(0, -2)"
+    return f"{name}{_TRANSPOSED}" if transposed else name
+
+
+def _transpose(matrix: str) -> str:
+    stripped = matrix.removesuffix(_TRANSPOSED)
+    return f"{matrix}{_TRANSPOSED}" if stripped == matrix else stripped
+
+
 WRITERS: Mapping[type, Writer] = {
     FusedOp: _fused,
     MapOp: _map,
     AttentionSumOp: _attention_sums,
     FinalizeOp: _finalize,
-    LibraryOp: write_library,
+    LibraryOp: _library,
     PackWeightOp: _pack_weight,
     ScaleWeightOp: _scale_weight,
 }

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.backends.triton.equal_operators import key_of
+from coda_ir.backends.triton.equal_code import key_of
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
 from coda_ir.backends.triton.kernel import EmittedKernel

@@ -10,14 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import (
-    LayerNormOp,
-    ReshapeOp,
-    RMSNormOp,
-    ShiftOp,
-    SliceOp,
-    TransposeOp,
-)
+from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
 from coda_ir.storage import ALIGNMENT, is_shifted_where_read, is_turned, overwritten

@@ -19,8 +19,7 @@ from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Backward, Rule
 from coda_ir.passes.gradient.derivatives.block import BLOCK_RULES, expose_lse
 from coda_ir.passes.gradient.derivatives.elementwise import ELEMENTWISE_RULES
 from coda_ir.passes.gradient.derivatives.linear import LINEAR_RULES
-from coda_ir.passes.gradient.derivatives.norms import NORM_RULES
-from coda_ir.passes.gradient.derivatives.reductions import REDUCTION_RULES
+from coda_ir.passes.gradient.derivatives.norms import NORM_RULES, REDUCTION_RULES
 from coda_ir.passes.gradient.derivatives.shape import SHAPE_RULES
 from coda_ir.passes.gradient.derivatives.torch import (
     TORCH_RULES,

@@ -9,11 +9,13 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, i1
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda import LibraryCallOp
 from coda_ir.dialects.coda.elementwise import FloorDivideOp
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CONVOLUTION_GRAD, CallOp
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 from coda_ir.passes.gradient.derivatives.call_builder import Call, LeftToPyTorch, sizes_of
+from coda_ir.passes.support.convolutions import Convolution
 from coda_ir.passes.support.row_numbers import RepeatedRows, inverse_of, is_permutation, quotient_of
 
 CallRule = Callable[[Call, SSAValue], None]
@@ -322,31 +324,6 @@ def _softplus(call: Call, dy: SSAValue) -> None:
     call.adjoint.give(x, call.like(callee, dy, x, str(beta), str(threshold), of=dy))
 
 
-def _expm1(call: Call, dy: SSAValue) -> None:
-    """dy · (y + 1)."""
-    y = call.output(0)
-    assert y is not None
-    inner = call.adjoint.add(y, call.adjoint.constant(1.0, y))
-    call.adjoint.give(call.op.inputs[0], call.adjoint.mul(dy, inner))
-
-
-def _log1p(call: Call, dy: SSAValue) -> None:
-    """dy / (x + 1)."""
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.div(dy, call.adjoint.add(x, call.adjoint.constant(1.0, x))))
-
-
-def _sin(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    call.adjoint.give(x, call.adjoint.mul(dy, call.like("aten.cos.default", x, of=x)))
-
-
-def _cos(call: Call, dy: SSAValue) -> None:
-    x = call.op.inputs[0]
-    slope = call.adjoint.neg(call.like("aten.sin.default", x, of=x))
-    call.adjoint.give(x, call.adjoint.mul(dy, slope))
-
-
 # Products.
 
 
@@ -436,12 +413,40 @@ CALL_RULES: Mapping[str, CallRule] = {
     "aten.cumsum.default": _cumsum,
     "aten.softmax.int": _softmax,
     "aten.softplus.default": _softplus,
-    "aten.expm1.default": _expm1,
-    "aten.log1p.default": _log1p,
-    "aten.sin.default": _sin,
-    "aten.cos.default": _cos,
     "aten.matmul.default": _matmul,
     "aten.bmm.default": _matmul,
     "aten.baddbmm.default": _baddbmm,
     "aten._grouped_mm.default": _grouped_mm,
 }
+
+
+def give_convolution(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> bool:
+    """Give the inputs of a convolution their gradients, by one call; False for another `op`.
+
+    PyTorch's own derivative would run the convolution again. That of samples without a batch and
+    of arguments that are not numbers is left to it.
+    """
+    found, dy = Convolution.of(op), adjoint.d_results[0]
+    if found is None or dy is None:
+        return False
+    operands = (found.input, found.weight, found.bias)
+    wanted = {
+        position: operand
+        for position, operand in enumerate(operands)
+        if operand is not None and adjoint.wants(operand)
+    }
+    bias = "None" if found.bias is None else f"[{found.channels}]"
+    numbers = [list(each) for each in (found.stride, found.padding, found.dilation)]
+    output_padding, mask = [0] * len(found.kernel), [position in wanted for position in range(3)]
+    text = f"{{0}}, {{1}}, {{2}}, {bias}, {', '.join(map(str, numbers))}, False"
+    back = CallOp(
+        CONVOLUTION_GRAD,
+        [dy, found.input, found.weight],
+        f"{text}, {output_padding}, {found.groups}, {mask}",
+        [operand.type for operand in wanted.values()],
+        positions=list(wanted),
+    )
+    adjoint.insert(back)
+    for operand, gradient in zip(wanted.values(), back.outputs, strict=True):
+        adjoint.give(operand, gradient)
+    return True

@@ -20,8 +20,7 @@ from coda_ir.dialects.torch import (
     fused_attention_grad_call,
 )
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
-from coda_ir.passes.gradient.derivatives.calls import give_call
-from coda_ir.passes.gradient.derivatives.convolution import give_convolution
+from coda_ir.passes.gradient.derivatives.calls import give_call, give_convolution
 
 _DROPOUTS = ("aten.dropout.default", "aten.native_dropout.default")
 
