@@ -59,9 +59,8 @@ from coda_ir.pipeline.spec import format_pass
 from coda_ir.registry import get_all_passes
 from coda_ir.symbolic_size import format_sizes
 from coda_ir.tuning.gpu import GpuMeasurer
-from coda_ir.tuning.inputs import make_inputs as make_operands
 from coda_ir.tuning.measurer import Candidate, Deadline, configured
-from coda_ir.tuning.problem import ENTRY, Problem
+from coda_ir.tuning.problem import ENTRY, Problem, make_inputs as make_operands
 
 Times = dict[str, float]
 

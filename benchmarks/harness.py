@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from rich.console import Console
@@ -337,3 +338,42 @@ def publish(options: argparse.Namespace, **facts: object) -> None:
     """Write the results so far to the file of `--json`."""
     if options.json is not None:
         write_facts(options.json, **facts)
+
+
+class Job(Generic[ResultT]):
+    """A call `work(*arguments, results)`, which sends what it finds through `results`."""
+
+    def __init__(
+        self,
+        method: Literal["fork", "spawn"],
+        work: Callable[..., None],
+        arguments: tuple[Any, ...],
+        failed: Callable[[str], ResultT],
+    ):
+        context: Any = multiprocessing.get_context(method)
+        self._results, sender = context.Pipe(duplex=False)
+        self._failed = failed
+        self._process = context.Process(target=work, args=(*arguments, sender), daemon=True)
+        self._process.start()
+        sender.close()
+
+    def poll(self, until: float) -> ResultT | None:
+        """The result, once there is one; at the time `until` the process is ended."""
+        if self._results.poll():
+            try:
+                result: ResultT = self._results.recv()
+            except EOFError:
+                result = self._ended()
+        elif time.monotonic() > until:
+            self._process.kill()
+            result = self._failed("took too long")
+        elif not self._process.is_alive() and not self._results.poll():
+            result = self._ended()
+        else:
+            return None
+        self._process.join()
+        return result
+
+    def _ended(self) -> ResultT:
+        self._process.join()
+        return self._failed(f"the process ended with {self._process.exitcode}")

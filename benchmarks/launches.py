@@ -14,21 +14,16 @@ from typing import Any
 import torch
 from harness import timed
 from torch.profiler import ProfilerActivity, profile
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir import CompiledFunction
 from coda_ir.backends.triton import emit_program
 from coda_ir.cache import load_source
 from coda_ir.cost_model.rows import RowCounts
-from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, Layout, Segment, YieldOp
-from coda_ir.dialects.gemm.attrs import ResultPortAttr
-from coda_ir.dialects.gemm.segment import Result, region_type
+from coda_ir.dialects.gemm import FusedOp, Layout
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
-from coda_ir.tuning.inputs import make_inputs
-from coda_ir.tuning.problem import ENTRY, Problem
+from coda_ir.tuning.problem import ENTRY, Problem, make_inputs
 
 Call = Callable[[], object]
 
@@ -231,50 +226,15 @@ class Gemm:
     def of(op: FusedOp, sizes: Mapping[str, int], device: torch.device) -> Gemm:
         problem = Problem.of(op, RowCounts(sizes))
         assert problem is not None and op.schedule is not None, "sizes and schedule are known"
-        strip_epilogues(problem.op)
-        alone = Problem(problem.module, problem.sizes, problem.rows)
+        unfused = problem.in_form("unfused")
+        bare = next(each for each in unfused.walk() if isinstance(each, FusedOp))
+        alone = Problem.of(bare, RowCounts(problem.sizes))
+        assert alone is not None, "its sizes are those of the problem"
         source = alone.emit(op.schedule).source
         run: Callable[..., object] = load_source(source, ENTRY).run
         sets = make_inputs(alone, device)
         library = [_library_call(alone.op, operands) for operands in sets]
         return Gemm([partial(run, *operands) for operands in sets], library)
-
-
-def strip_epilogues(op: FusedOp) -> None:
-    """Replace a GEMM, the only operator of its function, by one that stores its accumulators."""
-    func = op.parent_op()
-    assert isinstance(func, FuncOp), "operators stand in the function"
-    block = func.body.block
-    segments = [_bare_segment(op, segment) for segment in op.segments()]
-    bare = FusedOp(op.inputs, segments, op.schedule, op.order, transposed=op.is_transposed)
-    for old in reversed(list(block.ops)):
-        old.detach()
-        old.erase(safe_erase=False)
-    block.add_ops([bare, ReturnOp(*bare.results)])
-    used = [bool(argument.uses) for argument in block.args]
-    assert func.arg_attrs is not None, "a GEMM by itself says how large its arguments are"
-    attributes = [each for each, is_used in zip(func.arg_attrs, used, strict=True) if is_used]
-    func.arg_attrs = ArrayAttr(attributes)
-    for argument in [each for each in block.args if not each.uses]:
-        block.erase_arg(argument)
-    func.function_type = FunctionType.from_lists(block.arg_types, bare.result_types)
-    func.verify()
-
-
-def _bare_segment(op: FusedOp, segment: Segment) -> Segment:
-    element = element_type_of(op.x)
-    block = Block(arg_types=[region_type(element)])
-    block.add_op(YieldOp(block.args[0]))
-    type = TensorType(element, (*op.row_shape, segment.columns))
-    result = Result(ResultPortAttr.tile(), type)
-    return Segment(
-        weights=segment.weights,
-        ports=[],
-        results=[result],
-        body=Region(block),
-        layout=segment.layout,
-        more_weights=segment.more_weights,
-    )
 
 
 def _library_call(op: FusedOp, operands: Sequence[torch.Tensor]) -> Call:

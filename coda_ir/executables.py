@@ -62,7 +62,7 @@ def start(target: Target, device: torch.device) -> None:
 
         require_triton_for(device)
     else:
-        from coda_ir.launching.triton_start import start_triton
+        from coda_ir.launching.executable import start_triton
 
         start_triton()
 

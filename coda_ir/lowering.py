@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coda_ir.cache.artifact import Artifact
     from coda_ir.cache.programs import Request
     from coda_ir.cost_model import Device
-    from coda_ir.launching.kernel_compiler import KernelCompiler
+    from coda_ir.launching.forked import KernelCompiler
     from coda_ir.pipeline import Pipeline
     from coda_ir.remarks import Remark
 
@@ -276,7 +276,7 @@ class Lowering:
         if self.compiler is not None or not options.is_for_gpu or options.tuning is not None:
             return
         from coda_ir.backends.triton.aot.architectures import ARCHITECTURES
-        from coda_ir.launching.kernel_compiler import MIN_JOBS, KernelCompiler
+        from coda_ir.launching.forked import MIN_JOBS, KernelCompiler
 
         known, jobs = ARCHITECTURES.get(options.architecture), compile_jobs(options.jobs)
         if known is not None and jobs >= MIN_JOBS:

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
-from processes import Job
+from harness import Job
 
 from fleet.measure import Record, measure
 from fleet.models import FLEET, Member, Setting

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from processes import Job
+from harness import Job
 
 from zoo.architecture import Architecture
 from zoo.emitted import describe

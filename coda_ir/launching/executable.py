@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache, cached_property
+from importlib import import_module
 from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,36 @@ if TYPE_CHECKING:
     import torch
 
     from coda_ir.cache.artifact import Artifact
-    from coda_ir.launching.kernel_compiler import KernelCompiler
+    from coda_ir.launching.forked import KernelCompiler
 
 Sizes = Mapping[str, int]
+
+
+@cache
+def start_triton() -> Future[None]:
+    """Begin with what Triton does once in a process, in a thread, beside the lowering of a program.
+
+    It hashes its own files, and makes the library that it calls the driver through, the first time
+    with a C compiler: about a second, without Python's lock. Triton is imported here: imports are
+    not for several threads.
+    """
+    import_module("triton.runtime")
+    pool = ThreadPoolExecutor(1, thread_name_prefix="coda-triton")
+    future = pool.submit(_start)
+    pool.shutdown(wait=False)
+    return future
+
+
+def wait_for_triton() -> None:
+    """Return when that is done. What failed, Triton tries again when it is needed, and says why."""
+    wait([start_triton()])
+
+
+def _start() -> None:
+    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
+    if find_key is not None:
+        find_key()
+    _ = import_module("triton.runtime").driver.active
 
 
 _INTERPRETER = RLock()
@@ -58,8 +87,6 @@ class TritonExecutable:
 
         require_triton_for(self.device)
         if self.device.type != "cpu":
-            from coda_ir.launching.triton_start import wait_for_triton
-
             wait_for_triton()
         return load_source(self.info.source, self.info.signature.name)
 

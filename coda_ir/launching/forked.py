@@ -17,8 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any, TypeAlias
+from weakref import finalize
+
+from coda_ir.progress import Progress
 
 Request: TypeAlias = dict[str, Any]
 
@@ -199,3 +202,48 @@ def _start(work: Callable[[Request], Any], request: Request, files: Path) -> int
     sys.stderr.flush()
     # Without taking down what only the first process has to.
     os._exit(code)
+
+
+MIN_JOBS = 4
+"""Below that, starting a process takes as much as it saves."""
+
+
+class KernelCompiler:
+    """A process that compiles kernels into Triton's cache, in copies of itself, while their program
+    is lowered: threads would share Python's lock with the lowering.
+
+    It starts at once. What it cannot compile is left to the launches, which say why.
+    """
+
+    def __init__(self, target: tuple[Any, ...], jobs: int):
+        """`target` is Triton's (backend, architecture, warp size)."""
+        command = [sys.executable, "-P", "-m", "coda_ir.launching.compile_worker"]
+        self._process = ForkingProcess([*command, json.dumps(target)], jobs)
+        self._submitted: set[str] = set()
+        self._kernels = 0
+        self._lock = Lock()
+        self._close = finalize(self, self._process.close)
+
+    def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
+        """Begin to compile kernels of an emitted module, each by its launches, unless it has been
+        submitted before, or the process is done.
+        """
+        with self._lock:
+            if source in self._submitted or not self._close.alive:
+                return
+            self._submitted.add(source)
+            self._kernels += len(groups)
+            for launches in groups:
+                request = {"source": source, "name": name, "launches": launches, "is_shared": True}
+                self._process.submit(request)
+
+    def wait(self) -> None:
+        """Return when all that was submitted is done. The process ends."""
+        with self._lock:
+            if self._close.alive:
+                try:
+                    with Progress({"compiling kernels": self._kernels}) as progress:
+                        for _ in self._process.answers():
+                            progress.advance("compiling kernels")
+                finally:
+                    self._close()

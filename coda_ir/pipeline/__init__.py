@@ -18,9 +18,9 @@ from coda_ir.pipeline.rewrite_limit import (
     RewriteLoopError as RewriteLoopError,
     rewrite_module as rewrite_module,
 )
-from coda_ir.pipeline.spec import Pipeline as Pipeline
-from coda_ir.pipeline.spec_parser import (
+from coda_ir.pipeline.spec import (
     PassRegistry as PassRegistry,
+    Pipeline as Pipeline,
     PipelineError as PipelineError,
     parse_pipeline as parse_pipeline,
 )

@@ -21,12 +21,11 @@ from coda_ir.calls.results import as_tuple
 from coda_ir.devices import architecture_name
 from coda_ir.diagnostics import CodaError
 from coda_ir.launching.compile_jobs import compile_jobs
+from coda_ir.launching.executable import wait_for_triton
 from coda_ir.launching.forked import Request, run_forked
 from coda_ir.launching.kernels_ahead import load_launch
-from coda_ir.launching.triton_start import wait_for_triton
-from coda_ir.tuning.inputs import make_inputs
 from coda_ir.tuning.measurer import Candidate, Deadline, MeasurementError
-from coda_ir.tuning.problem import ENTRY, Problem
+from coda_ir.tuning.problem import ENTRY, Problem, make_inputs
 
 LOST = "the process that compiles it ended"
 

@@ -46,7 +46,7 @@ from coda_ir.frontends.torch.training_graphs import (
     forward_graph,
 )
 from coda_ir.frontends.torch.types import tensors_in
-from coda_ir.launching.triton_start import start_triton
+from coda_ir.launching.executable import start_triton
 from coda_ir.remarks import Remark
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coda_ir.pipeline.spec_parser import SOURCE_NAME, parse_pipeline
+from coda_ir.pipeline.spec import SOURCE_NAME, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.opt.verify_diagnostics import parse_expectations
 from fuzz.oracle import Finding, outcome

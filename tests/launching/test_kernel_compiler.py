@@ -14,8 +14,8 @@ import coda_ir
 from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache.origin import Origin
 from coda_ir.executables import load
-from coda_ir.launching import executable, kernel_compiler
-from coda_ir.launching.kernel_compiler import MIN_JOBS, KernelCompiler
+from coda_ir.launching import executable, forked
+from coda_ir.launching.forked import MIN_JOBS, KernelCompiler
 from coda_ir.lowering import Lowering
 from coda_ir.options import CompileOptions, TuningOptions
 from coda_ir.tuned import TunedLowerings
@@ -98,7 +98,7 @@ class Noted:
 def noted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     Noted.made = []
     if "Noted" in (request.function.__doc__ or ""):
-        monkeypatch.setattr(kernel_compiler, "KernelCompiler", Noted)
+        monkeypatch.setattr(forked, "KernelCompiler", Noted)
 
 
 GPU = CompileOptions(architecture="sm_90", jobs=MIN_JOBS, is_for_gpu=True)

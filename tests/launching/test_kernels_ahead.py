@@ -20,7 +20,7 @@ from support.fake_measurer import FakeMeasurer
 import coda_ir
 from coda_ir.compiled import CompiledFunction
 from coda_ir.diagnostics import CodaError
-from coda_ir.launching import kernels_ahead, triton_start
+from coda_ir.launching import executable, kernels_ahead
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.kernels_ahead import compile_ahead
 from coda_ir.lowering import Lowering
@@ -156,14 +156,14 @@ def test_triton_starts_beside_the_lowering(monkeypatch: pytest.MonkeyPatch):
         threads.append(threading.current_thread())
 
     monkeypatch.setattr("triton.runtime.cache.triton_key", find_key)
-    triton_start.start_triton.cache_clear()
+    executable.start_triton.cache_clear()
     try:
-        assert not triton_start.start_triton().done()
+        assert not executable.start_triton().done()
         lowered.set()
-        triton_start.wait_for_triton()
-        triton_start.wait_for_triton()
+        executable.wait_for_triton()
+        executable.wait_for_triton()
     finally:
-        triton_start.start_triton.cache_clear()
+        executable.start_triton.cache_clear()
     assert len(threads) == 1 and threads[0] is not threading.current_thread()
 
 

@@ -13,8 +13,7 @@ from xdsl.transforms.common_subexpression_elimination import CommonSubexpression
 from coda_ir.diagnostics import CodaError, DiagnosticError
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.pipeline import Pipeline, PipelineError, parse_pipeline
-from coda_ir.pipeline.spec import format_value, parse_word
-from coda_ir.pipeline.spec_parser import at_option
+from coda_ir.pipeline.spec import at_option, format_value, parse_word
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ import coda_ir
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.gemm import FusedOp
 from coda_ir.lowering import Lowering
-from coda_ir.tuning.inputs import make_inputs
-from coda_ir.tuning.problem import Problem
+from coda_ir.tuning.problem import Problem, make_inputs
 
 PROGRAM = """
 fn f(x: bf16[M, 64], w: bf16[128, 64], r: bf16[M, 128]) {

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import parse_pipeline
-from coda_ir.pipeline.spec_parser import at_option
+from coda_ir.pipeline.spec import at_option
 from coda_ir.registry import get_all_dialects, get_all_passes, get_all_targets
 from coda_ir.remarks import collect_remarks
 from coda_ir.tools.opt import passes, reproducer, source, target

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.pipeline import Pipeline
-from coda_ir.pipeline.spec_parser import closest
+from coda_ir.pipeline.spec import closest
 from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session

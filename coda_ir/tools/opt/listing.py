@@ -11,7 +11,7 @@ from xdsl.transforms import get_all_passes as get_xdsl_passes
 from xdsl.utils.hints import type_repr
 
 from coda_ir.pipeline import PipelinePass
-from coda_ir.pipeline.spec_parser import option_types
+from coda_ir.pipeline.spec import option_types
 from coda_ir.registry import get_all_dialects, get_all_passes
 from coda_ir.tools.opt.errors import SUCCESS
 from coda_ir.tools.opt.feature import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
-from coda_ir.pipeline.spec_parser import ALL_PASSES, closest
+from coda_ir.pipeline.spec import ALL_PASSES, closest
 from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session

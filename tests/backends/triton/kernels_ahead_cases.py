@@ -17,7 +17,7 @@ from coda_ir.backends.triton.prelude import MODULE_HEADER
 from coda_ir.cache import load_source
 from coda_ir.context import make_context
 from coda_ir.functions import find_entry
-from coda_ir.launching.kernel_compiler import KernelCompiler
+from coda_ir.launching.forked import KernelCompiler
 from coda_ir.launching.kernels_ahead import (
     by_kernel,
     compile_ahead,
