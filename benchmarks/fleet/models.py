@@ -45,6 +45,7 @@ SMALL: Mapping[str, int] = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
+    "qk_rope_head_dim": 16,
 }
 
 
@@ -53,7 +54,8 @@ def _config(kind: str, setting: Setting, settings: Mapping[str, Any]) -> Any:
     config = transformers.AutoConfig.for_model(kind)
     chosen = {"num_hidden_layers": setting.layers, "use_cache": False, **settings}
     if setting.small:
-        chosen = {**chosen, **SMALL}
+        # Some have a number of heads for each stage.
+        chosen |= {k: v for k, v in SMALL.items() if isinstance(getattr(config, k, None), int)}
     for name, value in chosen.items():
         if hasattr(config, name):
             setattr(config, name, value)
@@ -237,6 +239,44 @@ def _unet(model: Any, setting: Setting) -> Mapping[str, Any]:
     }
 
 
+def _cogvideox(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "hidden_states": _random(setting, 1, 5, 16, 60, 90),
+        "encoder_hidden_states": _random(setting, 1, 226, 4096),
+        "timestep": _steps(setting, 1),
+        "return_dict": False,
+    }
+
+
+def _wan(model: Any, setting: Setting) -> Mapping[str, Any]:
+    return {
+        "hidden_states": _random(setting, 1, 16, 5, 60, 104),
+        "encoder_hidden_states": _random(setting, 1, 512, 4096),
+        "timestep": _steps(setting, 1),
+        "return_dict": False,
+    }
+
+
+def _hunyuan_dit(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch, width = setting.batch, model.config.attention_head_dim
+
+    def ones(tokens: int) -> torch.Tensor:
+        return torch.ones(batch, tokens, device=setting.device, dtype=torch.long)
+
+    return {
+        "hidden_states": _random(setting, batch, 4, 64, 64),
+        "encoder_hidden_states": _random(setting, batch, 77, 1024),
+        "text_embedding_mask": ones(77),
+        "encoder_hidden_states_t5": _random(setting, batch, 256, 2048),
+        "text_embedding_mask_t5": ones(256),
+        "image_meta_size": 1024 * ones(6).to(setting.dtype),
+        "style": torch.zeros(batch, device=setting.device, dtype=torch.long),
+        "image_rotary_emb": tuple(torch.randn(2, 1024, width, device=setting.device)),
+        "timestep": _steps(setting, batch).to(setting.dtype),  # the type of embeddings
+        "return_dict": False,
+    }
+
+
 SD3: Mapping[str, int] = {
     "sample_size": 64,
     "num_attention_heads": 24,
@@ -288,6 +328,8 @@ FLEET: tuple[Member, ...] = (
     _decoder("bloom", n_layer=2, hidden_size=4096, n_head=32),
     _decoder("mpt", n_layers=2, d_model=4096, n_heads=32),
     _decoder("codegen", n_layer=2, n_embd=4096, n_head=16, rotary_dim=64, n_positions=2048),
+    _decoder("ctrl", n_layer=2, n_positions=2048),
+    _decoder("minicpm3"),
     _decoder("gpt_oss", num_local_experts=16),
     _decoder("granitemoe", num_local_experts=16),
     _decoder("olmoe"),
@@ -300,7 +342,9 @@ FLEET: tuple[Member, ...] = (
     _encoder("roberta"),
     _encoder("modernbert"),
     _encoder("deberta-v2"),
+    _encoder("xlm-roberta-xl"),
     _vision("vit", 224, 64),
+    _vision("swin", 224, 64, depths=[2, 2]),
     _vision("siglip_vision_model", 224, 64),
     _vision("dinov2", 224, 32),
     _vision("clip_vision_model", 224, 64),
@@ -351,6 +395,37 @@ FLEET: tuple[Member, ...] = (
         "AuraFlowTransformer2DModel",
         _auraflow,
         {"num_mmdit_layers": 2, "num_single_dit_layers": 2},
+    ),
+    _diffusion(
+        "cogvideox",
+        "CogVideoXTransformer3DModel",
+        _cogvideox,
+        {"num_layers": 2},
+        sample_width=90,
+        sample_height=60,
+        sample_frames=17,
+    ),
+    _diffusion(
+        "wan",
+        "WanTransformer3DModel",
+        _wan,
+        {"num_layers": 2},
+        num_attention_heads=12,
+        ffn_dim=8960,
+    ),
+    _diffusion(
+        "hunyuan_dit",
+        "HunyuanDiT2DModel",
+        _hunyuan_dit,
+        {"num_layers": 4},
+        attention_head_dim=88,
+        hidden_size=1408,
+        sample_size=64,
+        patch_size=2,
+        in_channels=4,
+        mlp_ratio=4.3637,
+        text_len=77,
+        text_len_t5=256,
     ),
     _diffusion("unet", "UNet2DConditionModel", _unet, {}, sample_size=64, cross_attention_dim=768),
 )

@@ -26,7 +26,7 @@ from coda_ir.dialects.coda.extension import BroadcastOp, PadOp
 from coda_ir.dialects.coda.gradients import SumToOp
 from coda_ir.dialects.coda.library import IndexOp
 from coda_ir.dialects.coda.positions import ExtentOp, positions_in
-from coda_ir.dialects.coda.reductions import ReduceOp, SoftmaxOp
+from coda_ir.dialects.coda.reductions import LayerNormOp, ReduceOp, RMSNormOp, SoftmaxOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from coda_ir.dialects.coda.shapes import broadcast_shapes, element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.truth_folding import TRUTH_FOLDS
@@ -170,6 +170,27 @@ def _narrow_before_reshape(op: CastOp) -> Operation | None:
     return _moved(view, CastOp(view.x, after)) if after.bitwidth < before.bitwidth else None
 
 
+def _narrow_norm(op: CastOp) -> Operation | None:
+    """cast(norm(cast(x) to float32)) to the 16 bits of x -> norm(x), which computes in float32 and
+    rounds once. Parameters of these 16 bits are not widened either.
+    """
+    norm, type = op.operand.owner, element_type_of(op.result)
+    if not isinstance(norm, RMSNormOp | LayerNormOp) or not norm.result.has_one_use():
+        return None
+    x, *params = [_before_widening(value, type) for value in norm.operands]
+    if element_type_of(x) != type or element_type_of(norm.result) != f32:
+        return None
+    return norm.create(operands=[x, *params], properties=norm.properties, result_types=[x.type])
+
+
+def _before_widening(value: SSAValue, type: Attribute) -> SSAValue:
+    """`value` before it was widened from `type` to float32."""
+    wide = value.owner
+    if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
+        return value
+    return wide.operand if element_type_of(wide.operand) == type else value
+
+
 def _softmax_before_reshape(op: SoftmaxOp) -> Operation | None:
     """softmax(reshape(x)) -> reshape(softmax(x)) where a reshape flattens rows for a softmax alone:
     the scores of a router, whose GEMM has whole rows on chip.
@@ -297,7 +318,7 @@ def _sum_before_transpose(op: ReduceOp) -> Operation | None:
 
 
 FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | None]]] = {
-    CastOp: (_cast, _narrow_before_reshape, *TRUTH_FOLDS[CastOp]),
+    CastOp: (_cast, _narrow_before_reshape, _narrow_norm, *TRUTH_FOLDS[CastOp]),
     ReshapeOp: (_reshape, _reshape_positions),
     TransposeOp: (_transpose,),
     SliceOp: (_slice,),

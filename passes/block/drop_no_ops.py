@@ -35,6 +35,7 @@ class DropNoOpsPass(FunctionPass):
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
         slices that are stored in all of a tensor        -> concat of what is stored
+        each nth element, stored for all of them         -> reshape of a concat in a new dimension
         cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
@@ -66,8 +67,7 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
         case CallOp() if op.callee.data == "aten.expand.default":
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == SLICE_SCATTER:
-            joined = joined_slices(op)
-            return None if joined is None else rewriter.before(op).insert(joined)
+            return joined_slices(op, rewriter.before(op))
         case CallOp() if op.callee.data == "aten.pad.default" and _adds_nothing(op):
             return _if_same_dims(op.inputs[0], op, rewriter)
         case CallOp() if op.callee.data == "aten.slice.Tensor":
@@ -283,30 +283,49 @@ SLICE_SCATTER = "aten.slice_scatter.default"
 
 
 class _Store(NamedTuple):
-    """Elements `start` to `stop` of dimension `dim` of a tensor that are those of `part`."""
+    """Elements of dimension `dim` of a tensor that are those of `part`, in order."""
 
     tensor: SSAValue
     part: SSAValue
     dim: int
-    start: int
-    stop: int
+    places: range
 
 
-def joined_slices(op: CallOp) -> coda.ConcatOp | None:
-    """The concatenation of the slices that `op` and the calls before it store, if they are all of
-    the tensor and do not overlap.
+def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
+    """Join the slices that `op` and the calls before it store, if they are all of the tensor
+    and do not overlap. Slices of each nth element are the parts of a new dimension.
     """
     value, last = op.outputs[0], _store_of(op.outputs[0])
     stores: list[_Store] = []
-    while last is not None and sum(x.stop - x.start for x in stores) < shape_of(value)[last.dim]:
+    while last is not None and sum(len(x.places) for x in stores) < shape_of(value)[last.dim]:
         store = _store_of(value if not stores else stores[-1].tensor)
-        if store is None or store.dim != last.dim or any(_overlap(store, x) for x in stores):
+        if store is None or not _joins(store, last) or any(_overlap(store, x) for x in stores):
             return None
         stores.append(store)
     if last is None or not stores:
         return None
-    stores.sort(key=lambda store: store.start)
-    return coda.ConcatOp([store.part for store in stores if store.start < store.stop], last.dim)
+    stores.sort(key=lambda store: store.places.start)
+    parts, dim = [store.part for store in stores if store.places], last.dim
+    if last.places.step == 1:
+        return insert.insert(coda.ConcatOp(parts, dim))
+    return _interleaved(parts, dim, value, insert)
+
+
+def _interleaved(
+    parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
+) -> SSAValue:
+    """A tensor like `value` with the elements of `parts` along `dim` in turn."""
+    views: list[SSAValue] = []
+    dims = insert.rewriter.shapes.dims(parts[0])
+    for part in parts:
+        shape = shape_of(part)
+        view = coda.ReshapeOp(part, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
+        view.attributes["coda.dims"] = dims_attribute((*dims[: dim + 1], 1, *dims[dim + 1 :]))
+        views.append(insert.insert(view, part.name_hint))
+    flat = coda.ReshapeOp(insert.insert(coda.ConcatOp(views, dim + 1)), shape_of(value))
+    extent = shape_of(value)[dim]
+    flat.attributes["coda.dims"] = dims_attribute((*dims[:dim], extent, *dims[dim + 1 :]))
+    return insert.insert(flat)
 
 
 def _store_of(value: SSAValue) -> _Store | None:
@@ -315,21 +334,21 @@ def _store_of(value: SSAValue) -> _Store | None:
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None
     positional, named = op.template.evaluate(list(op.inputs), {}, {})
-    tensor, part, *place = positional
-    dim, start, stop, step = _with_defaults(*place)
-    dim %= len(shape_of(tensor))
+    tensor, part, *given = positional
+    axis, start, stop, step = (*given, *(0, None, None, 1)[len(given) :])
+    dim = int(axis or 0) % len(shape_of(tensor))
     extent, types = shape_of(tensor)[dim], {element_type_of(x) for x in (tensor, part)}
-    if named or step != 1 or extent == DYNAMIC_INDEX or len(types) > 1:
+    if named or extent == DYNAMIC_INDEX or len(types) > 1:
         return None
-    first, end, _ = slice(start, stop).indices(extent)
-    return _Store(tensor, part, dim, first, max(first, end))
+    return _Store(tensor, part, dim, range(extent)[start:stop:step])
 
 
-def _with_defaults(
-    dim: int = 0, start: int | None = None, stop: int | None = None, step: int = 1
-) -> tuple[int, int | None, int | None, int]:
-    return dim, start, stop, step
+def _joins(a: _Store, b: _Store) -> bool:
+    """Return whether both are runs of elements of one dimension, or equally many of its nth."""
+    if (a.dim, a.places.step) != (b.dim, b.places.step):
+        return False
+    return a.places.step == 1 or len(a.places) == len(b.places)
 
 
 def _overlap(a: _Store, b: _Store) -> bool:
-    return a.start < b.stop and b.start < a.stop
+    return bool(set(a.places) & set(b.places))

@@ -51,6 +51,8 @@ FUSION: tuple[ModulePass, ...] = (
     DropDetachPass(),
     ExpandQuantizedLinearPass(),
     SplitGroupNormPass(),
+    # Norms with all that they scale and shift are rounded once.
+    AbsorbModulationPass(),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropHiddenQueriesPass(),
@@ -61,7 +63,6 @@ FUSION: tuple[ModulePass, ...] = (
     # Algebra on the block level.
     SplitPackedLinearPass(),
     ReadNarrowWeightsPass(),
-    AbsorbModulationPass(),
     DeferRMSNormPass(),
     DeferLayerNormPass(),
     # Norms of the same rows share their statistics.

@@ -166,6 +166,25 @@ func.func @assigned(%a: tensor<2x4x?x32xbf16> {coda.dims = [2 : i64, 4 : i64, "T
 
 // -----
 
+// Even and odd columns, stored in an empty tensor one after the other.
+
+func.func @interleaved(%a: tensor<?x4xbf16> {coda.dims = ["T", 4 : i64]}, %b: tensor<?x4xbf16> {coda.dims = ["T", 4 : i64]}) -> tensor<?x8xbf16> {
+  %empty = torch.call "aten.empty.memory_format"() {arguments = "[T, 8], dtype=torch.bfloat16", coda.dims = ["T", 8 : i64]} : () -> tensor<?x8xbf16>
+  %odd = torch.call "aten.slice_scatter.default"(%empty, %b) {arguments = "{0}, {1}, -1, 1, 9223372036854775807, 2"} : (tensor<?x8xbf16>, tensor<?x4xbf16>) -> tensor<?x8xbf16>
+  %y = torch.call "aten.slice_scatter.default"(%odd, %a) {arguments = "{0}, {1}, 1, 0, 8, 2"} : (tensor<?x8xbf16>, tensor<?x4xbf16>) -> tensor<?x8xbf16>
+  func.return %y : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @interleaved(%a: tensor<?x4xbf16> {coda.dims = ["T", 4 : i64]}, %b: tensor<?x4xbf16> {coda.dims = ["T", 4 : i64]}) -> tensor<?x8xbf16> {
+// CHECK-NEXT:   %a_1 = coda.reshape %a {coda.dims = ["T", 4 : i64, 1 : i64]} : (tensor<?x4xbf16>) -> tensor<?x4x1xbf16>
+// CHECK-NEXT:   %b_1 = coda.reshape %b {coda.dims = ["T", 4 : i64, 1 : i64]} : (tensor<?x4xbf16>) -> tensor<?x4x1xbf16>
+// CHECK-NEXT:   %0 = coda.concat %a_1, %b_1 {dim = 2 : i64} : (tensor<?x4x1xbf16>, tensor<?x4x1xbf16>) -> tensor<?x4x2xbf16>
+// CHECK-NEXT:   %y = coda.reshape %0 {coda.dims = ["T", 8 : i64]} : (tensor<?x4x2xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // As many rows of what zeros pad as there were: they are later or earlier, or where they were.
 
 func.func @moved(%x: tensor<2x?x8xf32> {coda.dims = [2 : i64, "T", 8 : i64]}, %y: tensor<5x8xf32>) -> (tensor<2x?x8xf32>, tensor<5x8xf32>, tensor<5x8xf32>) {

@@ -162,6 +162,23 @@ func.func @assigned(%x: tensor<4x48xf32>, %a: tensor<4x32xf32>, %b: tensor<4x8xf
 
 // -----
 
+// Every third column is stored twice; even columns and a run of them are no parts of one dimension.
+
+func.func @each_nth(%x: tensor<4x6xf32>, %a: tensor<4x2xf32>, %b: tensor<4x3xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %first = torch.call "aten.slice_scatter.default"(%x, %a) {arguments = "{0}, {1}, 1, 0, 6, 3"} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  %second = torch.call "aten.slice_scatter.default"(%first, %a) {arguments = "{0}, {1}, 1, 1, 6, 3"} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  %twice = torch.call "aten.slice_scatter.default"(%second, %a) {arguments = "{0}, {1}, 1, 1, 6, 3"} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x6xf32>
+  %even = torch.call "aten.slice_scatter.default"(%x, %b) {arguments = "{0}, {1}, 1, 0, 6, 2"} : (tensor<4x6xf32>, tensor<4x3xf32>) -> tensor<4x6xf32>
+  %mixed = torch.call "aten.slice_scatter.default"(%even, %b) {arguments = "{0}, {1}, 1, 3, 6"} : (tensor<4x6xf32>, tensor<4x3xf32>) -> tensor<4x6xf32>
+  func.return %twice, %mixed : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// CHECK-LABEL: func.func @each_nth(
+// CHECK-NOT:     coda.concat
+// CHECK:         func.return %twice, %mixed
+
+// -----
+
 // Other rows than zeros move in, fewer rows are taken, and columns are no rows.
 
 func.func @moved(%x: tensor<5x8xf32>) -> (tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>) {

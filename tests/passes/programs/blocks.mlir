@@ -278,3 +278,18 @@ func.func @gemma_sandwich(%y: tensor<?x8xbf16>, %x0: tensor<?x8xbf16>, %w: tenso
   %x2 = coda.add %pn, %x1 : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
   func.return %x2 : tensor<?x8xbf16>
 }
+
+// -----
+
+// A norm in float32, scaled and shifted for each sample there, between GEMMs of 16 bits.
+
+func.func @modulated_norm_in_float32(%x: tensor<2x?x8xbf16>, %w: tensor<8x8xbf16>, %s: tensor<2x1x8xf32>, %t: tensor<2x1x8xf32>, %v: tensor<16x8xbf16>) -> (tensor<2x?x16xbf16>, tensor<2x?x8xbf16>) {
+  %z = coda.linear %x, %w : (tensor<2x?x8xbf16>, tensor<8x8xbf16>) -> tensor<2x?x8xbf16>
+  %wide = coda.cast %z : (tensor<2x?x8xbf16>) -> tensor<2x?x8xf32>
+  %n = coda.layer_norm %wide {eps = 1.0e-5 : f64} : (tensor<2x?x8xf32>) -> tensor<2x?x8xf32>
+  %p = coda.mul %n, %s : (tensor<2x?x8xf32>, tensor<2x1x8xf32>) -> tensor<2x?x8xf32>
+  %q = coda.add %p, %t : (tensor<2x?x8xf32>, tensor<2x1x8xf32>) -> tensor<2x?x8xf32>
+  %m = coda.cast %q : (tensor<2x?x8xf32>) -> tensor<2x?x8xbf16>
+  %a = coda.linear %m, %v : (tensor<2x?x8xbf16>, tensor<16x8xbf16>) -> tensor<2x?x16xbf16>
+  func.return %a, %z : tensor<2x?x16xbf16>, tensor<2x?x8xbf16>
+}
