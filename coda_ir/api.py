@@ -53,10 +53,10 @@ def parse(
 ) -> ModuleOp:
     """Read a program from a file or from its text.
 
-    A `str` is a path where it is one line that ends in `.coda` or `.mlir`. The `syntax` of a text
-    defaults to `mlir` where it has a `func.func` and to `coda` otherwise. `constants` override
-    constants of a `.coda` program. Raises CodaError for a file that cannot be read and for a
-    program that is wrong.
+    A `str` is a path if it is one line that ends in `.coda` or `.mlir`. The `syntax` of a text
+    defaults to `mlir` if it contains a `func.func` and to `coda` otherwise. `constants` overrides
+    constants of a `.coda` program. Raises CodaError if the file cannot be read or the program is
+    invalid.
     """
     _check_program(program)
     expect_kind("the program", program, (str, os.PathLike), "coda_ir.parse reads files and texts")
@@ -189,39 +189,40 @@ def compile(
 ) -> CompiledFunction | TrainableFunction:
     """Compile one function of a program, which is a module, a path or a text (see `parse`).
 
-    `entry` names the function and may be left out where there is only one. `device` is where the
-    tensors will be: by default the first GPU, or the CPU where there is none. On the CPU, Triton
-    runs in its interpreter. `schedule` has options of the pass `schedule`, such as
-    `"mainloop=tma absorb=true"`; those that fit the device are added. `numerics` is what the
-    bits of the results keep to: `fp32-epilogue`, `fast`, `eager-exact` or `deterministic`
-    (docs/numerics.md), by default what the program states, else fp32-epilogue. `pack_weights`
-    allows vectors computed from weights to be kept between calls; they follow updates that PyTorch
-    counts, not writes through `.data`. `fold_weights` keeps whole weights as well: those behind a
-    norm, multiplied by the weight of the norm, so that a scaled copy of the activations is never
-    stored. It is for programs that are not trained, and not for CUDA graphs.
+    `entry` names the function and may be omitted if there is only one. `device` is the device of
+    the tensors: by default the first GPU, or the CPU if there is none. On the CPU, Triton runs in
+    its interpreter. `schedule` contains options of the pass `schedule`, such as
+    `"mainloop=tma absorb=true"`; options that suit the device are added. `numerics` is the
+    guarantee about the bits of the results: `fp32-epilogue`, `fast`, `eager-exact` or
+    `deterministic` (docs/numerics.md); the default is the mode that the program states, or else fp32-epilogue.
+    `pack_weights` allows the program to keep vectors computed from weights between calls; they
+    follow updates that PyTorch counts, but not writes through `.data`. `fold_weights` also keeps
+    whole weights: those after a norm, multiplied by the weight of the norm, so that a scaled copy
+    of the activations is never stored. It cannot be combined with training or with CUDA graphs.
 
-    With `tune`, the first call with sizes of an order that is new measures several schedules on the
-    GPU and keeps the fastest (docs/tuning.md): True for a budget of a minute, or a number of
-    seconds. `"stored"` uses results that are there and measures nothing. A program that is trained
-    has one budget for its forward and its backward.
+    With `tune`, the first call in a new bucket of sizes measures several schedules on the GPU and
+    keeps the fastest (docs/tuning.md): True is a budget of a minute; a number is a budget in
+    seconds. `"stored"` uses stored results and measures nothing. The forward and the backward of a
+    trained program share one budget.
 
-    `leftovers` runs the operators that no GEMM takes: `"kernels"` as kernels of the emitted module
-    and calls of PyTorch, `"inductor"` in a graph that `torch.compile` compiles, which calls
-    programs.
+    `leftovers` selects how to run operators that no GEMM takes: `"kernels"` as kernels of the
+    emitted module and calls of PyTorch, `"inductor"` in a graph that `torch.compile` compiles and
+    that calls programs.
 
-    At most `jobs` kernels are compiled at a time, at the first call and while schedules are tuned:
-    by default as many as CODA_COMPILE_JOBS says, else as there are cores.
+    At most `jobs` kernels are compiled at a time, at the first call and while schedules are tuned.
+    The default is CODA_COMPILE_JOBS, or else the number of cores.
 
-    With `training`, the result is part of PyTorch's autograd (docs/training.md): `memory_budget`
-    limits the bytes that a call saves for its backward, `save` and `recompute` name values that are
-    saved, or computed again, in any case, and `stream_logits` is the number of parts in which the
-    logits of a language model are computed again, so that they are never stored. With
-    `fuse_gradient_accumulation`, the GEMMs of gradients add to the `.grad` that weights have.
+    With `training`, the result is part of PyTorch's autograd (docs/training.md). `memory_budget`
+    limits the bytes that a call saves for its backward. `save` and `recompute` name values that are
+    always saved or always recomputed. `stream_logits` is the number of parts in which the logits of
+    a language model are recomputed, so that they are never stored. With
+    `fuse_gradient_accumulation`, the GEMMs that compute gradients add to the existing `.grad` of
+    weights.
 
     `accept` is called with the estimates of a program before anything is emitted for it (see
-    `Accept`): what it raises is raised. For a program that is trained, pass it to `prepare`.
+    `Accept`); exceptions that it raises propagate. For a trained program, pass it to `prepare`.
 
-    Raises CodaError for whatever is wrong with the input.
+    Raises CodaError for invalid input.
     """
     tuning = _tuning(tune, target)
     origin = _origin(program, constants, numerics)
@@ -274,7 +275,9 @@ def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> No
     if fuse_gradient_accumulation:
         raise CodaError("only programs that are trained have gradients", "pass training=True")
     if policy != SavePolicy():
-        raise CodaError("what is saved matters to programs that are trained", "pass training=True")
+        raise CodaError(
+            "only programs that are trained save values for a backward", "pass training=True"
+        )
 
 
 def _check_folding(fold_weights: bool, *, training: bool) -> None:

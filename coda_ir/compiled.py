@@ -1,4 +1,4 @@
-"""What `compile` gives: a function of tensors, and what can be seen of how it was made."""
+"""The result of `compile`: a function of tensors, with properties that show how it was made."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CompiledFunction(NotCopied):
         return html_of(repr(self), self._lowering.module("block"), self.remarks)
 
     def prepare(self, sizes: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Do now what the first call would have to do. A tuned function is tuned for `sizes` of
+        """Do the work of the first call ahead of time. A tuned function is tuned for `sizes` of
         symbols if all are given.
         """
         _ = self._arguments
@@ -108,7 +108,7 @@ class CompiledFunction(NotCopied):
     def sizes(self, *tensors: torch.Tensor) -> dict[str, int]:
         """The sizes of the symbols in a call with these tensors.
 
-        Raises an ArgumentError where one does not fit.
+        Raises an ArgumentError if a tensor does not fit.
         """
         fitting = self._arguments.find(tensors, {})
         if fitting is not None:
@@ -167,7 +167,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what the passes fused, what they refused, and why."""
+        """Return the remarks of the passes: fused operators, refusals, and reasons."""
         return self.executable.info.remarks
 
     @property
@@ -187,7 +187,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Return how many operators of each name the scheduled function has, epilogues included."""
+        """Return the number of operators of each name in the scheduled function, with epilogues."""
         return self.executable.info.operators
 
     @property
@@ -196,10 +196,11 @@ class CompiledFunction(NotCopied):
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:
-        """Return what each kernel uses of an architecture, such as `sm_90` or `gfx942`, scheduled
-        and compiled for it: registers, spills, shared memory, occupancy. Needs no GPU.
+        """Return the resources that each kernel uses on an architecture, such as `sm_90` or
+        `gfx942`, after scheduling and compiling for it: registers, spills, shared memory,
+        occupancy. Needs no GPU.
 
-        Raises CodaError for an unknown architecture, and where a kernel does not compile.
+        Raises CodaError for an unknown architecture, or if a kernel does not compile.
         """
         from coda_ir.backends.triton import emit_program
         from coda_ir.backends.triton.aot import compile_kernels, find_architecture
@@ -219,10 +220,11 @@ class CompiledFunction(NotCopied):
         return partial(torch.is_autocast_enabled, self.device.type)
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """A call without any check, for callers that know their tensors: always gives a tuple.
+        """Call the function without any check, for callers that know their tensors; returns a
+        tuple.
 
         Wrong shapes or types lead to wrong memory accesses. Autocast has no effect on a program,
-        whose types are stated.
+        because its types are stated.
         """
         if self._is_autocast():
             import torch

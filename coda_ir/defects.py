@@ -26,7 +26,7 @@ Errors: TypeAlias = Literal["fallback", "raise"]
 
 
 class DefectWarning(UserWarning):
-    """A compiled program failed by a defect of coda_ir; PyTorch runs it from now on."""
+    """A compiled program failed because of a defect in coda_ir; PyTorch runs it from now on."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Described:
         if is_raised:
             runs = f"the error is raised, as the call may have changed its inputs; {runs}"
         return (
-            f"the compiled program of {self.name} failed by a defect of coda_ir: "
+            f"the compiled program of {self.name} failed because of a defect in coda_ir: "
             f"{type(error).__name__}: {first} ({place}); {runs}\n"
             f"  help: report this message with the model and the traceback, which {self.remedy} "
             "shows"

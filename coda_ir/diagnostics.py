@@ -104,7 +104,7 @@ def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
 
 
 class CodaError(Exception):
-    """A mistake in the input: `message` says what is wrong, `remedy` what to do about it."""
+    """A mistake in the input: `message` describes it, and `remedy` how to fix it."""
 
     message: str
     remedy: str | None

@@ -1,4 +1,4 @@
-"""What any error in the input says, as diagnostics with places."""
+"""Errors in the input, as diagnostics with places."""
 
 from __future__ import annotations
 

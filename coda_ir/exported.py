@@ -33,8 +33,8 @@ CALL_ATTRIBUTE = "coda.call"
 class ExportedModel:
     """A model as one function of the IR, with the tensors of its weights by name.
 
-    The weights of a model that was exported here are its own tensors, not copies. `remarks` say
-    what became of the operators that the model spells out.
+    The weights of a model that was exported in this process are its own tensors, not copies.
+    `remarks` report which of the model's patterns became operators.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class ExportedModel:
     def compile(
         self, *, errors: Errors = "fallback", **options: Unpack[ProgramOptions]
     ) -> CompiledModel:
-        """A callable that takes and returns what the model does.
+        """Return a callable with the arguments and results of the model.
 
-        `options` are those of `coda_ir.compile`; `device` is by default where the weights are.
-        What fails by a defect of this package runs by the target `reference`, with a warning; with
-        `errors="raise"` the error is raised.
-        Raises CodaError for what cannot be compiled.
+        `options` are those of `coda_ir.compile`; `device` defaults to the device of the weights. If
+        a call fails because of a defect in this package, the target `reference` runs it, with a
+        warning; with `errors="raise"` the error is raised. Raises CodaError for a model that cannot
+        be compiled.
         """
         if options.get("device") is None:
             options["device"] = self._device()
@@ -87,7 +87,7 @@ class ExportedModel:
         return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
-        """The same model with its weights on another device; those that are there are shared."""
+        """The same model with its weights on another device; weights already there are shared."""
         weights = {name: weight.to(device) for name, weight in self.weights.items()}
         return ExportedModel(self.module, weights, self.tree, self.remarks)
 
@@ -108,21 +108,21 @@ class ExportedModel:
         arch: str | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> None:
-        """Write a page (.html) that shows the kernels of the model, the operators in each, and why
-        others were not fused, beside the model's source and the IR. It needs no network.
+        """Write a page (.html) that shows the kernels of the model, the operators in each, and the
+        reasons for refusals, beside the model's source and the IR. The page needs no network.
 
-        Times are estimated for `arch`, whose machine code is then on the page, as for `sm_90`, and
-        for `sizes` of the model's symbols. Raises CodaError for an unknown `arch` or symbol, and if
-        the page cannot be written.
+        Times are estimated for `arch`, such as `sm_90`, and for `sizes` of the model's symbols. If
+        `arch` is given, the page also has its machine code. Raises CodaError for an unknown `arch`
+        or symbol, and if the page cannot be written.
         """
         _write(Path(path), page_of(self.module, arch, sizes).encode())
 
     def save(
         self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
     ) -> None:
-        """Write the module to `path` (.mlir) and the weights to `weights` (.safetensors), which is
-        by default beside it. Operators keep the places in the model's source that they come from.
-        Raises CodaError for other suffixes and what cannot be written.
+        """Write the module to `path` (.mlir) and the weights to `weights` (.safetensors), by
+        default beside it. Operators keep their locations in the model's source. Raises CodaError
+        for other suffixes, and if the model cannot be written.
         """
         text_file, tensor_file = _file_names(path, weights)
         saved = self.module.clone()
@@ -134,10 +134,10 @@ class ExportedModel:
 
 
 class CompiledModel:
-    """A compiled model: called like the model, it returns what the model returns.
+    """A compiled model: it takes the arguments of the model and returns the same structure.
 
-    The weights are read in each call, so that it follows updates in place. Inputs that require
-    gradients are refused outside of `torch.no_grad`; the weights count as constants.
+    Each call reads the weights, so in-place updates take effect. Inputs that require gradients are
+    refused outside of `torch.no_grad`; weights are treated as constants.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class CompiledModel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what the passes fused, what they refused, and why."""
+        """Return the remarks of the passes: fused operators, refusals, and reasons."""
         return self.function.remarks
 
     @property
@@ -224,9 +224,9 @@ def load(
 ) -> ExportedModel:
     """The model that `ExportedModel.save` wrote, with its weights on `device`.
 
-    `weights` is by default the .safetensors file beside `path`; it may be any file with tensors of
-    the names and types of the weights. Raises CodaError for files that are missing or damaged,
-    and for weights that do not fit.
+    `weights` defaults to the .safetensors file beside `path`; any file with tensors of the same
+    names and types is accepted. Raises CodaError for files that are missing or damaged, and for
+    weights that do not fit.
     """
     text_file, tensor_file = _file_names(path, weights)
     module = parse(text_file)
@@ -234,7 +234,7 @@ def load(
     if not isinstance(text, StringAttr):
         raise CodaError(
             f"{text_file} is not a saved model: it lacks the attribute {CALL_ATTRIBUTE}",
-            "coda_ir.compile takes programs by themselves",
+            "coda_ir.compile is for programs without their weights",
         )
     func, tree = find_entry(module), CallTree.loads(text.data)
     _check_tree(func, tree, text_file)
@@ -272,7 +272,7 @@ def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
 
 
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
-    """Write weights as .safetensors. Raises CodaError where the file cannot be written."""
+    """Write weights as .safetensors. Raises CodaError if the file cannot be written."""
     from safetensors import SafetensorError
 
     safetensors: Any = import_module("safetensors.torch")
@@ -293,7 +293,7 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
 def load_weights(
     path: Path, specs: Sequence[TensorSpec], device: str | torch.device = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """The weights that `specs` name, in their order. Raises CodaError where one does not fit."""
+    """The weights that `specs` names, in their order. Raises CodaError if one does not fit."""
     from safetensors import SafetensorError, safe_open
 
     if not specs:

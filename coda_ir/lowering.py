@@ -210,7 +210,7 @@ class Lowering:
         return fetch(request, lambda: self._estimated(function))
 
     def _request(self, origin: Origin, function: str | None, **more: bool) -> Request:
-        """Return what names an Artifact in the cache."""
+        """Return the request that identifies an Artifact in the cache."""
         from coda_ir.cache.programs import Request
 
         options: dict[str, Any] = {
@@ -325,7 +325,7 @@ class Lowering:
         )
 
     def _estimated(self, function: str | None) -> Artifact:
-        """Return what is known of a function before it is emitted."""
+        """Return the estimates for a function before it is emitted."""
         from coda_ir.cache.artifact import Artifact
         from coda_ir.cost_model.comparison import compare
         from coda_ir.signatures import signature_of

@@ -60,7 +60,7 @@ class TuningOptions:
 
     @staticmethod
     def of(tune: bool | float | str) -> TuningOptions | None:
-        """Return what the argument `tune` of `coda_ir.compile` means. Raises CodaError for other
+        """Return the meaning of the argument `tune` of `compile`. Raises CodaError for other
         texts.
         """
         if tune is False:
@@ -113,13 +113,13 @@ class CompileOptions:
             raise CodaError(
                 "fold_weights keeps copies of weights between calls, which pack_weights=False does "
                 "not allow",
-                "allow both where nobody writes weights through .data, or leave fold_weights out",
+                "allow both if no code writes weights through .data, or leave fold_weights out",
             )
 
 
 @dataclass(frozen=True)
 class SavePolicy:
-    """What the pass `differentiate` is told about memory."""
+    """Memory options of the pass `differentiate`."""
 
     memory_budget: int | None = None
     """Bytes that may be saved for the backward; None where time alone counts."""

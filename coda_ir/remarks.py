@@ -173,7 +173,7 @@ def checkpointed_location(location: LocationAttr, region: str) -> LocationAttr:
 
 
 def checkpoint_of(location: Attribute) -> str | None:
-    """The region that is computed again in the backward, where an operator is in one."""
+    """The region that is recomputed in the backward, where an operator is in one."""
     names = (n for n in _names(location) if n.startswith(_CHECKPOINT))
     return next((name.removeprefix(_CHECKPOINT) for name in names), None)
 

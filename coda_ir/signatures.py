@@ -1,4 +1,4 @@
-"""What a function of the IR takes and gives back, as PyTorch names it."""
+"""The arguments and results of a function of the IR, in PyTorch's terms."""
 
 from __future__ import annotations
 

@@ -133,5 +133,5 @@ def parse_sizes(text: str | None) -> dict[str, int]:
 
 
 def format_sizes(sizes: Mapping[str, int]) -> str:
-    """Return what `parse_sizes` reads."""
+    """Return the text that `parse_sizes` reads."""
     return ",".join(f"{symbol}={size}" for symbol, size in sorted(sizes.items()))

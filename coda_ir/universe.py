@@ -1,4 +1,4 @@
-"""What CODA IR adds to the tools of xDSL, through the entry point group `xdsl.universe`."""
+"""The dialects, passes and targets that CODA IR adds to xDSL's tools (`xdsl.universe`)."""
 
 from xdsl.universe import Universe
 

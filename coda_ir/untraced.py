@@ -1,4 +1,4 @@
-"""Calls that TorchDynamo leaves as they are.
+"""Calls that TorchDynamo does not trace.
 
 A function that `torch.compile` compiles may call one of ours. TorchDynamo would go on with the
 Python behind the call, and trace the launches. A call with the decorator `untraced` ends the graph

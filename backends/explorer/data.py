@@ -208,7 +208,7 @@ def _symbols(values: Values) -> frozenset[str]:
 
 
 def _base(value: SSAValue) -> SSAValue:
-    """Return what a value is a view of."""
+    """Return the tensor of which a value is a view."""
     return [value, *viewed(value)][-1]
 
 

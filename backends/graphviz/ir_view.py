@@ -1,4 +1,4 @@
-"""The view `ir`: a module as it is, with the regions of the GEMM level as boxes."""
+"""The view `ir`: a module, with the regions of the GEMM level as boxes."""
 
 from collections.abc import Sequence
 

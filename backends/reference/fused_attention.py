@@ -40,7 +40,7 @@ def fused_attention(
     *,
     scale: float | None = None,
 ) -> list[torch.Tensor]:
-    """Return what attention gives, and the logsumexp of the scores: inf without any key."""
+    """Return the result of attention, and the logsumexp of the scores: inf without any key."""
     assert dropout == 0.0
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
     unseen = (scores == -torch.inf).all(-1)
@@ -152,7 +152,7 @@ def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
 
 
 def _stored(op: AttentionSumOp, sums: Tensors, ports: Tensors, numerics: Numerics) -> Tensors:
-    """Return what the epilogue of `sums` stores."""
+    """Return the tensors that the epilogue of `sums` stores."""
     stored: list[torch.Tensor] = []
     for numbers, segment in op.epilogues():
         taken = [sums[number] for number in numbers]

@@ -103,7 +103,7 @@ def call_on_device(
 
 @dataclass(frozen=True)
 class Trace:
-    """What a function computed: its results, and every value of its body."""
+    """The values that a function computed: its results, and every value of its body."""
 
     results: tuple[torch.Tensor, ...]
     values: Mapping[SSAValue, torch.Tensor]

@@ -40,7 +40,7 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 
 @dataclass(frozen=True)
 class Domain:
-    """What a region is applied to: `rows` x `columns` elements, or pairs of columns.
+    """The domain of a region: `rows` x `columns` elements, or pairs of columns.
 
     `columns_per_element` is 2 in pair mode, where `columns` counts pairs.
     """

@@ -1,4 +1,4 @@
-"""What kernels share in the text of a module: imports, constants and device functions."""
+"""The text that kernels of a module share: imports, constants and device functions."""
 
 from __future__ import annotations
 

@@ -370,7 +370,7 @@ class SegmentEmitter(SegmentColumns):
         return f"{reduction}({value}, {axis})"
 
     def _combiner(self, index: int) -> Combiner:
-        """Return how the elements of a partial are combined."""
+        """Return the combiner of the elements of a partial."""
         combiner = self.segment.results[index].port.combiner
         assert isinstance(combiner, CombinerAttr)
         return combiner.data

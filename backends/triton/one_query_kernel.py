@@ -123,7 +123,7 @@ class _Columns:
 
     @property
     def distance(self) -> str:
-        """Return how far keys are from the first one, in the kernel."""
+        """Return the distance of keys from the first one, in the kernel."""
         is_short = self.tiling.keys is not None and self.tiling.keys * self.pitch < 2**31
         return f"key[:, None]{'' if is_short else '.to(tl.int64)'} * {self.pitch}"
 

@@ -1,4 +1,4 @@
-"""What compiling a function leaves, as plain data: all that a call needs, and all that is told
+"""The result of compiling a function, as plain data: all that a call needs, and all that is told
 about it without lowering it again.
 """
 

@@ -1,4 +1,4 @@
-"""What tuning decided about a GEMM, as plain data."""
+"""The decision of tuning about a GEMM, as plain data."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Decision:
 
     @property
     def gain(self) -> float:
-        """Return how many times faster than the model's choice."""
+        """Return the speedup over the model's choice."""
         return self.model_us / self.measured_us
 
     @property

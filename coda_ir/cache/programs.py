@@ -36,7 +36,7 @@ MAGIC = f"coda-ir-program {FORMAT}"
 
 @dataclass(frozen=True)
 class Header:
-    """What an entry says about itself."""
+    """The description of an entry in its own header."""
 
     key: str
     function: str
@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Request:
-    """What a program is compiled from and for."""
+    """The source and the target of a compilation."""
 
     origin: Origin
     function: str | None

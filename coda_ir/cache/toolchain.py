@@ -1,4 +1,4 @@
-"""What a compiled program depends on beside itself: the versions of all that made it."""
+"""The versions of everything that a compiled program depends on."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What compiled functions are called with: checks of tensors, the structure of a model's call."""
+"""The arguments of compiled functions: checks of tensors, the structure of a model's call."""

@@ -86,7 +86,7 @@ def format_dims(dims: Sequence[int | str | None]) -> str:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives back."""
+    """The arguments and results of a function."""
 
     name: str
     arguments: tuple[TensorSpec, ...]
@@ -124,7 +124,7 @@ class Signature:
             )
         if name in given:
             raise RepeatedArgumentError(
-                f"argument {name} of {self.name} is given by position and by name",
+                f"argument {name} of {self.name} is given both by position and by name",
                 "pass it once",
             )
 
@@ -134,8 +134,8 @@ class Signature:
         """The values as tensors, and the sizes of the symbols.
 
         Without a `device`, all tensors have to be on the device of the first one. Raises an
-        ArgumentError where a type, element type, device or shape is wrong, and where a tensor
-        requires a gradient that a function which is not `trainable` cannot give.
+        ArgumentError if a type, element type, device or shape is wrong, or if a tensor requires a
+        gradient that a function which is not `trainable` cannot compute.
         """
         tensors: list[torch.Tensor] = []
         bindings: dict[str, tuple[int, str]] = {}

@@ -57,7 +57,7 @@ def _numbers(sizes: Sequence[Any]) -> list[int] | None:
 
 
 def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
-    """Return what a caller writes for leaf `index` of the arguments: `batch['x']`."""
+    """Return the caller's expression for leaf `index` of the arguments, such as `batch['x']`."""
     numbered = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
     path, _ = pytree.tree_flatten_with_path(numbered)[0][index]
     argument = path[1]
@@ -85,7 +85,7 @@ def _difference(path: str, given: Any, expected: Any) -> str:
             return f"{path} lacks the key {key!r}"
     for key in given_keys:
         if key not in expected_keys:
-            return f"{path} has the key {key!r}, which it had not in the exported call"
+            return f"{path} has the key {key!r}, which it did not have in the exported call"
     if given.num_children != expected.num_children:
         return f"{path} has {given.num_children} elements, expected {expected.num_children}"
     steps = map(pytree.keystr, _children_paths(expected))
@@ -163,7 +163,7 @@ class OutputLeaf:
         """The leaf that `asdict` wrote. Raises ValueError for an order that is none."""
         order = data.get("order")
         if order is not None and sorted(order) != list(range(len(order))):
-            raise ValueError(f"{order} is no order of {len(order)} dimensions")
+            raise ValueError(f"{order} is not a permutation of {len(order)} dimensions")
         order = None if order is None else tuple(order)
         return OutputLeaf(data["result"], data["constant"], order)
 
@@ -243,7 +243,9 @@ class CallTree:
                 )
             name = self.parameters[index]
             if name in named:
-                raise CallError(f"argument {name} is given by position and by name", "pass it once")
+                raise CallError(
+                    f"argument {name} is given both by position and by name", "pass it once"
+                )
             named[name] = positional[index]
         del positional[count:]
         for name in self.parameters[len(positional) : count]:

@@ -1,4 +1,4 @@
-"""What a `gemm.finalize` costs as a kernel of its own, and inside of the GEMMs that need it."""
+"""The cost of a `gemm.finalize` as a separate kernel, and inside the GEMMs that need it."""
 
 from __future__ import annotations
 

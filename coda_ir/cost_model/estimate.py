@@ -212,7 +212,7 @@ class Estimate:
 
     @cached_property
     def memory(self) -> float:
-        """Return what memory takes at least, the sums of programs that share tiles included."""
+        """Return the minimum time of memory traffic, with the sums of programs that share tiles."""
         sums = 0 if self.splits == 1 else self.splits * self.workload.rows * self.workload.columns
         return (self.workload.bytes() + 8 * sums) / self.device.memory_gb_per_s
 
@@ -225,7 +225,7 @@ class Estimate:
 
     @cached_property
     def busy(self) -> float:
-        """Return what the programs take at least, on the processor that has most of them."""
+        """Return the minimum time of the programs, on the multiprocessor that has most of them."""
         return self.counted_waves * self.per_program
 
     @cached_property
@@ -239,7 +239,7 @@ class Estimate:
 
     @property
     def bound(self) -> str:
-        """Return what the time is spent on most."""
+        """Return the dominant cost."""
         if self.memory > self.busy:
             return "memory"
         parts = {

@@ -81,7 +81,7 @@ def _rank(
 
 
 def described(op: FusedOp, schedule: ScheduleAttr, device: Device, rows: int | None) -> Ranked:
-    """Return what the model says about one schedule."""
+    """Return the model's estimates for one schedule."""
     space = Space(
         main_loops=(schedule.mainloop,),
         tile=schedule.tile,

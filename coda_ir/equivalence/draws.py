@@ -98,7 +98,7 @@ def affordable(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) ->
 
 
 def elements(func: FuncOp, sizes: Mapping[str, int]) -> int:
-    """Return how many elements the arguments have together."""
+    """Return the total number of elements of the arguments."""
     shapes, total = SymbolicShapes(func), 0
     for parameter in func.args:
         product = SymbolicSize.product(shapes.dims(parameter))

@@ -92,7 +92,7 @@ def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
 def trace(
     func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
 ) -> tuple[list[torch.Tensor], Trace]:
-    """Return what `run` gives, and the intermediate values."""
+    """Return the results of `run`, and the intermediate values."""
     found = trace_function(func, arguments, replaced=replaced)
     return meaning(func, found), found
 

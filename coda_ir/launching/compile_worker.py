@@ -18,7 +18,7 @@ from coda_ir.launching.kernels_ahead import compile_launch, settle_keys
 
 
 class _Driver:
-    """What Triton asks the driver of a device when it compiles."""
+    """A driver that answers the queries that Triton makes about a device when it compiles."""
 
     def __init__(self, target: Any):
         self._target = target

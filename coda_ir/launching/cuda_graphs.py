@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def captured(graph: Any, pool: Any = None) -> Generator[None]:
-    """Capture what runs on the current device in `graph`, with memory of `pool`, or of its own.
+    """Capture the work on the current device in `graph`, with memory of `pool`, or of its own.
 
-    Raises RuntimeError where that fails, with everything else as it was before: work that waits for
-    the GPU cannot be captured, and neither can anything while another thread allocates or loads
-    code. `torch.cuda.graph` then leaves PyTorch 2.11 as it is in a capture: with its stream, its
+    Raises RuntimeError if that fails, and leaves everything else unchanged: work that waits for the
+    GPU cannot be captured, and neither can anything while another thread allocates or loads code.
+    `torch.cuda.graph` would leave PyTorch 2.11 in the state of a capture: with its stream, its
     memory, and a generator that refuses to draw numbers from then on.
     """
     cuda: Any = torch.cuda  # partly without types
@@ -88,7 +88,7 @@ class Recorder(Protocol):
     """Captures work on a GPU and repeats it; tests replace it on machines without one."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
-        """Return what repeats `run`, which has run before, and the tensors that it then writes.
+        """Return a function that repeats `run`, which has run before, and the tensors it writes.
 
         Recording changes nothing. Raises RuntimeError for work that cannot be captured.
         """
@@ -203,7 +203,7 @@ class CudaGraphs:
         moving |= {at for at in addresses if inputs[at].nbytes < SMALL} - self._updated
         self._moving |= moving - self._weights
         if self._captures >= MAX_CAPTURES and not self._captures_at_once:
-            self._give_up("it was captured too often: its sizes or weights change all the time")
+            self._give_up("it was captured too often: its sizes or weights keep changing")
             return self._run(inputs)
         return self._capture(key, inputs, addresses)
 
@@ -267,17 +267,17 @@ MAX_GRAPHS_OF_FUNCTION = 64
 
 
 class GraphedFunction:
-    """A compiled function of GPUs whose calls replay a CUDA graph, recorded for each sizes.
+    """A compiled function on a GPU whose calls replay CUDA graphs, one for each set of sizes.
 
         layer = coda_ir.compile("examples/llama_layer.coda", device="cuda").graphed()
         x2, q, k, v = layer(y=y, x0=x0, ...)
 
-    The host's part of a call does not grow with the number of kernels.
-    Called like a `CompiledFunction`, with the same checks. Weights are read where they are, so that
-    updates in place are seen; weights at other addresses have a graph of their own. Other arguments
-    are copied. **The results are valid until the next call with the same sizes, which writes into
-    the same memory.** Within another capture, the function itself runs, and from the first capture
-    that fails on, with a message that says why.
+    The host time of a call does not grow with the number of kernels. The function is called like a
+    `CompiledFunction`, with the same checks. A replay reads weights in place, so updates take
+    effect; weights at other addresses have a graph of their own. Other arguments are copied. **The
+    results are valid until the next call with the same sizes, which overwrites them.** Within
+    another capture, the function itself runs; so it does after a capture has failed, with a message
+    that gives the reason.
     """
 
     def __init__(self, function: CompiledFunction, recorder: Recorder | None = None):

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         "--log-level",
         default="warning",
         choices=("debug", "info", "warning", "error"),
-        help="what is written to the standard error",
+        help="messages that are written to the standard error",
     )
     parser.add_argument("--version", action="version", version=f"coda-lsp {coda_ir.__version__}")
     return parser

@@ -119,7 +119,7 @@ class Analyses:
         return [document.path for document in self._documents.values()]
 
     def read(self, path: str) -> str:
-        """The text of a file as it is in the editor, else on disk. Raises CodaError."""
+        """The text of a file in the editor, or else on disk. Raises CodaError."""
         document = self._documents.get(self.uri_of(path) or "")
         return read_source(path) if document is None else document.source.text
 
@@ -146,7 +146,7 @@ class Analyses:
         return None
 
     def check_of(self, path: str) -> Check | None:
-        """Return what is known about a file that need not be open; None where it cannot be read."""
+        """Return the check of a file that need not be open, or None if it cannot be read."""
         document = self._documents.get(self.uri_of(path) or "")
         outcome = None if document is None else document.outcome
         if document is not None and outcome is not None and document.checked.is_set():

@@ -1,4 +1,4 @@
-"""What the frontend knows about a text, whether it is complete or not."""
+"""The frontend's view of a text, complete or not."""
 
 import os
 import re
@@ -141,7 +141,7 @@ def check_program(text: str, path: str, read: Read) -> Check:
 def _too_deep(path: str) -> Diagnostic:
     place = SourceRange(path, 1, 1, 2)
     message = "the program is nested too deeply"
-    remedy, code = "give the inner parts names", language_code(message)
+    remedy, code = "assign the inner parts to names", language_code(message)
     return Diagnostic("error", place, message, remedy, code)
 
 

@@ -1,4 +1,4 @@
-"""What a program compiles to: the kernel that each operator ends up in, and what was not fused."""
+"""The result of compiling a program: the kernel of each operator, and the refusals."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -77,7 +77,7 @@ class Compilation:
         return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
 
     def missed_at(self, place: Place) -> list[Remark]:
-        """Return what the passes refused to do with an operator of the source, each once."""
+        """Return the refusals for an operator of the source, each once."""
         missed = (remark for remark in self.remarks if remark.kind == "missed")
         return list({str(r): r for r in missed if r.position == place}.values())
 
@@ -107,7 +107,7 @@ class _Facts:
     views: set[Place] = field(default_factory=set[Place])
 
     def add(self, func: FuncOp) -> None:
-        """What the block level tells about the operators of the source."""
+        """The block-level facts about the operators of the source."""
         for op, size in traffic_by_operator(func):
             for place in _positions(op.location):
                 self.operator_bytes.setdefault(place, size)

@@ -1,4 +1,4 @@
-"""What is shown about the operators and the other words of the language."""
+"""Documentation of the operators and the other words of the language."""
 
 from inspect import getdoc
 
@@ -55,12 +55,12 @@ _TEXTS = {
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
     '`torch("aten.cumsum.default({0}, -1)", x, dtype=f32, shape=[M, 8])`. `{0}` is the first '
-    "tensor; `dtype` and `shape` state what comes out.",
+    "tensor; `dtype` and `shape` state the type of the result.",
     "chunk": "A tuple of `n` equal parts of a dimension.",
-    "broadcast": "x repeated along the dimensions that it lacks, or has as 1.",
+    "broadcast": "x repeated along the dimensions that it lacks or that have extent 1.",
     "pad": "`value` before and behind the elements of a dimension.",
     "conv1d": "Products of windows over the positions of x (B x T x C) with w: O x C / groups x K, "
-    "or C x K for each column by itself. With `causal`, a window ends at its position.",
+    "or C x K for each column separately. With `causal`, a window ends at its position.",
     "activate": "An activation function by its name.",
     "pairs": "The columns of one GEMM in pairs, for an epilogue with two accumulators: "
     "(j, j + N/2), with `group` (j, j + G/2) in each group of G columns, and with "
@@ -114,12 +114,12 @@ KEYWORDS = {
 
 
 def usage(name: str) -> str:
-    """Return how an operator is written, with its parameters."""
+    """Return the signature of an operator, with its parameters."""
     return INFIX[name] if name in INFIX else SIGNATURES[name].text
 
 
 def description(name: str) -> str:
-    """Return what an operator computes, in Markdown."""
+    """Return a description of an operator, in Markdown."""
     if name in _TEXTS:
         return _TEXTS[name]
     return getdoc(_CLASSES[name]) or ""

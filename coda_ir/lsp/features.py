@@ -118,7 +118,7 @@ def signatures(
 def _cursor(
     document: Document, params: types.CompletionParams | types.SignatureHelpParams
 ) -> Cursor:
-    """Return what the cursor of a request is in."""
+    """Return the context of the cursor of a request."""
     return cursor_at(document.source.text, document.source.offset(params.position))
 
 

@@ -1,4 +1,4 @@
-"""What is shown about the name or operator under the pointer, in Markdown."""
+"""The hover text of the name or operator under the pointer, in Markdown."""
 
 import os
 from collections.abc import Iterator

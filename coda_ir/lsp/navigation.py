@@ -59,7 +59,7 @@ def references(
 
 
 def is_same(a: Symbol, b: Symbol) -> bool:
-    """Return whether two symbols are one: files may have several paths."""
+    """Return whether two symbols are the same: files may have several paths."""
     if (a.name, a.line, a.column) != (b.name, b.line, b.column):
         return False
     return a.file == b.file or os.path.realpath(a.file) == os.path.realpath(b.file)

@@ -39,7 +39,7 @@ class CodaLanguageServer(LanguageServer):
 
     @cached_property
     def analyses(self) -> Analyses:
-        """Return what is known about the open files."""
+        """Return the analyses of the open files."""
         return Analyses(self.publish)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the user can set, in `initializationOptions` and as the editor's section `coda`."""
+"""User settings, from `initializationOptions` and the editor's section `coda`."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class _Resolver:
 
 
 def top_level_symbol(scope: Scope, name: str) -> Symbol | None:
-    """Return what a name means at the top level of a file, wherever it was imported from."""
+    """Return the symbol of a name at the top level of a file, wherever it was imported from."""
     if name not in scope.meanings:
         return None
     file, line, column = scope.origins[name].rsplit(":", 2)

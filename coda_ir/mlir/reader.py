@@ -145,7 +145,7 @@ class _Reader:
 
 
 def _message(error: Exception) -> str:
-    """Return what an exception says, for a reader who does not know that it is one."""
+    """Return the message of an exception, for a reader who does not know that it is one."""
     if isinstance(error, RecursionError):
         return "the text is nested too deeply"
     if isinstance(error, VerifyException):

@@ -1,4 +1,4 @@
-"""What can watch a pipeline run: printing, timing, verification and translation validation.
+"""Instrumentation of a pipeline: printing, timing, verification and translation validation.
 
 class CountOperators(PassInstrumentation):
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:

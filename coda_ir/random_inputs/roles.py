@@ -1,4 +1,4 @@
-"""What a parameter of a function is used for, as far as its values depend on it."""
+"""The uses of a function's parameter, as far as its values depend on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GemmWeight:
 
 @dataclass(frozen=True)
 class NormWeight:
-    """What scales the columns of something."""
+    """A weight that scales columns."""
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,9 @@ def reduce_module(
 ) -> ModuleOp:
     """The smallest module found for which `is_interesting` holds, after at most `max_tests` tests.
 
-    `module` stays as it is. Every candidate verifies; `is_interesting` must be deterministic and
-    must not change the candidate (run passes on a clone). Deterministic. Raises
-    NotInterestingError where `module` itself is not interesting.
+    `module` is not changed. Every candidate verifies; `is_interesting` must be deterministic and
+    must not change the candidate (run passes on a clone). Deterministic. Raises NotInterestingError
+    if `module` itself is not interesting.
     """
     search = _Search(module.clone(), is_interesting, max_tests, on_progress)
     with suppress(_TestsExhausted):
@@ -113,7 +113,7 @@ class _Search:
         if not self._test(self.module, "test the input"):
             raise NotInterestingError(
                 "the input is not interesting: the test does not hold for it",
-                "a module is interesting where the command exits with 0",
+                "a module is interesting if the command exits with 0",
             )
         improved = True
         while improved:

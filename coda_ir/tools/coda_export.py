@@ -232,7 +232,7 @@ class FactoryError(CodaError):
 
 
 def _made(name: str) -> Any:
-    """Return what the factory `package.module:function` gives."""
+    """Return the result of the factory `package.module:function`."""
     module_name, colon, path = name.partition(":")
     if not colon or not module_name or not path:
         raise UsageError(f"'{name}' does not name a factory", "write package.module:function")

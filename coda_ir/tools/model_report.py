@@ -1,4 +1,4 @@
-"""What became of a PyTorch model: tables of what was fused, what was not, and how exact it is."""
+"""A report on a PyTorch model: tables of fused operators, of refusals, and of errors."""
 
 import copy
 from collections import Counter
@@ -37,7 +37,7 @@ def kernel_table(model: CompiledModel) -> Table:
 
 
 def fused_table(remarks: Sequence[Remark]) -> Table:
-    """Return how often each rewrite was done."""
+    """Return the number of times that each rewrite was applied."""
     table = Table("operator", "rewrite", "times", title="Fused", title_justify="left")
     done = Counter(
         (remark.operator, f"{remark.pass_name}: {remark.message}")

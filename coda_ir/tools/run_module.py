@@ -33,7 +33,7 @@ SHOWN_NAMES = 8
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What to execute, where, and on which inputs."""
+    """The function to execute, its backend, and its inputs."""
 
     target: Literal["reference", "triton"]
     entry: str | None

@@ -49,10 +49,10 @@ Wrt: TypeAlias = tuple[str, ...]
 class TrainableFunction(NotCopied):
     """A function whose results can be differentiated by PyTorch's autograd.
 
-    Called like a `CompiledFunction`, with the same checks. Gradients are computed of the arguments
-    that require them in a call: each such combination has a pair of programs, made when it is
-    first seen. Without any, or inside of `torch.no_grad`, the plain forward program runs and
-    nothing is saved. The same inputs give the same bits.
+    It is called like a `CompiledFunction`, with the same checks. A call computes the gradients of
+    the arguments that require one; each combination of such arguments has a pair of programs, built
+    when it first occurs. Without any, or inside `torch.no_grad`, the plain forward program runs and
+    saves nothing. The same inputs give the same bits.
     """
 
     def __init__(
@@ -134,13 +134,13 @@ class TrainableFunction(NotCopied):
         sizes: Mapping[str, int] | None = None,
         accept: Accept | None = None,
     ) -> GradientPair:
-        """The forward and the backward program for the gradients of the arguments `wrt`: by
-        default those of the last call, before the first call all that have one.
+        """The forward and the backward program for the gradients of the arguments `wrt`: by default
+        those of the last call, or before the first call all that have a gradient.
 
-        `sizes` of symbols are those that a new pair is made for: it serves all, but what is best
-        saved depends on them. `accept` is called with the estimates of a new pair, before it is
-        emitted; what it raises is raised. Raises CodaError for a name that is no argument with a
-        gradient.
+        `sizes` of symbols are the sizes for which a new pair is optimized: the pair serves all
+        sizes, but the best choice of saved values depends on them. `accept` is called with the
+        estimates of a new pair before it is emitted; exceptions that it raises propagate. Raises
+        CodaError if a name is not an argument with a gradient.
         """
         if wrt is None:
             if self._latest is not None:
@@ -206,7 +206,7 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def _text(self) -> str:
-        """Return what names the program in the cache."""
+        """Return the text that identifies the program in the cache."""
         return located_text(self._module)
 
     def _part(self, *names: str) -> Origin:
@@ -242,7 +242,7 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def plain(self) -> CompiledFunction:
-        """The function alone, which runs where no gradient is wanted."""
+        """The function alone, which runs if no gradient is requested."""
         return self._compiled(lower(self._part(self.name), self._options), self.name)
 
     def prepare(
@@ -251,7 +251,7 @@ class TrainableFunction(NotCopied):
         sizes: Mapping[str, int] | None = None,
         accept: Accept | None = None,
     ) -> None:
-        """Do now what the first call with gradients of `wrt` would have to do; see `pair`."""
+        """Do the work of the first call with gradients of `wrt` ahead of time; see `pair`."""
         pair = self.pair(wrt, sizes, accept)
         for function in (pair.forward, pair.backward):
             function.prepare(sizes or {})
@@ -283,7 +283,7 @@ class TrainableFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what was saved and recomputed, what was fused, what was refused, and why."""
+        """Return the remarks: saved and recomputed values, fusions, refusals, and reasons."""
         return self.pair().remarks
 
     @property
@@ -311,9 +311,9 @@ class TrainableFunction(NotCopied):
 
 
 def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The function that is meant, which may have a forward and a backward program beside it.
+    """The requested function, which may have a forward and a backward program beside it.
 
-    Raises CodaError where there is none.
+    Raises CodaError if there is none.
     """
     functions = functions_of(module)
     pairs = {f"{name}_{part}" for name in functions for part in ("forward", "backward")}

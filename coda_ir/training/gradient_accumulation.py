@@ -99,7 +99,7 @@ def _obstacle(target: Any, spec: TensorSpec) -> str | None:
 
 def _unfit(leaf: torch.Tensor, gradient: torch.Tensor, spec: TensorSpec) -> str | None:
     if type(leaf) not in (torch.Tensor, nn.Parameter) or type(gradient) is not torch.Tensor:
-        return "it is no plain tensor"
+        return "it is not a plain tensor"
     if gradient.layout != torch.strided:
         return "its gradient is sparse"
     if gradient.dtype != spec.dtype:
@@ -109,7 +109,7 @@ def _unfit(leaf: torch.Tensor, gradient: torch.Tensor, spec: TensorSpec) -> str 
     if not gradient.is_contiguous() or not gradient.numel():
         return "its gradient is not contiguous or has no elements"
     if gradient.requires_grad or gradient.is_inference():
-        return "its gradient is a part of a graph, or of inference mode"
+        return "its gradient is part of a graph, or was created in inference mode"
     return None
 
 

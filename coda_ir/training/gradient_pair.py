@@ -165,7 +165,7 @@ class GradientPair:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what was saved and recomputed, what was fused and what not, in both programs."""
+        """Return the remarks of both programs: saved and recomputed values, fusions, refusals."""
         special = [b.function for b in self._backwards.values() if b is not self._full]
         added = [remark for function in special for remark in function.origin_remarks]
         return (*self.forward.origin_remarks, *self.forward.remarks, *added)
@@ -187,7 +187,7 @@ class GradientPair:
         for spec, place in zip(self.forward.signature.arguments, self._full.places, strict=True):
             if spec.name in wrt and place is None:
                 raise BackwardProgramError(
-                    f"{self.backward.name} gives no gradient of {spec.name}",
+                    f"{self.backward.name} computes no gradient of {spec.name}",
                     f"return d_{spec.name} from it, or pass {spec.name}.detach()",
                 )
 

@@ -1,4 +1,4 @@
-"""What is worth measuring for a GEMM: schedules of a fused kernel, and other forms."""
+"""Candidates for measuring a GEMM: schedules of a fused kernel, and other forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures in this context, and on which device. Imports nothing that takes long."""
+"""The measurer of this context, and its device. Imports nothing that takes long."""
 
 from __future__ import annotations
 

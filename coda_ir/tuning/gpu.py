@@ -174,7 +174,7 @@ class GpuMeasurer:
 
 
 def compile_request(program: EmittedProgram) -> Request:
-    """Return what `worker.compile_module` takes."""
+    """Return the arguments of `worker.compile_module`."""
     return {"source": program.source, "name": ENTRY, "launches": program.stand_ins}
 
 

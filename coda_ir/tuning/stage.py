@@ -66,7 +66,7 @@ class TunePass(SchedulePass):
         for key, gemm in gemms.items():
             problem = Problem.of(gemm, rows)
             if problem is None:
-                self.remark(gemm, "not tuned: sizes does not say how many rows there are")
+                self.remark(gemm, "not tuned: sizes does not state the number of rows")
                 continue
             name, forms = " x ".join(gemm_shape(gemm)), FORMS if self.gemms is None else FUSED
             requests[key] = Request(problem, name, self.space(), self.device, forms)

@@ -26,7 +26,7 @@ NO_TUNE = "CODA_NO_TUNE"
 
 @dataclass
 class Answer:
-    """What is known about a request."""
+    """The state of a request."""
 
     device: str
     """Empty where there is none."""
@@ -35,7 +35,7 @@ class Answer:
     """Why the result could not be stored, why nothing was measured."""
 
     def texts(self) -> list[str]:
-        """Return what remarks say."""
+        """Return the texts of the remarks."""
         if self.decision is None:
             return self.notes or [f"not tuned: nothing is stored for {self.device}"]
         found, choice = self.decision, f"the model's choice, {self.decision.tried[0].configured}"
@@ -82,7 +82,7 @@ def tune(
         mode = "stored"
     device = current_device() if mode == "stored" else current_measurer().device
     if device is None:
-        note = "not tuned: there is no GPU to have results for"
+        note = "not tuned: there is no GPU to tune for"
         return [Answer("", None, [note]) for _ in requests]
     keys = [_key(request, device) for request in requests]
     answers: dict[str, Answer] = {}

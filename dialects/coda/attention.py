@@ -76,7 +76,7 @@ class ResultType(CustomDirective):
 
 
 class AttentionLike(CodaOp, ABC):
-    """What attention and its gradient have in common: the operands and properties."""
+    """The operands and properties that attention and its gradient share."""
 
     q = operand_def(TensorType)
     k = operand_def(TensorType)

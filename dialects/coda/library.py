@@ -63,7 +63,7 @@ class IndexOp(LibraryCallOp):
     name = "coda.index"
     ATEN: ClassVar = "index.Tensor"
     PARAMETERS: ClassVar = ("x", "ids")
-    FUSES_IF: ClassVar = "a row of the result needs the row of the same number alone"
+    FUSES_IF: ClassVar = "a row of the result depends only on the row with the same index"
 
     @staticmethod
     def infer(x: Extents, ids: Extents, dim: int) -> list[Extents]:
@@ -98,7 +98,7 @@ class ElementsByNumberOp(LibraryCallOp, ABC):
     `ids` has the extents of x in all other dimensions.
     """
 
-    FUSES_IF: ClassVar = "the column of an element is known before its number is read"
+    FUSES_IF: ClassVar = "the column of an element is known before its index is read"
 
     x = operand_def(TensorType)
     ids = operand_def(TensorType)
@@ -171,7 +171,7 @@ class OneHotOp(LibraryCallOp):
     ATEN: ClassVar = "one_hot.default"
     PARAMETERS: ClassVar = ("ids", "classes")
     RESULT_ELEMENTS: ClassVar = (i64,)
-    FUSES_IF: ClassVar = "the epilogue knows the number of its column"
+    FUSES_IF: ClassVar = "the epilogue knows the index of its column"
 
     @staticmethod
     def infer(ids: Extents, classes: int) -> list[Extents]:
@@ -205,7 +205,9 @@ class TopkOp(LibraryCallOp):
     ATEN: ClassVar = "topk.default"
     PARAMETERS: ClassVar = ("x", "k", "dim")
     RESULT_ELEMENTS: ClassVar = (0, i64)
-    FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
+    FUSES_IF: ClassVar = (
+        "the position of an element does not depend on the other elements of its row"
+    )
     REMEDY: ClassVar = "use the maximum of the row if only the largest value is needed: it fuses"
 
     @staticmethod
@@ -237,8 +239,12 @@ class SortOp(LibraryCallOp):
     PARAMETERS: ClassVar = ("x", "stable", "dim", "descending")
     FIXED: ClassVar[Mapping[str, object]] = {"stable": True}
     RESULT_ELEMENTS: ClassVar = (0, i64)
-    FUSES_IF: ClassVar = "the place of an element does not depend on the others of its row"
-    REMEDY: ClassVar = "use topk if only the first elements are needed, max or min for one of them"
+    FUSES_IF: ClassVar = (
+        "the position of an element does not depend on the other elements of its row"
+    )
+    REMEDY: ClassVar = (
+        "use topk if only the first elements are needed, or max or min for one of them"
+    )
 
     @staticmethod
     def infer(x: Extents, dim: int, descending: bool) -> list[Extents]:
@@ -265,7 +271,7 @@ class CumsumOp(LibraryCallOp):
     name = "coda.cumsum"
     ATEN: ClassVar = "cumsum.default"
     PARAMETERS: ClassVar = ("x", "dim")
-    FUSES_IF: ClassVar = "an element needs no others"
+    FUSES_IF: ClassVar = "an element does not depend on others"
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)

@@ -101,7 +101,7 @@ def product_type(x: Attribute) -> Attribute:
 
 
 def computes_in_float32(type: Attribute) -> bool:
-    """Return whether float32 holds every value of `type`: all float types but f64."""
+    """Return whether float32 can represent every value of `type`: all float types but f64."""
     return type.__class__ in _IN_FLOAT32
 
 

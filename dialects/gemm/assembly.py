@@ -33,7 +33,7 @@ AttrT = TypeVar("AttrT", bound=ParametrizedAttribute)
 
 @dataclass
 class ParsedSegments:
-    """What was read of the segments of one operation."""
+    """The parsed segments of one operation."""
 
     weights: list[SSAValue] = field(default_factory=list[SSAValue])
     scales: list[SSAValue] = field(default_factory=list[SSAValue])

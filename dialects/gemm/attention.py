@@ -294,7 +294,7 @@ class AttentionSumOp(AttentionLike, ABC):
         if parts > 1 and not self.parts.is_whole:
             raise VerifyException(
                 f"schedule: split_k is {parts}, expected 1: heads have {self.parts.columns} "
-                "columns, no power of two"
+                "columns, not a power of two"
             )
         if heads % parts:
             raise VerifyException(

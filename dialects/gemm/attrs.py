@@ -50,7 +50,7 @@ class PortKind(StrEnum):
 
     @property
     def combiner(self) -> "Combiner | None":
-        """Return how a port of partials combines them; None for other kinds."""
+        """Return the combiner of a port of partials, or None for other kinds."""
         return Combiner(self.value[len("partial_") :]) if self in _PARTIALS else None
 
     @property
@@ -83,7 +83,7 @@ _PARTIALS = (PortKind.PARTIAL_ADD, PortKind.PARTIAL_MAX, PortKind.PARTIAL_LSE)
 
 
 class ResultKind(StrEnum):
-    """What becomes of a yielded element."""
+    """The use of a yielded element."""
 
     TILE = "tile"
     HALF = "half"

@@ -91,7 +91,7 @@ def stored_sum(
     if result.port.kind.data != ResultKind.TILE or others or not numbers:
         raise VerifyException(
             "an epilogue of heads of keys and of values with different numbers of columns, "
-            "expected one that stores the sums as they are"
+            "expected one that stores the sums unchanged"
         )
     block = Block(arg_types=[f32])
     block.add_op(YieldOp(block.args[0]))

@@ -27,7 +27,7 @@ NUMERICS_ATTRIBUTE = "coda.numerics"
 
 
 class NumericsMode(StrEnum):
-    """What a function promises about the bits of its results (docs/numerics.md)."""
+    """The guarantees of a function about the bits of its results (docs/numerics.md)."""
 
     FP32_EPILOGUE = "fp32-epilogue"
     """Epilogues compute in float32 and round where they store."""

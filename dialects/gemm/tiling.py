@@ -290,7 +290,7 @@ def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
 
 
 def _reductions(segment: Segment) -> int:
-    """Return how many sums over the columns an epilogue holds at a time."""
+    """Return the number of sums over columns that an epilogue holds at a time."""
     kinds = [result.port.kind.data for result in segment.results]
     return kinds.count(ResultKind.PARTIAL_ROW) + kinds.count(ResultKind.SELECT)
 
@@ -311,7 +311,7 @@ def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
 
 
 def tiles_moved(segment: Segment) -> int:
-    """Return how many elements an epilogue loads and stores for each accumulator."""
+    """Return the number of elements that an epilogue loads and stores for each accumulator."""
     ports = sum(kind in (PortKind.TILE, PortKind.TILE_T) for kind, _ in segment.ports)
     results = [result.port.kind.data for result in segment.results]
     return ports + sum(kind in _STORED_TILES for kind in results)

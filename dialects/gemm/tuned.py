@@ -1,4 +1,4 @@
-"""What a measurement said about the schedule of a GEMM."""
+"""The result of measuring the schedule of a GEMM."""
 
 from collections.abc import Sequence
 from typing import ClassVar

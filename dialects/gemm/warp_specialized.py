@@ -214,7 +214,7 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
         if not segment.has_neighbours:
             return "its weights are K x N and its columns are paired"
         if count & (count - 1):
-            return f"its weights are K x N, and {count} pairs of neighbours are no power of 2"
+            return f"its weights are K x N, and {count} pairs of neighbours are not a power of 2"
     if group not in (None, segment.columns) and group // 2 % columns.lanes:
         return f"halves of {group // 2} columns do not hold whole parts of {columns.lanes} columns"
     for port in segment.ports:

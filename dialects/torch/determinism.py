@@ -18,7 +18,7 @@ AnyCall: TypeAlias = CallOp | LibraryCallOp | VjpOp
 
 
 class Determinism(Enum):
-    """What a call needs so that every run gives the same bits."""
+    """The requirement of a call for giving the same bits in every run."""
 
     GIVEN = "nothing"
     ON_REQUEST = "to be run under torch.use_deterministic_algorithms"
@@ -155,7 +155,7 @@ def _of_reduction(name: str, op: AnyCall) -> Determinism:
 
 
 def _of_padding(mode: object) -> Determinism:
-    """Return what the derivative of padding needs."""
+    """Return the requirement of the derivative of padding."""
     match mode:
         case "reflect":
             return Determinism.MISSING

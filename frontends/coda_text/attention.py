@@ -53,7 +53,7 @@ def _expect_values(
         return
     if not isinstance(heads := divided(k.dims[-1], head_dim), int):
         raise Mistake(
-            f"attention: k is {k.type}, but value_dim needs a number of heads that is a number",
+            f"attention: k is {k.type}, but value_dim needs a constant number of heads",
             argument="value_dim",
         )
     expected = (*k.dims[:-1], heads * value_dim)
@@ -66,7 +66,7 @@ def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
     columns = None if heads is None else divided(v.dims[-1], heads)
     if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
         return None
-    return f"where a head of v has {columns} columns, say so: value_dim={columns}"
+    return f"if a head of v has {columns} columns, state value_dim={columns}"
 
 
 def _expect_divisor(q: TensorValue, k: TensorValue) -> None:
@@ -119,7 +119,7 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
             "mask",
             f"expected a shape that broadcasts to [{', '.join(named)}]: batch, heads, queries, "
             "keys",
-            "a dimension that does not matter is 1",
+            "use 1 for a dimension that does not matter",
         )
     if mask.type.element != "bool":
         _expect_wide_element(call, "mask", mask, q)

@@ -66,7 +66,7 @@ def _report_recursion(
         caller.scope.file,
         call.callee.span,
         f"recursion: {names}",
-        "functions are inlined where they are called, so that none can call itself",
+        "functions are inlined where they are called, so a function cannot call itself",
     )
     for function in cycle:
         function.failed = True

@@ -32,7 +32,7 @@ def cast(call: Invocation) -> TensorValue:
         return _constant(call, number, element)
     if isinstance(number, SymbolicSize):
         if element == "bool":
-            raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
+            raise Mistake(f"cast: x is {describe(number)}, which cannot be converted to {element}")
         return call.emit_number(number, element)
     x = call.tensor("x")
     if is_float8(ELEMENT_TYPES[x.type.element]) and element in RANGES:
@@ -53,7 +53,7 @@ def _converted(call: Invocation, x: TensorValue, element: str) -> TensorValue:
 def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
     """A tensor of one element and no dimension."""
     if element not in FLOAT_TYPES and (element == "bool" or not isinstance(number, int)):
-        raise Mistake(f"cast: x is {describe(number)}, which does not become {element}")
+        raise Mistake(f"cast: x is {describe(number)}, which cannot be converted to {element}")
     expect_in_range(call.name, number, element)
     return call.emit_number(number, element)
 
@@ -63,7 +63,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
     rounding, to_integer = call.choice("rounding", ROUNDINGS[0], ROUNDINGS), element in RANGES
     if not x.type.is_float or element == "bool":
         raise Mistake(
-            f"cast: x is {x.type}, of which nothing is rounded to {element}",
+            f"cast: x is {x.type}, which a cast to {element} does not round",
             "leave rounding out",
             argument="rounding",
         )

@@ -66,12 +66,14 @@ def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
         raise Mistake(
             f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
             f"of the {channels} columns of x, and w of O x C / groups x K",
-            "a weight of C x K goes with each column by itself",
+            "a weight of C x K convolves each column separately",
             argument="w",
         )
     outputs, inputs, taps = w.dims
     if inputs != channels // groups or (isinstance(outputs, int) and outputs % groups):
-        remedy = f"write groups={channels} for each column by itself" if inputs == 1 else None
+        remedy = (
+            f"write groups={channels} to convolve each column separately" if inputs == 1 else None
+        )
         expected = (outputs, channels // groups, taps)
         call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
         raise call.wrong("w", f"expected a multiple of {groups} channels")

@@ -229,7 +229,7 @@ VALUES: dict[str, str] = {
     **dict.fromkeys(("None", "none", "null", "nil"), "leave the argument out"),
     "True": "true",
     "False": "false",
-    "inf": "numbers are finite: write a number that is large enough, such as 1e30",
+    "inf": "numbers are finite: write a large number, such as 1e30",
     "pi": "write the number, 3.141592653589793",
 }
 """Names of values in Python: what they are called, or what to write."""
@@ -301,7 +301,7 @@ KEYWORDS: dict[tuple[str, str], str] = {
         keepdim="the dimension stays, with extent 1: leave it out, or drop it with reshape",
     ),
     **_of("rms_norm layer_norm", normalized_shape="leave it out: " + _LAST_DIMENSION),
-    **_of("silu relu sigmoid tanh gelu", inplace="leave it out: operators give new values"),
+    **_of("silu relu sigmoid tanh gelu", inplace="leave it out: operators return new values"),
     **_of("gelu", approximate="the form with tanh is gelu_tanh(x)"),
     **_of("attention", dropout_p="leave it out: attention drops nothing"),
     **_of(

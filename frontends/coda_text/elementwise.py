@@ -220,7 +220,7 @@ def _of_two(call: Invocation, make: Maker, elements: coda.Elements, dims: Dims =
     if not isinstance(a, TensorValue) and not isinstance(b, TensorValue):
         raise Mistake(
             f"{call.name}: a is {describe(a)} and b is {describe(b)}, expected a tensor",
-            "make a tensor of one of the numbers: cast(0, f32)",
+            "turn one of the numbers into a tensor: cast(0, f32)",
             argument="a",
         )
     return _combined(call, call.name, make, a, b, dims)
@@ -336,7 +336,7 @@ def expect_in_range(operator: str, number: Number, element: str) -> None:
     range = RANGES.get(element)
     if range is not None and not range.least <= number <= range.largest:
         raise Mistake(
-            f"an operand of {operator} is {describe(number)}, which is no {element}",
+            f"an operand of {operator} is {describe(number)}, which {element} cannot represent",
             f"{element} holds {range.least} to {range.largest}",
         )
 

@@ -303,7 +303,7 @@ class _EpilogueCall:
             is_same = (a.scaling.x.ssa, a.scaling.blocks) == (b.scaling.x.ssa, b.scaling.blocks)
         if not is_same:
             raise Mistake(
-                f"{self.definition.name}: x has other scales in one GEMM than in the other",
+                f"{self.definition.name}: x has different scales in the two GEMMs",
                 "both accumulators must come from the same x, with the same scales",
                 argument=second,
             )

@@ -193,7 +193,7 @@ class EpilogueBody(Evaluator):
         if meaning is not None or name in SIGNATURES:
             return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
         known = [*self.variables, *self.definition.scope.meanings]
-        otherwise = "an epilogue sees its accumulators, its ports and consts only"
+        otherwise = "an epilogue can use only its accumulators, its ports and consts"
         remedy = value_remedy(name, known, otherwise)
         return self.error(node.span, f"unknown name '{name}'", remedy)
 
@@ -203,7 +203,8 @@ class EpilogueBody(Evaluator):
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
         if node.operator not in INFIX:
             raise Mistake(
-                f"{node.operator} cannot be used in an epilogue", "GEMMs are arguments of its call"
+                f"{node.operator} cannot be used in an epilogue",
+                "pass GEMMs as arguments of its call",
             )
         builder, values = self.builder(node.operator_span), {"a": [left], "b": [right]}
         return call_on_elements(builder, node.operator, values, infix)
@@ -261,7 +262,7 @@ def _group_reduction(
     if columns is not None and group % columns.paired:
         raise Mistake(
             f"{name}: group is {group}, which splits the pairs of the call",
-            "a group has whole groups of pairs, as in pairs(gemm, group=G)",
+            "a group consists of whole groups of pairs, as in pairs(gemm, group=G)",
             argument="group",
         )
     x = _scalar(builder, values["x"][0], "x").ssa

@@ -24,7 +24,7 @@ ATTRIBUTES = {
     "T": "write transpose($x); x @ w.T is linear(x, w)",
     "mT": "write transpose($x); x @ w.mT is linear(x, w)",
     "dtype": "types are written out, as in cast(x, f32)",
-    "device": "programs name no devices: compile(..., device=...) does",
+    "device": "programs name no devices: pass device= to compile",
     "Tensor": "types have sizes: x: f32[M, 64]",
 }
 """Attributes of tensors and modules that are no functions."""
@@ -36,7 +36,7 @@ _BRANCH = (
     "there is no control flow: where(condition, x, y) chooses between elements, and a function for "
     "each case takes the place of if"
 )
-_NAME = "names are bound without a word: y = silu(x)"
+_NAME = "names are bound without a keyword: y = silu(x)"
 _FUNCTION = "write fn f(x: bf16[M, 64]) { return silu(x) }"
 _DOTS = "names have no dots: functions are called by name, as in silu(x)"
 
@@ -44,9 +44,7 @@ NO_POWER = "there is no power operator: write x * x or pow(x, 2)"
 
 STATEMENTS = {
     **dict.fromkeys(("if", "elif", "else", "match", "try"), _BRANCH),
-    **dict.fromkeys(
-        ("for", "while"), "there are no loops: functions are inlined, and called once for each step"
-    ),
+    **dict.fromkeys(("for", "while"), "there are no loops: call a function once for each step"),
     **dict.fromkeys(("let", "var", "val", "auto"), _NAME),
     **dict.fromkeys(("def", "func", "function", "class", "module"), _FUNCTION),
     **dict.fromkeys(("with", "assert", "del", "pass", "print", "raise"), "remove this statement"),

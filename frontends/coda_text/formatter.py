@@ -71,7 +71,7 @@ class Writer:
         self.lines.append(Line(""))
 
     def write(self, text: str) -> None:
-        """Append text as it is."""
+        """Append text unchanged."""
         self.lines[-1].code += text
 
     def continue_at(self, indent: int) -> None:

@@ -80,7 +80,7 @@ class Invocation:
             raise Mistake(
                 f"{self.name}: a size is called {hidden[0]}, which has another meaning in calls "
                 "of PyTorch",
-                "call the size by another name",
+                "rename the size",
             )
         type = TensorType(x.type.element, dims)
         op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)

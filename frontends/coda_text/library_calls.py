@@ -128,7 +128,7 @@ def _places(call: Invocation) -> TensorValue:
 
 
 def _numbers(call: Invocation) -> TensorValue:
-    """Return what has an order: not truth values."""
+    """Return the operand `x`, which must not be boolean."""
     x = call.tensor("x", least_rank=1)
     if x.type.element == "bool":
         raise call.wrong("x", "expected numbers", "convert it: cast(x, i32)", given=describe(x))

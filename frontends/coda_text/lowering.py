@@ -122,7 +122,7 @@ def _lowered(
             function.scope.file,
             function.tree.name.span,
             f"the calls in '{function.name}' are nested too deeply",
-            "give the inner parts names",
+            "assign the inner parts to names",
         )
         return None
 

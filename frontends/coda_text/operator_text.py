@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d]\w*|\?")
 
 
 class Inexpressible(Exception):
-    """What the language lacks."""
+    """An operator that the language cannot express."""
 
 
 @dataclass(frozen=True)

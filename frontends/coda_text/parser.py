@@ -116,7 +116,7 @@ def parse(text: str, file: str, reporter: Reporter) -> Parsed:
             file,
             span_of(layout.too_deep),
             f"brackets are nested more than {MAX_DEPTH} levels deep",
-            "give the inner parts names",
+            "assign the inner parts to names",
         )
     return Parsed(tree, tokens, layout.comments)
 

@@ -144,7 +144,7 @@ def chunk(call: Invocation) -> Value:
 
 
 def broadcast_(call: Invocation) -> TensorValue:
-    """x repeated along the dimensions that it lacks, or has as 1."""
+    """x repeated along the dimensions that it lacks or that have extent 1."""
     x, shape = call.tensor("x"), call.sizes("shape")
     if broadcast(x.dims, shape) != shape:
         raise Mistake(

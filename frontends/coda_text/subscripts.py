@@ -27,7 +27,7 @@ END = 2**63 - 1
 
 NO_TENSOR: Mapping[type, str] = {
     TupleValue: "unpack it: a, b = ...",
-    ElementType: "types stand behind the names of parameters: x: bf16[M, 64]",
+    ElementType: "types follow the names of parameters: x: bf16[M, 64]",
     PartialValue: "combine it first: finalize(...)",
     ScalarValue: "names of an epilogue are single elements",
 }
@@ -48,7 +48,7 @@ class Selection(NamedTuple):
 class Part(NamedTuple):
     """Elements start, start + step, ... of dimension `dim`, as many as `extent`.
 
-    `bounds` are the start and the stop of PyTorch, where negative numbers count from the back.
+    `bounds` are the start and the stop of PyTorch, where negative numbers count from the end.
     """
 
     dim: int
@@ -147,7 +147,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
     if extent is None:
         raise ArgumentMistake(
             f"the number of elements, {length}, is not a multiple of the step {step}",
-            "give the range a number of elements that is known: x[0:64:2]",
+            "give the range a known number of elements: x[0:64:2]",
             selection.span,
         )
     if isinstance(first, int) and isinstance(last, int):
@@ -156,7 +156,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
 
 
 def _position(at: Dim, size: Dim) -> Dim:
-    """A position counted from the front; negative numbers count from the back."""
+    """A position counted from the front; negative numbers count from the end."""
     return _sum(size, at) if isinstance(at, int) and at < 0 else at
 
 
@@ -181,7 +181,7 @@ def _expect_inside(
         remedy = (
             f"the last one is {size - 1}, or -1; a start is before its stop"
             if isinstance(size, int)
-            else "a start is before its stop; negative numbers count from the back"
+            else "a start is before its stop; negative numbers count from the end"
         )
         raise ArgumentMistake(f"this is not {which} of {count}", remedy, selection.span)
 

@@ -48,7 +48,7 @@ def torch_call(call: Invocation) -> TensorValue:
     try:
         op.verify_()
     except VerifyException as error:
-        remedy = "{0} is the first tensor behind the text, {1} the second one"
+        remedy = "{0} is the first tensor after the text, {1} the second one"
         raise Mistake(f"torch: {with_coda_names(str(error))}", remedy, argument="call") from error
     try:
         check_call(callee, op.template, 1, op.picks)
@@ -97,7 +97,7 @@ def _bound(text: str, symbols: Mapping[str, Dim]) -> str:
         raise Mistake(
             f"torch: the arguments name {min(hidden)}, which is not a size there, but the function "
             "has a size of that name",
-            "call the size by another name",
+            "rename the size",
             argument="call",
         )
     if all(name == size for name, size in sizes.items()):

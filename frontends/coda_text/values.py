@@ -1,4 +1,4 @@
-"""What an expression of .coda stands for: tensors with symbolic shapes, numbers, tuples."""
+"""The values of .coda expressions: tensors with symbolic shapes, numbers, tuples."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def is_poisoned(value: Value) -> bool:
 
 
 def describe(value: Value) -> str:
-    """Return what a value is, with its article, for messages."""
+    """Return a description of a value, with its article, for messages."""
     match value:
         case TensorValue():
             return f"a tensor {value.type}"

@@ -196,13 +196,13 @@ def _check(text: str, live: Counter[tuple[str, ...]]) -> None:
     if found != live:
         name, *_ = next(iter((live - found) + (found - live)))
         raise UnwritableError(
-            f"the module cannot be written as .coda: {name} would not be read back as it is",
+            f"the module cannot be written as .coda: {name} would not be read back unchanged",
             "write .mlir",
         )
 
 
 def _fingerprint(op: Operation) -> tuple[str, ...]:
-    """Return what must be equal in an operator that was written and read."""
+    """Return the properties of an operator that must survive writing and reading."""
     properties = sorted(f"{name} = {value}" for name, value in op.properties.items())
     types = [str(element_type_of(value)) for value in (*op.operands, *op.results)]
     return (op.name, *properties, *types)
@@ -401,7 +401,7 @@ def _is_live(op: Operation) -> bool:
 
 
 def _unmoved(op: Operation) -> Operation:
-    """Return what `op` only moves, rotates or normalizes by heads."""
+    """Return the operator behind those that only move, rotate or normalize by heads."""
     moves = coda.RopeOp | coda.ReshapeOp | coda.TransposeOp
     while isinstance(op, moves) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         owner = op.operands[0].owner

@@ -192,8 +192,8 @@ def _check_call(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise CaptureError(
-            f"the forward of {type(model).__name__} cannot be called so: {error}",
-            f"pass args and kwargs as it takes them: {signature}",
+            f"the forward of {type(model).__name__} cannot be called in this way: {error}",
+            f"pass args and kwargs that match its signature: {signature}",
         ) from error
 
 

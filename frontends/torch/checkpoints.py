@@ -33,11 +33,11 @@ MODULE, FUNCTION = "transformers.integrations.finegrained_fp8", "fp8_linear"
 @cache
 def keep_float8_layers() -> None:
     """Make torch.compile trace the linear layers of transformers' FP8 checkpoints as products with
-    scales of blocks, in place of the kernels that transformers downloads.
+    block scales, in place of the kernels that transformers downloads.
 
-    From here on torch.compile traces them so for every backend; what is not traced runs as before.
-    `coda_ir.export` does it by itself. Raises CodaError for a version of transformers without these
-    layers.
+    After this call, torch.compile traces them in this way for every backend; untraced code is
+    unchanged. `coda_ir.export` does this automatically. Raises CodaError for a version of
+    transformers without these layers.
     """
     try:
         function: Any = getattr(import_module(MODULE), FUNCTION)
@@ -111,14 +111,14 @@ AWQ = "n04152637"
 
 
 def read_low_bit_layers(model: ModelT, *, gptq_offset: int = 1) -> ModelT:
-    """Put layers that compile in the place of those of a GPTQ or AWQ checkpoint of 4 bits.
+    """Replace the layers of a 4-bit GPTQ or AWQ checkpoint by layers that compile.
 
-    Such a layer, of whatever class, has `qweight`, `qzeros` and `scales`, and perhaps `g_idx` and
-    `bias`; the new one has the same tensors. In GPTQ's layout `qweight` is K / 8 x N, in AWQ's
-    K x N / 8. `gptq_offset` is what is added to GPTQ's zero points: 1 as version 1 of its
-    checkpoints stores them, 0 as version 2 does. Layers with other shapes, with groups of a size
-    that is no power of two, or whose rows are in another order (`desc_act`) stay, and a warning
-    names them. `model` is changed and returned. Raises CodaError for what is no module.
+    Such a layer, of any class, has `qweight`, `qzeros` and `scales`, and optionally `g_idx` and
+    `bias`; the new one has the same tensors. In GPTQ's layout `qweight` is K / 8 x N, in AWQ's K x
+    N / 8. `gptq_offset` is added to GPTQ's zero points: 1 for checkpoints of version 1, 0 for
+    version 2. Layers with other shapes, with groups whose size is not a power of two, or whose rows
+    are reordered (`desc_act`) are kept, and a warning names them. `model` is changed in place and
+    returned. Raises CodaError if it is not a module.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     left: list[str] = []
@@ -134,7 +134,7 @@ def read_low_bit_layers(model: ModelT, *, gptq_offset: int = 1) -> ModelT:
         else:
             model.set_submodule(name, layer)
     if left:
-        message = f"layers of few bits that stay as they are: {', '.join(left)}"
+        message = f"low-bit layers that are left unchanged: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)
     return model
 

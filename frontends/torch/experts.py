@@ -29,12 +29,12 @@ Experts = Callable[..., torch.Tensor]
 
 
 def register_experts() -> None:
-    """Let models of transformers take `experts_implementation="coda"`.
+    """Register `experts_implementation="coda"` for models of transformers.
 
-    Experts may have biases, gates of their own or none, and weights in any layout that transformers
-    has. They are compiled once for all layers of the same sizes, and for any number of tokens.
-    Inside of torch.compile and torch.export they are a part of the graph. Raises CodaError for a
-    version of transformers without an interface for experts.
+    Experts may have biases, custom gates or none, and weights in any layout that transformers
+    supports. They are compiled once for all layers of the same sizes, and for any number of tokens.
+    Inside torch.compile and torch.export they are part of the graph. Raises CodaError for a version
+    of transformers without an interface for experts.
     """
     _interface().register(NAME, experts_forward)
 

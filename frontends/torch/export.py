@@ -40,12 +40,12 @@ def export(
 ) -> ExportedModel:
     """Capture `model` called with `args` and `kwargs` as a module of the IR.
 
-    `dynamic_shapes` says which dimensions may differ between calls (see `torch.export.export`);
-    the others are fixed. A `torch.export.Dim` gives its name to a symbol, the others are s0, s1
-    and so on. What the model spells out (norms, rotary embedding) becomes named operators by the
-    pass `torch-to-coda`, unless `raise_patterns` is false; operators without a counterpart run
-    through PyTorch (`torch.call`). A `torch.export.ExportedProgram` has its example arguments and
-    dynamic shapes already. Raises CodaError for a model that cannot be captured.
+    `dynamic_shapes` states which dimensions may differ between calls (see `torch.export.export`);
+    the others are fixed. A `torch.export.Dim` names its symbol; other symbols are s0, s1 and so on.
+    The pass `torch-to-coda` turns computations that the model spells out (norms, rotary embedding)
+    into named operators, unless `raise_patterns` is false; operators without a counterpart run
+    through PyTorch (`torch.call`). A `torch.export.ExportedProgram` already has its example
+    arguments and dynamic shapes. Raises CodaError for a model that cannot be captured.
     """
     if isinstance(model, ExportedProgram):
         _check_only_program(args, kwargs, dynamic_shapes)

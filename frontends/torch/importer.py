@@ -405,7 +405,7 @@ def _not_on_tensors(node: Node) -> CodaError:
     if str(node.target) in CONTROL_FLOW:
         return CodaError(
             f"the model has control flow that depends on data ({node.target})",
-            "export the branches by themselves; torch.compile leaves it to PyTorch",
+            "export the branches separately; torch.compile leaves it to PyTorch",
         )
     return CodaError(
         f"the model uses {node.target}, which calls a function of the model",
@@ -414,7 +414,7 @@ def _not_on_tensors(node: Node) -> CodaError:
 
 
 def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
-    """Return whether what a handler built has the types that PyTorch says."""
+    """Return whether the operators that a handler built have the types that PyTorch states."""
     for position, tensor in expected.items():
         result = _result(value, position)
         if (

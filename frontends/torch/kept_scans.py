@@ -29,14 +29,14 @@ MODELS = (
 def keep_scans() -> None:
     """Make torch.compile trace the state space models of transformers as one operator each.
 
-    Their functions spell a loop over time or over chunks of it, or products over chunks that take
-    many times the memory. From here on torch.compile traces `coda_ir::state_space`, or for linear
-    attention `coda_ir::gated_delta_rule`, in their place, for every backend, and what is not traced
-    runs as before. Models that ask whether they are exported, as
-    PyTorch 2.11 says in torch.compile too, are answered no; `torch.export` with `strict=False`
-    still asks PyTorch. The backend `coda` calls it where transformers has been imported; it is
-    public for functions that are compiled before. Raises CodaError for a version of transformers
-    without that question.
+    Their functions spell out a loop over time or over chunks, or products over chunks that take
+    many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
+    linear attention `coda_ir::gated_delta_rule`, in their place, for every backend; untraced code
+    is unchanged. PyTorch 2.11 also reports within torch.compile that a model is being exported;
+    models that ask are answered no, whereas `torch.export` with `strict=False` still asks PyTorch.
+    The backend `coda` calls this function if transformers has been imported; it is public for
+    functions that are compiled before that. Raises CodaError for a version of transformers without
+    that question.
     """
     try:
         asked: Any = getattr(import_module(MODULE), FUNCTION)

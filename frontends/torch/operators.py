@@ -69,7 +69,7 @@ def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value
 
 
 def same(graph: GraphImporter, node: Node) -> Value | None:
-    """Return what changes nothing but where the elements lie."""
+    """Return the operand of an operator that changes only where its elements lie."""
     return graph.tensor(arguments(node)[0])
 
 

@@ -51,33 +51,32 @@ def quantize(
     zero_points: bool | None = None,
     training: bool = False,
 ) -> ModelT:
-    """Put layers of fewer bits in the place of the linear layers of `model`, which is changed.
+    """Replace the linear layers of `model` by low-precision ones, in place.
 
-    Two recipes multiply in float8 (e4m3), three read weights of fewer bits.
+    Two recipes multiply in float8 (e4m3); three only store weights in fewer bits.
 
-    For products of float8, the recipe says what shares a scale: `blocks`, 1 x 128 elements of an
-    input and 128 x 128 of a weight (DeepSeek-V3, arXiv 2412.19437), or `rowwise`, a row of an input
-    (a token) and a row of a weight (a column of the result). Weights are quantized here, inputs in
-    each call, both by their largest elements. Compiled or exported, the quantization of an input is
-    part of the kernel that computes it, as far as that has whole blocks.
+    For products of float8, the recipe determines which elements share a scale: `blocks`, 1 x 128
+    elements of an input and 128 x 128 of a weight (DeepSeek-V3, arXiv 2412.19437), or `rowwise`, a
+    row of an input (a token) and a row of a weight (a column of the result). Weights are quantized
+    immediately, inputs in each call, both by their largest elements. In compiled and exported
+    models, the kernel that computes an input also quantizes it, if its tiles hold whole blocks.
 
-    With `int4`, `int8` and `float8` the weight alone is quantized, and inputs stay as they are:
-    each row of the weight has a scale for `group` elements along K (a power of two of at least 32;
-    128 for `int4`, all of K for the others, where `group` is None), and with `zero_points` (those
-    of `int4` have them by default, float8 never) a zero point. Decoding, whose time is the reading
-    of weights, gains most.
+    With `int4`, `int8` and `float8` only the weight is quantized, and inputs keep their type: each
+    row of the weight has a scale for `group` elements along K (a power of two of at least 32; by
+    default 128 for `int4`, and all of K for the others), and with `zero_points` (the default for
+    `int4`; not available for `float8`) a zero point. Decoding, which is bound by reading weights,
+    gains most.
 
-    `skip` has the last parts of the names of layers that stay, such as `lm_head`; so do layers that
-    share their weight, and those whose N and K are no multiples of what a recipe groups or packs,
-    of which a warning tells. The layers are for inference: they have no
-    gradients. With `training` they have: the parameters stay as they are (bf16 or float32), and are
-    quantized in each call. The gradient of a layer's input is a product of float8, too: the
-    gradient of the result by the weight with scales of its own for K x N. The gradient of the
-    weight is a product in the type of the input, which is not quantized, as in torchao's recipe
-    `rowwise_with_gw_hp`. Recipes for weights alone have no `training`.
-    Returns `model`.
-    Raises CodaError for an unknown recipe, for options that a recipe has not, and for a model that
-    is a linear layer itself.
+    `skip` lists the last parts of the names of layers to keep, such as `lm_head`. Layers that share
+    their weight are also kept, and so are layers whose N and K are not multiples of the recipe's
+    groups or packed words; a warning names them. The layers are for inference: they have no
+    gradients. With `training` they have gradients: the parameters stay bf16 or float32, and are
+    quantized in each call. The gradient of a layer's input is also a product of float8: the
+    gradient of the result times the weight, which has separate scales as K x N. The gradient of the
+    weight is a product in the type of the input, without quantization, as in torchao's recipe
+    `rowwise_with_gw_hp`. Recipes for weights alone do not support `training`. Returns `model`.
+    Raises CodaError for an unknown recipe, for options that a recipe does not have, and for a model
+    that is itself a linear layer.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
@@ -104,7 +103,7 @@ def quantize(
                 layer = (QuantizedLinear if training else ScaledLinear).of(linear, scheme)
             model.set_submodule(name, layer)
     if left:
-        message = f"recipe '{recipe}': layers that stay as they are: {', '.join(left)}"
+        message = f"recipe '{recipe}': layers that are left unchanged: {', '.join(left)}"
         warnings.warn(message, NotQuantizedWarning, stacklevel=2)
     return model
 

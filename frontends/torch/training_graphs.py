@@ -105,7 +105,7 @@ def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> N
     active = {_storage(x) for x in results if x.requires_grad}
     if any(_storage(x) in active & detached for x in results if not x.requires_grad):
         raise NotDerivedError(
-            "the graph returns a tensor and what is detached of it",
+            "the graph returns both a tensor and its detached value",
             "nothing to do: PyTorch derives the gradients",
         )
 
@@ -127,7 +127,7 @@ def _check_called(graph: GraphModule, node: Node) -> None:
         for inner in module.graph.nodes:
             inner.meta["custom"] = {**(inner.meta.get("custom") or {}), CHECKPOINT: node.name}
             if called_name(inner) in (SET_GRAD_ENABLED, "detach", *_DETACHING):
-                raise _refusal(inner, "stops gradients in a part that is computed again")
+                raise _refusal(inner, "stops gradients in a part that is recomputed")
             _check_called(module, inner)
 
 

@@ -25,7 +25,7 @@ class AbsorbModulationPass(FunctionPass):
 
     A norm of an argument is then one kernel with its modulation (adaLN), and one that follows a
     GEMM can move past the next one with both: `defer-layer-norm`. Other uses read the norm without
-    them. Legal iff the numerics mode lets rounding points move; an RMSNorm takes no shift.
+    them. Legal iff the numerics mode allows rounding points to move; an RMSNorm takes no shift.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `align-scales`: products that are added get one scale, so that one accumulator can do it."""
+"""Pass `align-scales`: products that are added get one scale, so that one accumulator suffices."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class AlignScalesPass(FunctionPass):
         %z = coda.linear %x, %W                ->     %u = coda.linear %a, %B
         %y = coda.add %z, (coda.mul %u, %s)           %y = coda.add (coda.linear %x, %W), %u
 
-    `merge-gemm-sums` adds products in one accumulator where they are added as they are. A scale of
+    `merge-gemm-sums` adds products in one accumulator if they are added unchanged. A scale of
     a product, one number or one per row, moves to the epilogue that computes its input; behind a
     norm that was deferred, where all products have the factor rstd, it is applied to their sum, and
     an input that was shifted, too, is divided by rstd.
@@ -80,7 +80,7 @@ class AlignScalesPass(FunctionPass):
     Legal iff the input is computed tile by tile, before which the scale is known; the scaled
     product has no other use and no bias; the input has no other use, or fewer columns than the
     product, so that a scaled copy costs less; the type is not float16, whose range the input
-    may leave; and the numerics mode lets rounding points move.
+    may leave; and the numerics mode allows rounding points to move.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -124,8 +124,8 @@ def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _
         return refusal
     if not all(map(is_reciprocal_deviation, divisors)):
         return Refusal(
-            "no other product of the sum has its own scale",
-            f"{_ONE_BY_ONE}: {name_of(divisors[0])} scales others, and may be 0",
+            "no other product of the sum has a scale",
+            f"{_ONE_BY_ONE}: {name_of(divisors[0])} scales other products, and may be 0",
         )
     return _Aligned(product, inner.tile, factors, divisors)
 
@@ -134,8 +134,8 @@ def _check_alone(product: Product) -> Refusal | None:
     if product.gemm.result.has_one_use():
         return None
     return Refusal(
-        "a product that is added has no other use",
-        f"{_ONE_BY_ONE}: {name_of(product.gemm.result)} is used elsewhere too",
+        "an added product has no other use",
+        f"{_ONE_BY_ONE}: {name_of(product.gemm.result)} is also used elsewhere",
     )
 
 
@@ -150,14 +150,14 @@ def _check_finite(product: Product) -> Refusal | None:
 def _check_input(
     product: Product, tile: SSAValue, factors: Sequence[SSAValue], order: BlockOrder
 ) -> Refusal | None:
-    """Return whether what computes `tile`, of which the input of the product is, may scale it."""
+    """Return a refusal unless the kernel that computes `tile`, the input, may apply the scale."""
     gemm, name = product.gemm, name_of(product.term.value)
     if bias_of(gemm) is not None:
         found = f"{_ONE_BY_ONE}: {name} has a scale and a bias"
-        return Refusal("no product that is scaled has a bias", found)
+        return Refusal("no scaled product has a bias", found)
     if not is_tilewise(tile):
         return Refusal(
-            "what computes the input of a scaled product can scale it",
+            "the kernel that computes the input of a scaled product can apply the scale",
             f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(tile)} is no tile of a kernel",
         )
     type = element_type_of(gemm.x)
@@ -171,7 +171,8 @@ def _check_input(
     if not gemm.x.has_one_use() and (DYNAMIC_INDEX in columns or columns[0] > columns[1]):
         return Refusal(
             "a scaled copy of the input has no more columns than the product",
-            f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(gemm.x)} is used elsewhere too",
+            f"{_ONE_BY_ONE}: {name} has another scale, and {name_of(gemm.x)} is also used "
+            "elsewhere",
         )
     assert isinstance(tile.owner, Operation)
     if order.slices_after(factors, tile.owner) is None:

@@ -40,8 +40,8 @@ from coda_ir.passes.support.norms import (
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOT_KEPT = Refusal(
-    "vectors may be computed from weights ahead of time",
-    "the norm is not deferred: the column sums of its GEMMs would be kept between calls",
+    "vectors may be precomputed from weights",
+    "the norm is not deferred: the column sums of its GEMMs would have to be kept between calls",
     "allow pack-weights if weights change only in ways that PyTorch tracks",
 )
 
@@ -50,7 +50,7 @@ MODULATED = ("auto", "always", "never")
 """When norms with parameters of each sample move: where it pays, wherever it is legal, nowhere."""
 
 NEVER = Refusal(
-    "norms with parameters of each sample may move",
+    "norms with per-sample parameters may move",
     "the norm is not deferred: modulated=never keeps its scale and shift",
 )
 
@@ -115,7 +115,9 @@ class DeferLayerNormPass(FunctionPass):
 
 
 def _defer(norm: coda.LayerNormOp, rewriter: FunctionRewriter, deferral: NormDeferral) -> None:
-    rewriter.analysis(norm, "loses accuracy where abs(mean) of a row is far above its std")
+    rewriter.analysis(
+        norm, "loses accuracy in rows whose abs(mean) is far above their standard deviation"
+    )
     before = rewriter.before(norm)
     x = scaled_input(before, norm.x, narrow_parameter(before, norm, norm.weight))
     rstd, mean = norm_stats(before, norm)
@@ -204,7 +206,7 @@ def check_pays(
         "the products of scale and shift with the weights cost less than the norm saves",
         f"the norm is not deferred: another kernel would move {spent} bytes to save {saved}"
         + (f", with {assumed}" if assumed else ""),
-        "state the sizes that are known, or use modulated-norms=always",
+        "state the known sizes, or use modulated-norms=always",
     )
 
 
@@ -234,7 +236,7 @@ def _weights(consumers: Iterable[NormConsumer]) -> Iterator[tuple[SSAValue, Layo
 
 
 def _sizes(norm: coda.LayerNormOp, shapes: SymbolicShapes, total: SymbolicSize) -> dict[str, int]:
-    """Return what the symbols of a number of bytes are taken to be."""
+    """Return the sizes assumed for the symbols of a number of bytes."""
     tables = filter(is_table, parameters_of(norm))
     samples = {symbol for table in tables for symbol in shapes.rows(table).symbols}
     return {symbol: SAMPLES if symbol in samples else ROWS for symbol in sorted(total.symbols)}

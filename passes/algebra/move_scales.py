@@ -1,4 +1,4 @@
-"""Pass `move-scales`: a factor of whole rows, or of everything, moves past the GEMMs behind it."""
+"""Pass `move-scales`: a factor of rows or of the whole tensor moves past GEMMs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Scaled:
 
 
 class MoveScalesPass(FunctionPass):
-    """(s·x)·W = s·(x·W), for a scalar s or one per row: the GEMM reads x as it is.
+    """(s·x)·W = s·(x·W), for a scalar s or one per row: the GEMM reads the unscaled x.
 
         %t = coda.mul %x, %s                         %a = coda.matmul %x, %W : ... -> f32
         %z = coda.matmul %t, %W               ->     %z = coda.cast(coda.mul %a, %s)
@@ -54,7 +54,7 @@ class MoveScalesPass(FunctionPass):
     backward instead of a kernel that reads and writes the whole gradient. Legal iff x is stored
     anyway, every other use of x·s is pointwise code, which repeats the product, no GEMM has a bias
     or is an addend of a sum that one accumulator holds, a constant s is finite, and the numerics
-    mode lets rounding points move. A weight gradient sums over the rows, so that only scalars move
+    mode allows rounding points to move. A weight gradient sums over the rows, so only scalars move
     past it.
     """
 
@@ -123,33 +123,40 @@ def _check(found: _Scaled) -> Refusal | None:
 def _check_other(op: Operation) -> Refusal | None:
     if is_pointwise(op):
         return None
-    return Refusal("GEMMs and pointwise code read the scaled tensor", f"{_STORED}: {op.name} too")
+    return Refusal(
+        "only GEMMs and pointwise code read the scaled tensor",
+        f"{_STORED}: {op.name} also reads it",
+    )
 
 
 def _check_gemm(found: _Scaled, gemm: Gemm, index: int) -> Refusal | None:
     if list(gemm.operands).count(gemm.operands[index]) > 1 or not _may_scale(gemm, index):
         return Refusal(
-            "the GEMMs take the scaled tensor as their rows",
+            "the scaled tensor is not the weight of a GEMM",
             f"{_STORED}: it is a weight of {gemm.name}",
         )
     if found.is_per_row and isinstance(gemm, coda.WeightGradientOp):
         return Refusal(
-            "no GEMM sums over the rows that are scaled",
-            f"{_STORED}: {name_of(gemm.result)} sums over rows with their own factors",
+            "no GEMM sums over the scaled rows",
+            f"{_STORED}: {name_of(gemm.result)} sums over rows with different factors",
         )
     if not isinstance(gemm, coda.WeightGradientOp) and bias_of(gemm) is not None:
         return Refusal("no GEMM has a bias", f"{_STORED}: {gemm.name} adds a bias")
     if element_type_of(found.x) != element_type_of(gemm.operands[index]):
         found_type = element_type_of(found.x)
         return Refusal(
-            "the GEMMs read the type that is stored", f"{_STORED}: it was {found_type} before"
+            "scaling preserves the element type",
+            f"{_STORED}: it changes the type from {found_type}",
         )
     if len(shape_of(found.scale)) > len(shape_of(gemm.result)):
-        return Refusal("the factor fits the result", f"{_STORED}: the factor has more dimensions")
+        return Refusal(
+            "the factor broadcasts to the result",
+            f"{_STORED}: the factor has more dimensions than the result",
+        )
     if _is_added_to_product(gemm):
         return Refusal(
-            "no product is an addend of a sum of products",
-            f"{_STORED}: {name_of(gemm.result)} adds up with others in one accumulator",
+            "no product is added to other products",
+            f"{_STORED}: {name_of(gemm.result)} is summed with others in one accumulator",
         )
     return None
 

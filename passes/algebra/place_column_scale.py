@@ -25,7 +25,7 @@ class PlaceColumnScalePass(FunctionPass):
         %z = coda.linear %s, %W       ->      %z = coda.linear %x, %v
 
     By default nothing is folded: `fuse-pointwise` then puts the scale into the producer's epilogue
-    and the weights stay as they are. With `fold`, x itself is the input of the GEMM, so that the
+    and the weights stay unchanged. With `fold`, x itself is the input of the GEMM, so that the
     scaled copy is never stored; the price is a second copy of W. Legal only for frozen weights: W
     and w are arguments of the function that are marked as weights (others may be new tensors in
     each call, which would fold them again), and every consumer of the scaled x is a GEMM.
@@ -102,8 +102,8 @@ def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
     if not is_weight(value):
         return Refusal(
             f"{what} is marked as a weight",
-            f"{name_of(value)} may be another tensor in each call",
-            "declare it as a weight where it stays the same tensor",
+            f"{name_of(value)} may be a different tensor in each call",
+            "declare it as a weight if every call passes the same tensor",
         )
     return None
 

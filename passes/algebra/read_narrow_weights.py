@@ -1,4 +1,4 @@
-"""Pass `read-narrow-weights`: a GEMM reads operands as narrow as they are, and its result takes the
+"""Pass `read-narrow-weights`: a GEMM reads operands in their narrow type, and its result takes the
 scale of a weight of 8 bits."""
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class ReadNarrowWeightsPass(FunctionPass):
     Of a packed weight, parts of W and s are taken. The GEMM loads W as 8 bits and converts it on
     the way to the product, its epilogue scales the accumulator, and the dequantized weight is never
     stored. Legal iff the type of x holds the elements of W, each column of the result has one
-    scale, a constant scale is finite, and the numerics mode lets rounding points move. Without a
-    scale, converting is exact in any mode.
+    scale, a constant scale is finite, and the numerics mode allows rounding points to move.
+    Without a scale, converting is exact in any mode.
 
     Rows and weights of 16 bits that are both converted for a product in float32, as routers of
-    experts do, are read as they are. Each product of two such elements is exact in float32:
+    experts do, are read in 16 bits. Each product of two such elements is exact in float32:
 
         %a = coda.cast %x : bf16 -> f32
         %b = coda.cast %w : bf16 -> f32                %y = coda.linear %x, %w : bf16, bf16 -> f32
@@ -142,15 +142,17 @@ def _check(op: LinearMap, found: _Narrow) -> Refusal | None:
     type, narrow = element_type_of(op.x), element_type_of(found.weight)
     stored = f"{name_of(op.weight)} is stored in {type}"
     if not multiplies(type, narrow):
-        return Refusal("float32 holds every value", f"{stored}: it is multiplied as such")
+        return Refusal(
+            "float32 can represent every value", f"{stored}: it is multiplied in this type"
+        )
     if found.scale is None:
         return None
     if not isfinite(number_of(found.scale) or 0.0):
-        return Refusal("a constant scale is finite", f"{stored}: its scale is no number")
+        return Refusal("a constant scale is finite", f"{stored}: its scale is not finite")
     if not _is_per_column(op, found):
         return Refusal(
             "each column of the result has one scale",
-            f"{stored}: its scale {name_of(found.scale)} varies along K, or by group",
+            f"{stored}: its scale {name_of(found.scale)} varies along K or by group",
         )
     return check_rounding_may_move(op, f"{stored}: eager rounds the scaled weight")
 

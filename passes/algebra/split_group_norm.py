@@ -20,20 +20,20 @@ from coda_ir.passes.support.matching import only_use
 from coda_ir.symbolic_shapes import SymbolicShapes
 
 NOT_COLUMNS = Refusal(
-    "the channels are columns: the norm reads a view of rows of channels of each sample",
-    "the norm runs as a library call: its input has the channels before the positions in memory",
+    "the channels are columns: each row of the tensor in memory has the channels of one position",
+    "the norm runs as a library call: its input stores channels before positions",
 )
 OTHER_ORDER = Refusal(
-    "the order of the rows in a sum does not depend on the tiles that the rows are in",
+    "the order in which a sum adds rows does not depend on the tiles",
     "the norm runs as a library call: the rows of a sample may begin within a tile, and the mode "
     "is deterministic",
 )
 NOT_FLOAT32 = Refusal(
-    "float32 holds every value", "the norm runs as a library call: it computes in f64"
+    "float32 can represent every value", "the norm runs as a library call: it computes in f64"
 )
 
-SUMS = "split into sums of columns, and a scale and shift of samples"
-GROUPS = "became code on groups of columns"
+SUMS = "split into column sums, and a scale and shift for each sample"
+GROUPS = "rewritten as code on groups of columns"
 
 
 class SplitGroupNormPass(FunctionPass):
@@ -54,7 +54,7 @@ class SplitGroupNormPass(FunctionPass):
     code on groups of columns alone, which the epilogue that computes x can hold. Derivatives follow
     from those of the operators.
 
-    Legal iff the norm reads the channels where they are columns of x, and the difference %v costs
+    Legal iff the channels that the norm reads are columns of x, and the difference %v costs
     less accuracy than rounding x does: not in float32, nor in the mode eager-exact. The mode
     deterministic has no sums by sample in tiles. Without positions there are no such sums.
     """

@@ -1,4 +1,4 @@
-"""Pass `drop-barriers`: what is in order needs no barriers any more."""
+"""Pass `drop-barriers`: operators in their final order need no barriers."""
 
 from coda_ir.dialects import coda
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter

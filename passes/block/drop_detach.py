@@ -1,4 +1,4 @@
-"""Pass `drop-detach`: a program that is not differentiated any more needs no marks."""
+"""Pass `drop-detach`: a program that will not be differentiated needs no `coda.detach`."""
 
 from xdsl.ir import Block
 

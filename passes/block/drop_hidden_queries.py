@@ -1,4 +1,4 @@
-"""Pass `drop-hidden-queries`: queries that see no key stay as they are without a gradient."""
+"""Pass `drop-hidden-queries`: fully masked queries stay unchanged without a gradient."""
 
 from xdsl.ir import SSAValue
 
@@ -13,17 +13,17 @@ from coda_ir.symbolic_shapes import Dim, Dims
 ANY, LAST = "aten.any.dim", "{0}, -1, True"
 
 NEAR = Refusal(
-    "the number that hides keys absorbs any score that is added to it",
+    "the number that masks keys absorbs any score that is added to it",
     "queries without keys are set to zero: their scores, added to the number, would change it",
 )
 OTHER = Refusal(
-    "queries are zero where the mask of their attention hides every key by a number",
-    "queries are set to zero by another mask",
+    "the queries that are set to zero are those whose keys are all masked by a number",
+    "a different mask sets queries to zero",
 )
 
 
 class DropHiddenQueriesPass(FunctionPass):
-    """Removes the zeros that `raise-attention` puts in place of queries whose keys are all hidden.
+    """Removes the zeros that `raise-attention` puts in place of queries whose keys are all masked.
 
         %any = torch.call "aten.any.dim"(%keep)
         %mask = coda.where %keep, 0, -1e38
@@ -31,7 +31,7 @@ class DropHiddenQueriesPass(FunctionPass):
         %y = coda.attention %q0, %k, %v mask(%mask)    ->    %y = coda.attention %q, %k, %v ...
 
     The zeros keep gradients from the scores of these queries; `differentiate` comes first.
-    Legal where the number is so far below that no score changes it.
+    Legal iff the masking number is so negative that adding a score does not change it.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -41,7 +41,7 @@ class DropHiddenQueriesPass(FunctionPass):
                 if isinstance(found, Refusal):
                     rewriter.missed(op, found)
                 else:
-                    rewriter.passed(op, "reads queries that see no key as they are")
+                    rewriter.passed(op, "reads fully masked queries unchanged")
                     op.operands[0] = found
 
 

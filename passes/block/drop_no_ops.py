@@ -1,4 +1,4 @@
-"""Pass `drop-no-ops`: what a PyTorch model does to no effect goes away."""
+"""Pass `drop-no-ops`: remove operators of a PyTorch model that have no effect."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class DropNoOpsPass(FunctionPass):
         slice of as many rows of a pad as it had         -> shift
         concat(x, a part without elements)               -> x
         concat(x[0:k], x[k:n]) of all of x               -> x
-        slices that are stored in all of a tensor        -> concat of what is stored
+        slices that are stored in all of a tensor        -> concat of the stored tensors
         each nth element, stored for all of them         -> reshape of a concat in a new dimension
-        cross_entropy of rows that are flattened         -> cross_entropy of the rows as they are
+        cross_entropy of rows that are flattened         -> cross_entropy of the rows, not flattened
         where(ids >= n, x, y) of ids below n             -> y
         minimum(ids, n) of ids up to n                   -> ids
 

@@ -1,4 +1,4 @@
-"""Pass `drop-unused-results`: epilogues do not store what nobody reads."""
+"""Pass `drop-unused-results`: epilogues do not store unused results."""
 
 from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.passes.support.editing import EpilogueEditor

@@ -33,7 +33,7 @@ class ExpandQuantizedLinearPass(FunctionPass):
     With blocks, the product is a `coda.scaled_linear`, to which zeros are added where a row is no
     number of whole blocks. Linear maps that read the same x share what is quantized, and the kernel
     that computes x quantizes it, if it has the whole row or block. Always legal. After
-    differentiation, for the derivative is that of the operator.
+    differentiation, because the derivative is defined for the operator.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `flatten-groups`: pointwise code on groups of columns becomes code on the columns."""
+"""Pass `flatten-groups`: pointwise code on groups of columns becomes code on all columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass `order-groups`: a sort of numbers of groups, of which ends are counted, is one operator."""
+"""Pass `order-groups`: sorting group numbers and counting the group ends is one operator."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _why_not(op: coda.SortOp, ends: SSAValue) -> Refusal | None:
     if not _leads_to(op.result, ends):
         name = name_of(op.result)
         return Refusal(
-            "only the ends are computed from sorted numbers", f"{found}: {name} is read elsewhere"
+            "only group ends are computed from the sorted numbers",
+            f"{found}: {name} is read elsewhere",
         )
     return None
 

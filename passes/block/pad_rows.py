@@ -1,4 +1,4 @@
-"""Pass `pad-rows`: products read rows of an odd number of columns from a copy with a few more."""
+"""Pass `pad-rows`: products read unaligned rows from a copy with padded columns."""
 
 from __future__ import annotations
 

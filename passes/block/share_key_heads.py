@@ -1,4 +1,4 @@
-"""Pass `share-key-heads`: attention of one query reads keys that were repeated where they are."""
+"""Pass `share-key-heads`: attention with one query reads shared keys without repeating them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.heads import unrepeated
 
 MORE_QUERIES = Refusal(
-    "the attention of one query for each head is a kernel of the program",
-    "PyTorch computes the call, and its kernels with a mask need keys for each query head",
+    "attention with one query per head is a kernel of the program",
+    "PyTorch computes the call, and its kernels with a mask need separate keys for each query head",
 )
 UNLIKE = Refusal(
     "keys and values are repeated for the same query heads",

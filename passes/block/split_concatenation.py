@@ -1,4 +1,4 @@
-"""Pass `split-concatenation`: what is computed of parts side by side is computed of each part."""
+"""Pass `split-concatenation`: code on a concatenation is computed on each of its parts."""
 
 from dataclasses import dataclass, field
 from functools import reduce
@@ -52,7 +52,7 @@ class SplitConcatenationPass(FunctionPass):
                 if not users.have_many_rows():
                     continue
                 if rewriter.accepts(
-                    op, users.check(op), f"its {len(op.parts)} parts are read where they are"
+                    op, users.check(op), f"its {len(op.parts)} parts are read in place"
                 ):
                     _Split(op, users, rewriter).run()
 
@@ -74,7 +74,7 @@ def _joins_columns(op: coda.ConcatOp) -> bool:
 
 
 class _Users:
-    """What is computed of a value with all of its columns: pointwise code, and where it ends."""
+    """The code that reads a value with all of its columns: pointwise code, and its sinks."""
 
     def __init__(self, whole: SSAValue):
         self.pointwise: dict[Operation, None] = {}
@@ -107,12 +107,12 @@ class _Users:
     def check(self, op: coda.ConcatOp) -> Refusal | None:
         if self.other is not None:
             return Refusal(
-                "products and sums of its parts replace all of it",
-                f"{name_of(op.result)} is copied as a whole: {self.other.name} reads it as a whole",
+                "products and sums of the parts can replace every use",
+                f"{name_of(op.result)} is copied: {self.other.name} reads all of it",
             )
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:
             return Refusal(
-                "the numerics mode lets rounding points move",
+                "the numerics mode allows rounding points to move",
                 f"{name_of(op.result)} is copied as a whole: its products are rounded together in"
                 " the mode eager-exact",
                 "use the mode fp32-epilogue or deterministic",
@@ -169,7 +169,7 @@ class _Split:
                 order.erase(op)
 
     def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
-        """Return what `sink` gives, from what its parts give: side by side, or added up."""
+        """Return the result of `sink` from the results of its parts: concatenated, or summed."""
         parts = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
         values = [insert.insert(part, sink.result.name_hint) for part in parts]
         if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
@@ -178,7 +178,7 @@ class _Split:
         return insert.cast(total, element_type_of(sink.result))
 
     def _part_of(self, sink: Sink, number: int, insert: OpInserter) -> Operation:
-        """Return what `sink` computes, of one part of the columns."""
+        """Return the result of `sink` for one part of the columns."""
         type = element_type_of(sink.result)
         match sink:
             case coda.ReduceOp():

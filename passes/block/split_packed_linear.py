@@ -16,7 +16,7 @@ class SplitPackedLinearPass(FunctionPass):
 
     Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
     again. Legal iff the product is used by slices of its columns only; worth it unless the slices
-    only feed attention, which reads slices as they are, or become one row for each sample of a
+    only feed attention, which reads slices in place, or become one row for each sample of a
     batch (adaLN), which no epilogue takes.
     """
 
@@ -43,7 +43,7 @@ def _is_sliced(op: coda.LinearOp) -> bool:
 
 
 def _reads_slices(op: Operation) -> bool:
-    """Return whether `op` reads a slice as it is, and no epilogue would take it."""
+    """Return whether `op` reads a slice in place, and cannot be fused into an epilogue."""
     is_per_sample = isinstance(op, coda.ReshapeOp) and 1 in shape_of(op.result)[1:-1]
     return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
 

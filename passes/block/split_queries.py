@@ -1,4 +1,4 @@
-"""Pass `split-queries`: attention whose rows are read in parts runs once for each part."""
+"""Pass `split-queries`: attention whose result is read in parts runs once for each part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SplitQueriesPass(FunctionPass):
 
     Legal iff slices are all that reads the result, and what a query sees does not depend on its
     position: without a causal mask or a window, and with a mask that is the same for all queries.
-    Not worth it where slices overlap: their rows would be computed twice.
+    Not worth it where slices overlap: the common rows would be computed twice.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -62,8 +62,8 @@ def _described(slices: Sequence[coda.SliceOp]) -> str:
 def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | None:
     if op.lse is not None:
         return Refusal(
-            "nothing but the rows of attention is used",
-            f"the logsumexp of {name_of(op.result)} is that of all queries",
+            "only the rows that attention returns are used",
+            f"the logsumexp of {name_of(op.result)} covers all queries",
         )
     is_by_query = op.mask is not None and shape_of(op.mask)[-2] != 1
     if op.causal.value.data or op.window is not None or is_by_query:
@@ -74,7 +74,7 @@ def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | No
     if any(first.stop.value.data > _first(second) for first, second in pairwise(slices)):
         return Refusal(
             "every row is read once",
-            f"slices of {name_of(op.result)} overlap: their rows would be computed twice",
+            f"slices of {name_of(op.result)} overlap: the common rows would be computed twice",
         )
     return None
 

@@ -35,9 +35,9 @@ class UnrollSumsPass(FunctionPass):
     iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
     kernel has the rows on chip.
 
-    Rows that were widened before they were moved are moved as they were. Where the numerics mode
-    lets rounding points move, so are those of a GEMM that were scaled in float32: they are rounded
-    behind the scale, which the epilogue applies, instead of before it.
+    Rows that were widened before they were moved are moved in their narrow type. If the numerics
+    mode allows rounding points to move, so are rows of a GEMM that were scaled in float32: they are
+    rounded after the scale, which the epilogue applies, instead of before it.
 
         %w = coda.cast %z : bf16 -> f32                %n = coda.cast %y : f32 -> bf16
         %y = coda.mul %w, %s                           %x = coda.index %n, %ids
@@ -69,11 +69,11 @@ def _why_not(op: coda.SumToOp) -> Refusal | None:
     if columns == DYNAMIC_INDEX or columns * element_bytes(op.x.type) % ALIGNMENT:
         return Refusal(
             f"rows start at multiples of {ALIGNMENT} bytes",
-            f"the sum runs through PyTorch: rows of {name} start elsewhere",
+            f"the sum runs through PyTorch: rows of {name} start at other addresses",
         )
     if not all(computes_in_float32(element_type_of(value)) for value in (op.x, op.result)):
         return Refusal(
-            "float32 holds every value",
+            "float32 can represent every value",
             f"the sum runs through PyTorch: it computes in {element_type_of(op.x)}",
         )
     return None

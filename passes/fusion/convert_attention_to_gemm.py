@@ -44,10 +44,10 @@ class ConvertAttentionToGemmPass(FunctionPass):
     more key; with a cap, or a mask of another type, it stores the scores. The gradient of sinks
     follows from the logsumexp and the moment, -sum(exp(sink - lse) ⊙ moment) of each head.
 
-    Legal iff tensor cores multiply the operands; heads have up to 256 columns, in eights, in the
-    forward the same in keys and values; no gradient of a mask is wanted, and in the backward none
-    is added beside sinks, which are in the logsumexp; and the function does not require the bits of
-    eager PyTorch.
+    Legal iff tensor cores multiply the operands; heads have up to 256 columns, a multiple of 8, and
+    in the forward keys and values have equally many; no gradient of a mask is needed, and in the
+    backward no mask is added beside sinks, which the logsumexp includes; and the function does not
+    require the bits of eager PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -84,10 +84,10 @@ def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
     """Why PyTorch computes the gradients; None where kernels of ours do."""
     instead = "runs as the derivative of PyTorch's attention"
     if op.d_mask is not None:
-        condition = "gradients are wanted of queries, keys, values and sinks alone"
-        return Refusal(condition, f"{instead}, which gives that of a mask, too")
+        condition = "gradients are needed only for queries, keys, values and sinks"
+        return Refusal(condition, f"{instead}, which also returns the gradient of the mask")
     if op.sinks is not None and op.mask is not None and element_type_of(op.mask) != i1:
-        condition = "the weights of keys have the sum 1 where a mask is added"
+        condition = "the attention weights sum to 1 if a mask is added"
         return Refusal(condition, f"{instead}, which has sinks and a mask")
     return _check(op, instead)
 
@@ -98,12 +98,15 @@ def _check(op: AttentionLike, instead: str) -> Refusal | None:
         return Refusal("tensor cores multiply 16-bit floats", f"{instead}, in {type}")
     for columns in (head_dim, op.value_columns):
         if columns % HEAD_MULTIPLE or not NARROWEST_HEAD <= columns <= WIDEST_HEAD:
-            condition = f"heads have {NARROWEST_HEAD} to {WIDEST_HEAD} columns, in eights"
+            columns_in = f"{NARROWEST_HEAD} to {WIDEST_HEAD}"
+            condition = f"heads have {columns_in} columns, a multiple of {HEAD_MULTIPLE}"
             return Refusal(condition, f"{instead}, with {columns} columns")
     if op.scale is not None and op.scale.value.data <= 0:
         return Refusal("the scale of the scores is positive", instead)
     if DYNAMIC_INDEX in (shape_of(op.q)[-1], shape_of(op.k)[-1]):
-        return Refusal("the number of heads is static", f"{instead}, of a symbolic number of heads")
+        return Refusal(
+            "the number of heads is static", f"{instead}, with a symbolic number of heads"
+        )
     if numerics_mode(op).is_strict:
         return Refusal("the function does not require the bits of eager PyTorch", instead)
     return None
@@ -114,14 +117,14 @@ def _options(op: AttentionLike) -> dict[str, Attribute | None]:
 
 
 def _convert(op: coda.AttentionOp, rewriter: FunctionRewriter) -> Refusal | None:
-    instead = "runs through PyTorch, which stores a number for each score"
+    instead = "runs through PyTorch, which stores all scores"
     refusal = _check(op, instead)
     if refusal is None and op.value_dim is not None:
         found = f"{instead}, with {op.value_columns} columns for {op.head_dim.value.data}"
         refusal = Refusal("values have as many columns as keys", found)
     if refusal is not None:
         return refusal
-    rewriter.passed(op, "one kernel computes it, without storing a score")
+    rewriter.passed(op, "one kernel computes it without storing the scores")
     inputs, epilogue = (op.q, op.k, op.v), _stored(op.result)
     fused = FusedAttentionOp.made(inputs, _options(op), epilogue, sinks=op.sinks, mask=op.mask)
     rewriter.before(op).insert(fused)
@@ -172,7 +175,7 @@ def _gradient_of_sinks(
 
 
 def _stored(*sums: SSAValue) -> Segment:
-    """An epilogue that stores sums as they are."""
+    """An epilogue that stores sums unchanged."""
     block = Block(arg_types=[f32] * len(sums))
     for argument, value in zip(block.args, sums, strict=True):
         argument.name_hint = value.name_hint

@@ -81,7 +81,7 @@ def _check_elements(op: LinearMap) -> Refusal | None:
     empty = next((x for x in (*op.operands, op.result) if 0 in shape_of(x)), None)
     if empty is None:
         return None
-    return Refusal("there is something to multiply", f"{name_of(empty)} has no elements")
+    return Refusal("no operand is empty", f"{name_of(empty)} has no elements")
 
 
 def _check_rows(op: LinearMap) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-attention`: what follows the backward of attention, in its epilogues."""
+"""Pass `fuse-attention`: pointwise code after the backward of attention runs in its epilogues."""
 
 from collections.abc import Sequence
 
@@ -65,46 +65,50 @@ def _check(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> R
     if any(result.port.kind.data not in _STORED for result in segment.results):
         return Refusal("tiles and partial sums are stored", "it has a result of another kind")
     if rewriter.order.slices_after(_others(op, producer), producer) is None:
-        found = "an operand is computed from them, by another kernel"
-        return Refusal("what is read with the gradients is computed before them", found)
+        found = "another kernel computes an operand from the gradients"
+        return Refusal("the other operands are computed before the gradients", found)
     return None
 
 
 def _others(op: MapOp, producer: AttentionSumOp) -> list[SSAValue]:
-    """Return what the kernel reads beside the gradients."""
+    """Return the operands of the kernel other than the gradients."""
     return [value for value in op.ports if value not in producer.outputs]
 
 
 def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
     if producer.value_dim is not None and isinstance(producer, AttentionDkvOp):
-        found = f"heads of values have {producer.value_columns} columns"
-        return Refusal("keys and values have as many columns, for one epilogue", found)
+        found = f"value heads have {producer.value_columns} columns"
+        return Refusal(
+            "keys and values have the same number of columns, so that one epilogue fits both", found
+        )
     whole = needs_whole_heads(segment)
     if whole is None or producer.parts.is_whole:
         return None
     found = f"it takes {whole}, and heads have {producer.parts.columns} columns"
-    return Refusal("heads have a power of two of columns, which one tile has", found)
+    return Refusal(
+        "the number of columns of a head is a power of two, so that one tile holds a head", found
+    )
 
 
 def _check_pairs(segment: Segment, into: Segment, producer: AttentionSumOp) -> Refusal | None:
     head_dim = producer.head_dim.value.data
     pairing = segment.pairing
     if not pairs_in_heads(pairing, head_dim):
-        found = f"it takes pairs of columns of different heads, which have {head_dim} columns"
+        found = f"it pairs columns of different heads, which have {head_dim} columns"
         return Refusal("both columns of a pair belong to one head", found)
     if pairing != into.pairing and not (pairing is not None and _is_plain(into)):
-        found = "it takes single columns, and the epilogue pairs"
+        found = "it reads single columns, and the epilogue pairs of columns"
         if pairing is not None:
-            found = "it takes pairs of columns, and the epilogue has others"
-        return Refusal("the epilogue takes columns as the kernel does", found)
+            found = "it pairs other columns than the epilogue"
+        return Refusal("the kernel and the epilogue pair the same columns", found)
     if not groups_in_heads(segment, head_dim):
-        found = f"it takes sums over more than the {head_dim} columns of a head"
-        return Refusal("groups of columns lie in one head", found)
+        found = f"it sums over more than the {head_dim} columns of a head"
+        return Refusal("each group of columns lies within one head", found)
     return None
 
 
 def _is_plain(segment: Segment) -> bool:
-    """Return whether the accumulators are stored as they are, column by column."""
+    """Return whether the accumulators are stored unchanged, column by column."""
     by_column = all(result.port.kind.data.is_per_column for result in segment.results)
     is_bare = by_column and len(segment.block.ops) == 1 and not segment.ports
     return segment.pairing is None and is_bare
@@ -139,7 +143,7 @@ def _fuse(op: MapOp, producer: AttentionSumOp, rewriter: FunctionRewriter) -> No
 
 
 def _take_pairs(segment: Segment, pairing: PairingAttr) -> None:
-    """Let a segment that stores its accumulators as they are have pairs of columns."""
+    """Pair the columns of a segment that stores its accumulators unchanged."""
     block = Block(arg_types=[f32] * (2 * segment.accumulator_count))
     for number, argument in enumerate(block.args):
         argument.name_hint = segment.block.args[number // 2].name_hint

@@ -59,7 +59,7 @@ class FuseCrossEntropyPass(FunctionPass):
     The logits are stored only where something else uses them. Rows whose target is `ignore_index`
     contribute 0. A mean or a sum over the rows is one more finalize. Legal iff the logits are the
     tile of a GEMM in plain columns and the target does not depend on it; of the sums, iff the
-    numerics mode lets rounding points move.
+    numerics mode allows rounding points to move.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -1,4 +1,4 @@
-"""Pass `fuse-gather`: GEMMs read the rows that ids name where they are."""
+"""Pass `fuse-gather`: GEMMs read the rows that ids select in place."""
 
 from dataclasses import replace
 
@@ -48,17 +48,17 @@ def _is_input(use: Use) -> bool:
 
 def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     if (len(shape_of(op.x)), len(shape_of(op.ids)), op.given["dim"]) != (2, 1, 0):
-        return Refusal("ids name rows of a matrix", "copies what it selects for a GEMM")
+        return Refusal("the ids select rows of a matrix", "copies the selected elements for a GEMM")
     for use in op.result.uses:
         if not _is_input(use) or not _can_gather(use):
             return Refusal(
                 "only GEMMs of one input read the rows",
-                f"copies rows for a GEMM: {use.operation.name} reads them too",
+                f"copies rows for a GEMM: {use.operation.name} also reads them",
             )
     bound, (rows, _) = bound_of(op.ids, rewriter.shapes), rewriter.shapes.dims(op.x)
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
-            "the ids are known to be valid row numbers, as those of a sort are",
+            "the ids are known to be valid row numbers, such as those of a sort",
             f"copies rows for a GEMM, which would not detect an id in {name_of(op.ids)} that names "
             "none",
         )

@@ -39,9 +39,9 @@ class FuseGroupsPass(FunctionPass):
     holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
     rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
     chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
-    fits into a tile (a row into registers), what else comes in fits a port, no sum of a group
-    leaves but one in float32 that a pointwise kernel stores, and nothing that comes in depends on
-    what goes out.
+    fits into a tile (a row into registers), every other operand fits a port, no sum of a group
+    leaves but one in float32 that a pointwise kernel stores, and no operand depends on
+    a result.
 
     A softmax is such code, too. Over few columns, such as the experts of a router or the classes of
     a classifier, one tile of the GEMM has whole rows, and the softmax joins the epilogue:

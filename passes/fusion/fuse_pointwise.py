@@ -36,7 +36,7 @@ class FusePointwisePass(FunctionPass):
     computes another operand moves along. Legal iff the operator has the shape of the tile, every
     other operand fits a port, and none of them depends on the same GEMM. What combines two GEMMs
     that can share one pair epilogue is left to `pair-glu`; where they cannot, one of them is stored
-    for the other, and a remark says why.
+    for the other, and a remark gives the reason.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -103,16 +103,16 @@ def _refusal(value: SSAValue, other: FusedOp, gemm: FusedOp, order: BlockOrder) 
     found = f"{name_of(value)} is stored and loaded again"
     if not share_inputs(other, gemm):
         return Refusal(
-            "the GEMMs whose results meet multiply the same tensors",
+            "the GEMMs whose results are combined have the same inputs",
             f"{found}: its GEMM has other inputs",
         )
     first, second = sorted((other, gemm), key=order.position)
     if order.slices_after(second.operands, first) is None:
         return Refusal(
-            "the GEMMs whose results meet do not depend on each other",
+            "the GEMMs whose results are combined do not depend on each other",
             f"{found}: one GEMM needs what the other computes",
         )
     return Refusal(
-        "the GEMMs whose results meet can be the two halves of one",
+        "the GEMMs whose results are combined can be the two halves of one GEMM",
         f"{found}: they differ in columns or types, or have more than one epilogue",
     )

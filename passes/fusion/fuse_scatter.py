@@ -40,13 +40,13 @@ def _order(op: coda.IndexOp, gemm: FusedOp) -> SSAValue | Refusal:
     order = inverse_of(op.ids) if op.given["dim"] == 0 else None
     if order is None:
         return Refusal(
-            "the ids are the inverse of a permutation of the rows, which a sort gives",
-            f"copies rows of a GEMM: {name_of(op.ids)} may name a row twice",
+            "the ids are the inverse of a permutation of the rows that a sort computed",
+            f"copies rows of a GEMM: {name_of(op.ids)} may select a row twice",
         )
     if not op.x.has_one_use() or not _has_rows_alone(gemm):
         return Refusal(
             "the rows are the only result of a GEMM, and nothing else reads them",
-            f"copies rows of a GEMM: {name_of(op.x)} is read in its own order too",
+            f"copies rows of a GEMM: {name_of(op.x)} is also read in its own order",
         )
     return order
 

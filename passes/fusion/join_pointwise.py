@@ -1,4 +1,4 @@
-"""Pass `join-pointwise`: pointwise code joins an epilogue that loads what it reads."""
+"""Pass `join-pointwise`: pointwise code joins an epilogue that loads its operands."""
 
 from xdsl.ir import Operation
 
@@ -21,8 +21,8 @@ class JoinPointwisePass(FunctionPass):
     It does not need the accumulator, only a kernel that has its operands on chip: the backward
     computes a norm or an activation again where the gradient of the same elements is made. What
     reads the result of such code then follows as in `fuse-pointwise`. Legal iff the code has the
-    shape of the tile, its other operands fit ports, and neither it nor the kernel needs what the
-    other computes.
+    shape of the tile, its other operands fit ports, and neither needs a result of the
+    other.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

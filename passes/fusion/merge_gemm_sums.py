@@ -66,8 +66,8 @@ def _groups(
 
 
 _ARE_STORED_DIFFERENTLY = Refusal(
-    "the weights of all products are stored alike",
-    "the products are stored and added one by one: weights of N x K and of K x N",
+    "the weights of all products have the same layout",
+    "the products are stored and added one by one: some weights are N x K, others K x N",
 )
 
 
@@ -77,18 +77,18 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
     assert isinstance(gemm, FusedOp)
     if value.has_more_than_one_use():
         return Refusal(
-            "a product that is added has no other use",
-            f"{name_of(value)} is stored and loaded again: it is used elsewhere too",
+            "an added product has no other use",
+            f"{name_of(value)} is stored and loaded again: it is also used elsewhere",
         )
     segments = gemm.segments()
     if gemm.blocks is not None:
         return Refusal(
-            "the products of a sum have no scales of blocks",
-            f"{name_of(value)} is stored and loaded again: its products are scaled one by one",
+            "the products of a sum have no block scales",
+            f"{name_of(value)} is stored and loaded again: each of its blocks is scaled separately",
         )
     if value.type != root.result.type or len(segments) > 1 or biases_of(segments[0]) is None:
         return Refusal(
-            "the products are added as they are, or with a bias",
+            "the products are added unchanged or with a bias",
             f"{name_of(value)} is stored and loaded again: it has its own epilogue",
         )
     return None

@@ -99,7 +99,7 @@ def _share_weights(rewriter: FunctionRewriter) -> None:
 
 
 _KEEPS_ITS_ROWS = Refusal(
-    "an epilogue whose rows become columns combines neither",
+    "a transposed epilogue combines neither rows nor columns",
     "reads its weights again: its epilogue would have to combine columns instead of rows",
 )
 

@@ -1,4 +1,4 @@
-"""Pass `outline-pointwise`: pointwise operators that found no GEMM become kernels together."""
+"""Pass `outline-pointwise`: pointwise operators that fuse into no GEMM become joint kernels."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ class OutlinePointwisePass(FunctionPass):
                                             }
 
     An operator joins the kernel that computes one of its operands where that is legal. Later passes
-    may still move a kernel into an epilogue; `report-unfused` says why the others remain.
+    may still move a kernel into an epilogue; `report-unfused` reports why the others remain.
     """
 
     statistics: bool = True

@@ -25,7 +25,7 @@ class PairRopePass(FunctionPass):
     The columns stay where they are: the pair port says which belong together (half-split: j and j +
     head_dim/2; interleaved: 2j and 2j + 1). Legal iff the operand is the tile of a GEMM that pairs
     no other columns, and cos and sin do not depend on that GEMM. Later passes may still fuse a
-    rotation; `report-unfused` says why the others remain.
+    rotation; `report-unfused` reports why the others remain.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

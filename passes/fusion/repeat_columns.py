@@ -1,4 +1,4 @@
-"""Pass `repeat-columns`: each kernel computes what it needs from columns of statistics itself."""
+"""Pass `repeat-columns`: each kernel recomputes the row values that it needs."""
 
 from __future__ import annotations
 

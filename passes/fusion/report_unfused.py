@@ -32,20 +32,20 @@ from coda_ir.storage import is_filled_in_place, is_shifted_where_read
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
-        "a row needs no other rows of the sequence",
+        "a row does not depend on other rows of the sequence",
         "runs as PyTorch's scaled dot-product attention",
     ),
     **dict.fromkeys(
         (coda.SelectiveScanOp, coda.SSDOp),
         Refusal(
-            "a row needs no other rows of the sequence",
+            "a row does not depend on other rows of the sequence",
             "runs as separate kernels over chunks of the sequence",
         ),
     ),
     **dict.fromkeys(
         (coda.SelectiveScanGradOp, coda.SSDGradOp),
         Refusal(
-            "a row needs no other rows of the sequence",
+            "a row does not depend on other rows of the sequence",
             "runs as separate kernels, which recompute the states",
         ),
     ),
@@ -61,36 +61,36 @@ _REASONS: dict[type[Operation], Refusal] = {
         "is differentiated by PyTorch, which recomputes it",
     ),
     coda.CrossEntropyGradOp: Refusal(
-        "the epilogue knows the number of its column",
+        "the epilogue knows the index of its column",
         "runs as a separate kernel, which reads the logits once",
     ),
     coda.EmbeddingGradOp: Refusal(
-        "where a row is added is known before its id is read",
+        "the destination of a row is known before its id is read",
         "adds up rows in a separate kernel, in the order of the sorted ids",
     ),
     coda.GroupOrderOp: Refusal(
-        "the place of a row does not depend on other rows",
+        "the position of a row does not depend on other rows",
         "sorts and counts rows by group in separate kernels",
     ),
-    coda.PadOp: Refusal("the parts are written where they are", "copies its operand"),
+    coda.PadOp: Refusal("the operand is written in place", "copies its operand"),
     coda.ShiftOp: Refusal("only pointwise kernels read the rows", "copies its operand"),
-    coda.ConcatOp: Refusal("the parts are read where they are", "copies its parts"),
+    coda.ConcatOp: Refusal("the parts are read in place", "copies its parts"),
 }
 
 
 ONE_QUERY = Refusal(
-    "a row needs no other rows of the sequence",
-    "attention of one query for each head runs as a separate kernel",
+    "a row does not depend on other rows of the sequence",
+    "attention with one query per head runs as a separate kernel",
 )
 
 NOT_A_TILE = Refusal(
-    "the operand is the tile of a kernel of the same function",
+    "the operand is a tile of a kernel in the same function",
     "the reduction runs as a separate kernel",
 )
 
 IN_GRAPH = "stays in the graph, between the programs"
 
-WIDE = Refusal("float32 holds every value", "runs through PyTorch: it computes in f64")
+WIDE = Refusal("float32 can represent every value", "runs through PyTorch: it computes in f64")
 
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when "
@@ -193,11 +193,13 @@ def _why_not_float32(op: Operation) -> Refusal | None:
     wide = [type for type in types if not computes_in_float32(type)]
     if not wide:
         return None
-    return Refusal("float32 holds every value", f"runs through PyTorch: it computes in {wide[0]}")
+    return Refusal(
+        "float32 can represent every value", f"runs through PyTorch: it computes in {wide[0]}"
+    )
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
-    """Return what keeps pointwise code out of kernels of others, and of one with ports."""
+    """Return why pointwise code is neither fused nor a pointwise kernel with ports."""
     if not is_pointwise(op):
         return None
     verdict = check_ports(op.operands, shape_of(op.results[0])) or find_site(op, order)
@@ -205,7 +207,7 @@ def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:
 
 
 def _statistics(op: MapOp) -> list[SSAValue]:
-    """Return what a pointwise kernel reads of whole rows."""
+    """Return the row statistics that a pointwise kernel reads."""
     values = [port.value for port in op.segment().ports]
     return [value for value in values if isinstance(value.owner, FinalizeOp)]
 
@@ -228,7 +230,7 @@ def _is_gemm_tile(value: SSAValue) -> bool:
 
 
 def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
-    """Return what keeps a pointwise kernel out of the epilogue of a GEMM."""
+    """Return why a pointwise kernel is not part of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
         found = f"needs {name_of(statistics[0])} of whole rows, which is known only after the GEMM"
@@ -238,7 +240,7 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     widest = max(group_sizes(segment), default=1)
     if widest > 1 and any(_is_gemm_tile(port.value) for port in segment.ports):
         return Refusal(
-            f"a tile of the GEMM has whole groups, of at most {MAX_GROUP} columns",
+            f"a tile of the GEMM holds whole groups, of at most {MAX_GROUP} columns",
             f"a pointwise kernel reduces groups of {widest} columns",
         )
     if segment.results[0].port.kind.data == ResultKind.TILE:

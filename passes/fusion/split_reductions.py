@@ -128,7 +128,7 @@ def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction |
 
 
 IN_GROUPS = Refusal(
-    "tiles hold the rows of all groups alike",
+    "the rows of the GEMM are not in groups",
     "the sum runs as a separate kernel: the rows of the GEMM are in groups",
 )
 
@@ -137,7 +137,7 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     """The gradient of a bias, or of a norm's weight: every column summed over all rows."""
     if site.is_half:
         return Refusal(
-            "each column is one of the tile",
+            "each column is a column of the tile",
             f"the sum runs as a separate kernel: {name_of(op.x)} has one value per pair",
         )
     if isinstance(site.op, FusedOp) and site.op.groups is not None:
@@ -146,12 +146,12 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
     if samples is None:
         shape = format_shape(shape_of(op.result))
         return Refusal(
-            "the sum is over all rows, or over those of each sample",
+            "the sum is over all rows, or over the rows of each sample",
             f"the sum runs as a separate kernel: its shape is {shape}",
         )
     if samples and numerics_mode(op) == NumericsMode.DETERMINISTIC:
         return Refusal(
-            "the order of the rows in a sum does not depend on the tiles that the rows are in",
+            "the order in which a sum adds rows does not depend on the tiles",
             "the sum runs as a separate kernel: the rows of a sample may begin within a tile, "
             "and the mode is deterministic",
         )

@@ -1,4 +1,4 @@
-"""Pass `accumulate-gradients`: a backward program that adds to the gradients that there are."""
+"""Pass `accumulate-gradients`: a backward program that adds to existing gradients."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def comes_from_gemm(value: SSAValue) -> bool:
 
 def _no_gemm(argument: str) -> Refusal:
     return Refusal(
-        "the gradient is computed by a GEMM and element by element from its result",
+        "the gradient is computed by a GEMM, and elementwise from its result",
         f"no epilogue of a GEMM could add the gradient of {argument}",
     )
 
@@ -96,7 +96,7 @@ def _result_number(func: FuncOp, argument: str) -> int:
     if f"d_{argument}" not in names:
         known = [name.removeprefix("d_") for name in names if name is not None]
         raise CodaError(
-            f"{func.sym_name.data} gives no gradient of '{argument}'",
+            f"{func.sym_name.data} computes no gradient of '{argument}'",
             f"its gradients are those of {', '.join(known) or 'nothing'}",
         )
     return names.index(f"d_{argument}")

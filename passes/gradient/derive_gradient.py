@@ -49,8 +49,8 @@ class DeriveGradientPass(NamedPass):
         @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
 
     The backward follows the forward in one body, so that rewrites see both. Every operator is
-    differentiated by its rule in `passes/derivatives`, what has several uses gets the sum of
-    what they contribute, and what no wanted argument needs is not computed. No gradient passes a
+    differentiated by its rule in `passes/derivatives`, a value with several uses gets the sum of
+    their contributions, and only what a requested gradient needs is computed. No gradient passes a
     `coda.detach`, of which the joint has none left. `wrt` names the
     arguments whose gradients are wanted: by default those of floats on which a result depends,
     other than the tables of rotary embeddings. One that is named and on which nothing depends has a
@@ -136,7 +136,7 @@ class _Joint:
                 raise NoDerivativeError(
                     f"derive-gradient: no result of @{self.func.sym_name.data} depends on an "
                     "argument with a gradient",
-                    "give it an argument of floats that its results depend on",
+                    "give it a floating-point argument that its results depend on",
                 )
             return wanted
         by_name = {self._name(value): value for value in floats}
@@ -159,7 +159,7 @@ class _Joint:
                     DeriveGradientPass.name,
                     function,
                     self.func.location,
-                    f"{', '.join(names)} count as constants: no gradient is derived",
+                    f"{', '.join(names)} are treated as constants: no gradient is derived",
                     function=function,
                 )
             )
@@ -249,7 +249,7 @@ def _no_derivative(obstacle: Obstacle) -> NoDerivativeError:
         f"{obstacle.reason}",
         _AFTER_FUSION
         if op.name.startswith("gemm.")
-        else "leave out of wrt what it depends on, or detach it",
+        else "remove the arguments that it depends on from wrt, or detach them",
     )
 
 

@@ -1,4 +1,4 @@
-"""Pass `drop-zero-gradients`: a backward program for gradients of results that nobody uses."""
+"""Pass `drop-zero-gradients`: a backward program without gradients of unused results."""
 
 from __future__ import annotations
 

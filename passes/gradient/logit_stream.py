@@ -1,4 +1,4 @@
-"""The part of a function that computes logits, their gradient, and what is summed up of both."""
+"""The part of a function that computes logits, their gradient, and the sums over both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Sink: TypeAlias = coda.MatmulOp | coda.WeightGradientOp | coda.SumToOp | coda.Re
 
 @dataclass(frozen=True)
 class LogitStream:
-    """What computes the columns of logits and of their gradient, and what takes all of them.
+    """The code that computes the columns of logits and of their gradient, and its sinks.
 
     `ops` are computed column by column: linear maps, pointwise operators and `gradient`, in order.
     `sinks` read the gradient by rows or by columns, and nothing of M x V leaves them.
@@ -81,14 +81,14 @@ def _check_types(gradient: coda.CrossEntropyGradOp) -> Refusal | None:
         )
     if not computes_in_float32(element_type_of(logits)):
         return Refusal(
-            "float32 holds every value",
+            "float32 can represent every value",
             f"{name_of(logits)} is stored: its element type is {element_type_of(logits)}",
             "use f32",
         )
     if not gradient.row_lse or gradient.start is not None or gradient.moment is not None:
         return Refusal(
-            "the gradient is that of whole rows whose logsumexp is known",
-            f"{name_of(logits)} is stored: its rows are needed to compute their logsumexp again",
+            "the gradient covers whole rows whose logsumexp is known",
+            f"{name_of(logits)} is stored: its rows are needed to recompute their logsumexp",
         )
     return None
 

@@ -1,4 +1,4 @@
-"""The cheapest set of vertices that separates what there is from what is needed."""
+"""The cheapest set of vertices that separates available values from needed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass `move-norm-gradient-sums`: the row sums of a norm's gradient, where dz is made."""
+"""Pass `move-norm-gradient-sums`: the row sums of a norm's gradient, computed where dz is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MoveNormGradientSumsPass(FunctionPass):
     the vectors are computed once per weight.
 
     Legal iff dh is the sum of the gradients of linear maps of h and of nothing else, the results of
-    these maps do not depend on the sum, and the numerics mode lets rounding points move.
+    these maps do not depend on the sum, and the numerics mode allows rounding points to move.
     `pack-weights` allows vectors that are kept between calls; without it LayerNorm is refused.
     """
 
@@ -70,7 +70,7 @@ class MoveNormGradientSumsPass(FunctionPass):
             return refusal
         if found.needs_vectors and not self.pack_weights:
             return Refusal(
-                "vectors may be computed from weights ahead of time",
+                "vectors may be precomputed from weights",
                 "the row sum of the norm's gradient stays: it needs products of weights",
                 "allow pack-weights if weights change only in ways that PyTorch tracks",
             )

@@ -112,7 +112,7 @@ def uncast(value: SSAValue) -> SSAValue:
 
 
 def parts_of(value: SSAValue, kind: type[coda.BinaryOp]) -> list[SSAValue]:
-    """Return what `value` is the sum, or the product, of, each before its conversions."""
+    """Return the terms, or the factors, of `value`, each before its conversions."""
     found: list[SSAValue] = []
     pending = [value]
     while pending:
@@ -282,7 +282,7 @@ def _added_to(
 
 @dataclass(frozen=True)
 class _BeforeProduct:
-    """What is multiplied with a weight, without factors before and after it."""
+    """The product with a weight, without factors before and after it."""
 
     tile: SSAValue
     weight: SSAValue

@@ -114,7 +114,7 @@ def parse_extents(text: str) -> dict[str, int]:
 
 
 class _Choice:
-    """What of one joint function is saved."""
+    """The choice of values that one joint function saves."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _Choice:
                 )
         for name in sorted(self.save & self.recompute):
             raise CodaError(
-                f"save-or-recompute: '{name}' is named by save and by recompute", "name it once"
+                f"save-or-recompute: '{name}' is in both save and recompute", "name it once"
             )
 
     def name_values(self) -> None:
@@ -241,7 +241,7 @@ class _Choice:
         return graph.cut() - self.free
 
     def _needed(self) -> set[SSAValue]:
-        """Return what the operators on gradients read that does not depend on gradients."""
+        """Return the values that operators on gradients read but that depend on no gradient."""
         gradients = self.joint.gradient_values()
         wanted = self.joint.argument_gradients
         on_gradients = [
@@ -302,7 +302,7 @@ class _Choice:
         for op in self.joint.block.ops:
             if op in again and not isinstance(op, coda.ConstantOp):
                 size = sum((self.shapes.bytes(v) for v in op.results), SymbolicSize())
-                self._emit("passed", op.results[0], "is computed again in the backward", size)
+                self._emit("passed", op.results[0], "is recomputed in the backward", size)
         total = sum((self.shapes.bytes(value) for value in saved), SymbolicSize())
         message = f"{self.joint.function} saves {len(saved)} values of {total} bytes"
         size = self.size(saved)
@@ -310,7 +310,7 @@ class _Choice:
             self._remark(
                 "missed",
                 self.joint.func,
-                f"{message}, {size} of the budget of {budget}: nothing else can be computed again",
+                f"{message}, {size} of the budget of {budget}: nothing else can be recomputed",
             )
         else:
             self._remark("analysis", self.joint.func, message)

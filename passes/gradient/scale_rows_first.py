@@ -16,7 +16,7 @@ from coda_ir.passes.support.ports import port_kind
 
 
 class ScaleRowsFirstPass(FunctionPass):
-    """s·(a·W) = (s·a)·W: what scales the rows of the result scales those of a instead.
+    """s·(a·W) = (s·a)·W: the row factors of the result are applied to the rows of a.
 
         %z = coda.grouped_linear %a, %W, %ends        %b = coda.mul %a, %s
         %y = coda.mul %z, %s                    ->    %y = coda.grouped_linear %b, %W, %ends
@@ -58,7 +58,7 @@ def _check(op: coda.MulOp, product: coda.GroupedLinearMap) -> Refusal | None:
     values = {product.result, *(v for v in op.operands if unwidened(v) is product.result)}
     if any(value.has_more_than_one_use() for value in values):
         return Refusal(
-            "nothing else reads the product", f"{name} is stored anyway: it is used elsewhere too"
+            "nothing else reads the product", f"{name} is stored anyway: it is also used elsewhere"
         )
     return None
 

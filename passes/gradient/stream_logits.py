@@ -45,7 +45,7 @@ class StreamLogitsPass(FunctionPass):
         if self.chunks < 1:
             raise CodaError(
                 f"stream-logits: chunks is {self.chunks}, expected at least 1",
-                "say into how many parts the vocabulary is split",
+                "state into how many parts to split the vocabulary",
             )
         for op in rewriter.ops_of(coda.CrossEntropyGradOp):
             stream = find_logit_stream(op, rewriter.order)
@@ -68,7 +68,7 @@ def split_columns(columns: int, chunks: int) -> list[tuple[int, int]]:
 def _described(stream: LogitStream, parts: Sequence[tuple[int, int]]) -> str:
     widest = parts[0][1] - parts[0][0]
     return (
-        f"the {stream.columns} columns of the logits are computed again in {len(parts)} parts of "
+        f"the {stream.columns} columns of the logits are recomputed in {len(parts)} parts of "
         f"at most {widest}"
     )
 
@@ -182,7 +182,7 @@ class _Part:
         return self.rewrite.inserter(op).insert(new, value.name_hint)
 
     def _add(self, sink: Sink) -> SSAValue:
-        """Return what `sink` gives together with the parts before, or a part of it."""
+        """Return the result of `sink` combined with the previous parts, or a part of it."""
         totals = self.rewrite.totals.setdefault(sink, [])
         match sink:
             case coda.MatmulOp():

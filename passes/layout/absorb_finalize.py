@@ -1,4 +1,4 @@
-"""Pass `absorb-finalize`: GEMMs combine the partials of their rows themselves."""
+"""Pass `absorb-finalize`: GEMMs combine the partials of their own rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coda_ir.symbolic_size import parse_sizes
 
 
 class AbsorbFinalizePass(FunctionPass):
-    """Moves what a finalize computes per row into the GEMMs that read it, for the rows of a tile.
+    """Moves the per-row code of a finalize into the GEMMs that read its results.
 
         %x, %p = gemm.fused ... schedule<...>            %x, %p = gemm.fused ... schedule<...>
         %r = gemm.finalize row (add %p) {          ->    %z = gemm.fused %x ... partial_add(%p) {
@@ -74,9 +74,9 @@ class AbsorbFinalizePass(FunctionPass):
         if cost < saved:
             return None
         return Refusal(
-            "reading the partials in every tile takes less than a launch",
+            "reading the partials in every tile takes less time than a launch",
             f"it takes {cost:.1f} us, the finalize {saved:.1f} us",
-            "always=true absorbs it nevertheless",
+            "use always=true to absorb it anyway",
         )
 
 

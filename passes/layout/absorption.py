@@ -40,15 +40,15 @@ def check_absorption(op: FinalizeOp) -> list[FusedOp] | Refusal:
         assert isinstance(user, FusedOp)
         users[user] = None
     if not users:
-        return Refusal("a GEMM reads what the finalize computes", "nothing reads it")
+        return Refusal("a GEMM reads a result of the finalize", "nothing reads it")
     return list(users)
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:
     if BUFFERS_ATTRIBUTE in op.attributes:
         return Refusal(
-            "buffers are not planned yet",
-            "the memory of the partials may be taken again before the GEMMs read them",
+            "buffers have not been planned yet",
+            "the memory of the partials may be reused before the GEMMs read them",
             "run absorb-finalize before plan-buffers",
         )
     if op.axis.data != "row":
@@ -63,7 +63,7 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
     if op.order is not None:
         return Refusal(
             "the partials are combined in any fixed order",
-            "the numerics mode deterministic states another",
+            "the numerics mode deterministic states the order",
         )
     return None
 
@@ -74,7 +74,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
             return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
-                "the partials come from a scheduled gemm.fused, so that their number is known",
+                "the partials come from a scheduled gemm.fused, so their number is known",
                 f"{name_of(value)} does not come from one",
             )
     return None
@@ -91,7 +91,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if len(shape_of(op.partials[0])) != len(user.row_shape) + 1:
         return Refusal(
             "the partials have the rows of the GEMM",
-            f"they have {len(shape_of(op.partials[0])) - 1} dimensions of rows, and the GEMM has "
+            f"they have {len(shape_of(op.partials[0])) - 1} row dimensions, and the GEMM has "
             f"{len(user.row_shape)}",
         )
     partials, rows = sum(known_tiles(value) or 0 for value in op.partials), user.schedule.block_m
@@ -99,7 +99,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
         return Refusal(
             f"a tile has at most {MOST_PARTIALS} partials of its rows",
             f"it has {partials} of each of {rows.data}",
-            "wider tiles of the GEMM that makes them",
+            "use wider tiles for the GEMM that computes them",
         )
     return None
 

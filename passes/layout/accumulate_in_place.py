@@ -1,4 +1,4 @@
-"""Pass `accumulate-in-place`: results take the place of tensors that the caller gives up."""
+"""Pass `accumulate-in-place`: results overwrite tensors that the caller donates."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ from coda_ir.storage import is_donated, overwritten, storage_root
 
 
 class AccumulateInPlacePass(FunctionPass):
-    """Stores what is computed from a donated tensor, element by element, in its memory.
+    """Stores results that are computed elementwise from a donated tensor in its memory.
 
         func.func @f(..., %grad {coda.donated})       func.func @f(..., %grad {coda.donated})
           %sum = gemm.fused ... tile(%grad)       ->    %sum = gemm.fused ... tile(%grad)
@@ -92,15 +92,15 @@ def _states_in_place(op: StateSpaceModel, rewriter: FunctionRewriter) -> None:
     if not isinstance(initial, BlockArgument) or not is_donated(initial):
         return
     if initial.has_more_than_one_use():
-        found = f"{name_of(initial)} is donated without effect: it is used elsewhere too"
-        rewriter.missed(op, Refusal("what is overwritten has no other use", found))
+        found = f"{name_of(initial)} is donated without effect: it is also used elsewhere"
+        rewriter.missed(op, Refusal("the overwritten tensor has no other use", found))
     else:
         rewriter.passed(op, f"stores its states in the memory of {name_of(initial)}")
         op.in_place = UnitAttr()
 
 
-_WHOLE = "what is overwritten is a whole donated tensor"
-_NOT_READ = "nothing else reads what is overwritten"
+_WHOLE = "the overwritten tensor is a whole donated tensor"
+_NOT_READ = "nothing else reads the overwritten tensor"
 
 
 def _is_whole(value: SSAValue) -> bool:
@@ -189,15 +189,15 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
     kind, value = segment.ports[index]
     if value.has_more_than_one_use():
         return Refusal(
-            "what is overwritten has no other use",
-            f"{name_of(value)} is donated without effect: it is used elsewhere too",
+            "the overwritten tensor has no other use",
+            f"{name_of(value)} is donated without effect: it is also used elsewhere",
         )
     wanted = ResultKind.TILE if kind == PortKind.TILE else ResultKind.TILE_T
     for number, (port, type) in enumerate(segment.results):
         if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
             return number
     return Refusal(
-        "a result is computed from what it overwrites, and has its type and layout",
+        "a result is computed from the tensor that it overwrites, and has its type and layout",
         f"{name_of(value)} is donated without effect: no result fits into its memory",
     )
 

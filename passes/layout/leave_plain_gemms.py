@@ -1,4 +1,4 @@
-"""Pass `leave-plain-gemms`: a GEMM without an epilogue is the library's."""
+"""Pass `leave-plain-gemms`: a GEMM without an epilogue is left to the library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _linear(
 
 
 def is_plain(op: FusedOp) -> bool:
-    """Return whether the library computes a GEMM as it is."""
+    """Return whether the library can compute a GEMM unchanged."""
     segments = op.segments()
     if op.gather is not None or op.scatter is not None:
         return False

@@ -67,15 +67,15 @@ class OutlineProgramsPass(NamedPass):
         %s = coda.add %h, %row             ->      %s  = coda.add %h, %row
         %y = gemm.fused %s ...                     %y  = func.call @f_program_1(%s, %v)
 
-    What stays is for a compiler of pointwise code and reductions, such as Inductor. A function
+    The remaining operators are left to another compiler, such as Inductor. A function
     has all GEMMs of its level: those that wait for equally many runs of other operators. Equal
     functions, such as those of equal layers, become one. Constants, and views of arguments and of
     results, are computed where they are read.
 
     Legal iff the sizes of the arguments and results of a function follow from the arguments of the
     program: the number of tiles of a kernel, or a size that depends on data, does not. Other
-    programs stay as they are, and so do those that already call functions. `lower-leftovers` says
-    where it is worth it.
+    programs stay unchanged, and so do those that already call functions. `lower-leftovers` decides
+    where this pays off.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -132,7 +132,8 @@ _ROUNDING = Refusal(
 )
 
 _MEMORY = Refusal(
-    "the program keeps its arguments", "the program stores results in the memory of an argument"
+    "the program does not overwrite its arguments",
+    "the program stores results in the memory of an argument",
 )
 
 _COST = Refusal(

@@ -1,4 +1,4 @@
-"""Pass `overlap-launches`: kernels start while the kernels before end."""
+"""Pass `overlap-launches`: kernels start before the preceding kernels end."""
 
 from __future__ import annotations
 

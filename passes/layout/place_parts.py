@@ -1,4 +1,4 @@
-"""Pass `place-parts`: kernels store their results where a concatenation has them."""
+"""Pass `place-parts`: kernels store their results directly in a concatenation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_COPIES = 1
 
 
 class PlacePartsPass(FunctionPass):
-    """Kernels store their parts of a concatenation of columns in place; nothing copies these.
+    """Kernels store their parts of a concatenation of columns in place, without a copy.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
@@ -65,7 +65,7 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
         rewriter.missed(op, refusal)
     if len(copied) > MOST_COPIES:
         return
-    rewriter.passed(op, f"{refusals.count(None)} of its parts are stored in their place")
+    rewriter.passed(op, f"{refusals.count(None)} of its parts are stored in place")
     for number, refusal in enumerate(refusals):
         if refusal is None:
             # Other parts may be results of the same kernel, which an edit replaces.
@@ -77,14 +77,14 @@ def _why_not_stored(part: SSAValue) -> Refusal | None:
     value = columns_of(part)
     if Site.of(value) is None:
         return Refusal(
-            "each part is the tile of a kernel of the same function",
+            "each part is a tile of a kernel in the same function",
             f"{name_of(part)} is copied: no kernel computes its elements one by one",
         )
     found = part_of(value)
     if found is None:
         return Refusal(
             "the concatenation is the only use of a part, and the numbers of columns are known",
-            f"{name_of(value)} is copied: it is used elsewhere too",
+            f"{name_of(value)} is copied: it is also used elsewhere",
         )
     return None if _is_aligned(value, found.place) else _why_unaligned(value, found.place)
 

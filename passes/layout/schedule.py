@@ -1,4 +1,4 @@
-"""Pass `schedule`: how each GEMM is computed, from the cost model."""
+"""Pass `schedule`: choose the schedule of each GEMM with the cost model."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class SchedulePass(NamedPass):
         return DEVICES[self.target]
 
     def space(self) -> Space:
-        """Return what the options leave to choose from."""
+        """Return the search space that the options leave open."""
         return Space(
             main_loops=(self.mainloop,),
             tile=None if self.tile is None else _parse_tile(self.tile),
@@ -237,7 +237,7 @@ class SchedulePass(NamedPass):
         )
 
     def _remedy(self) -> str:
-        """Return what may help where nothing fits."""
+        """Return a remedy for the case that nothing fits."""
         asked = {"warps": self.warps, "stages": self.stages, "split_k": self.split_k}
         given = [f"{name}={value}" for name, value in asked.items() if value is not None]
         if given:

@@ -53,7 +53,7 @@ _IN_MAPS = (
 
 @dataclass
 class Unfused:
-    """What a GEMM became."""
+    """The operators that replace a GEMM."""
 
     ops: list[FusedOp | LibraryOp | MapOp] = field(
         default_factory=list["FusedOp | LibraryOp | MapOp"]
@@ -98,13 +98,13 @@ def _has_library_product(op: FusedOp) -> bool:
 
 
 _ORDER = Refusal(
-    "the order of reductions is the backend's to choose",
+    "the backend may choose the order of reductions",
     "the epilogue stays in the GEMM: the program states the order of its reductions",
     "use the mode fp32-epilogue or eager-exact",
 )
 
 _ROWS = Refusal(
-    "the rows of the product are those of its operand, and of its results",
+    "the product has the same rows as its operand and its results",
     "the epilogue stays in the GEMM: it gathers or scatters rows",
 )
 
@@ -124,12 +124,13 @@ _WEIGHTS = Refusal(
 )
 
 _NARROW = Refusal(
-    "the operands have one type of more than 8 bits",
+    "the operands have the same type, of more than 8 bits",
     "the epilogue stays in the GEMM: the library does not multiply these 8-bit operands",
 )
 
 _GROUPS = Refusal(
-    "the library gives products in the type of their operands, of rows of whole 16 bytes",
+    "the library returns products in the type of their operands, with rows that are "
+    "multiples of 16 bytes",
     "the epilogue stays in the GEMM: the library does not multiply these groups of rows",
 )
 
@@ -146,7 +147,7 @@ def _why_no_map(segment: Segment) -> Refusal | None:
     foreign = next((kind for kind in kinds if kind not in _IN_MAPS), None)
     if foreign is not None:
         return Refusal(
-            "pointwise kernels have the ports of the epilogue",
+            "pointwise kernels support the ports of the epilogue",
             f"the epilogue stays in the GEMM: pointwise kernels have no port {foreign.value}",
         )
     return None
@@ -254,7 +255,7 @@ def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
 
 
 def _product_of(op: FusedOp, segment: Segment) -> Segment:
-    """The columns of a segment, whose accumulators are stored as they are."""
+    """The columns of a segment, whose accumulators are stored unchanged."""
     block = Block(arg_types=[f32])
     block.add_op(YieldOp(block.args[0]))
     return Segment(

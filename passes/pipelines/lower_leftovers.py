@@ -1,4 +1,4 @@
-"""Pass `lower-leftovers`: what no GEMM takes becomes kernels, or stays in a graph of programs."""
+"""Pass `lower-leftovers`: leftovers become kernels, or stay in a graph of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass `lower-to`: whatever passes lead from the level of a module to another one."""
+"""Pass `lower-to`: the passes that lead from the level of a module to another one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def level_of(module: ModuleOp) -> Level:
 
 
 class LowerToPass(NamedPass):
-    """Brings a module to `level` (gemm, scheduled); a module that is there already stays as it is.
+    """Brings a module to `level` (gemm, scheduled); a module at this level stays unchanged.
 
         coda.linear, coda.silu, ...  ->  gemm.fused with a schedule
 

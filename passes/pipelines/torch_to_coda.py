@@ -1,4 +1,4 @@
-"""Pass `torch-to-coda`: what a PyTorch model spells out becomes named operators."""
+"""Pass `torch-to-coda`: computations that a PyTorch model spells out become named operators."""
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp

@@ -1,4 +1,4 @@
-"""What attention hides from its queries, and what it adds to its scores."""
+"""The masks of attention, and the biases that it adds to its scores."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AttentionMask:
         """
         number = scalar_of(hidden)
         if number is None or number * factor > HIDDEN:
-            return unknown_mask("what it puts in the place of scores does not hide them")
+            return unknown_mask("the number that replaces scores does not mask them")
         if number == -float("inf"):
             self.steps.append(_Step("see", Part(truth, is_flat, is_negated)))
         else:
@@ -124,11 +124,11 @@ class _Resolution:
             if kind == "add":
                 self._add(part, is_whole=may_hide)
             elif kind == "see" and self.parts.filled:
-                return unknown_mask("it hides scores by a number that others are hidden from")
+                return unknown_mask("it masks scores twice, first by a number")
             elif kind == "see" or (self._is_certain and not may_hide):
                 self._see(part)
             elif may_hide:
-                return unknown_mask("it hides scores by a number, and by what is added to them")
+                return unknown_mask("it masks scores both by a number and by a bias")
             elif refusal := self._fill(part, steps[index:]):
                 return refusal
         return None
@@ -136,9 +136,9 @@ class _Resolution:
     def _fill(self, part: Part, inner: Sequence[_Step]) -> Refusal | None:
         numbers = {_number_in(other) for other in (part, *self.parts.filled)}
         if max(numbers) > FAR and any(step.kind == "add" for step in inner):
-            return unknown_mask("what it puts in the place of scores is within reach of its bias")
+            return unknown_mask("the number that replaces scores is within reach of its bias")
         if len(numbers) > 1:
-            return unknown_mask("it puts several numbers in the place of scores")
+            return unknown_mask("it replaces scores by several numbers")
         self.parts.filled.append(part)
         return None
 
@@ -186,7 +186,7 @@ class _Resolution:
         return mask.negated() if leaf.is_negated else mask
 
     def hiding(self, queries: Dim, keys: Dim) -> Hiding | Refusal:
-        """Return what the positions say, of queries that are aligned with the last keys."""
+        """Return the mask by positions, of queries that are aligned with the last keys."""
         if not self._positions.conditions and not self._positions.never:
             return Hiding()
         before = _difference(keys, queries)
@@ -194,7 +194,7 @@ class _Resolution:
             return OTHER_ROWS
         bounds = None if self._positions.never else _bounds(self._positions, single=queries == 1)
         if bounds is None:
-            return unknown_mask("its mask is not one of distances alone")
+            return unknown_mask("its mask does not depend on distances alone")
         ahead, behind = bounds[0] - before, bounds[1] + before
         if ahead == 0 and behind >= 0:
             return Hiding(True, None if behind == float("inf") else int(behind) + 1)

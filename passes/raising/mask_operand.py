@@ -1,4 +1,4 @@
-"""One mask operand for `coda.attention` of all that is hidden and added."""
+"""One mask operand for `coda.attention` from all masks and biases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass
 class MaskParts:
-    """What makes up the mask operand."""
+    """The parts of the mask operand."""
 
     seen: list[Part] = field(default_factory=list[Part])
     filled: list[Part] = field(default_factory=list[Part])

@@ -30,7 +30,7 @@ NOT_HEADS = Refusal(
 
 
 class RaiseAttentionPass(FunctionPass):
-    """Finds attention of heads that were split off columns, and what is done for it.
+    """Finds attention of heads that were split off columns, with the code around it.
 
         %h = coda.transpose(coda.reshape %q), and so of %k and %v, with heads repeated or not
         %a = torch.call "aten.scaled_dot_product_attention.default"(%hq, %hk, %hv, %mask)
@@ -39,9 +39,9 @@ class RaiseAttentionPass(FunctionPass):
         %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
 
     Attention may also be written out: products, of heads or of as many batches, a scale, a softcap,
-    masks that are added or chosen by, the scores of sinks, and a softmax.
+    masks that are added or select scores, the scores of sinks, and a softmax.
 
-    Legal where there is no dropout. What positions alone hide becomes `causal` and `window`; all
+    Legal iff there is no dropout. Masks by position alone become `causal` and `window`; all
     else, such as padding and ALiBi, becomes the mask. Where a query may see no key, whether the
     others hide by a number or by minus infinity matters, and is kept. Scores in whose place there
     is a number have no gradient, while those that it is added to have one: a query that has no

@@ -33,7 +33,7 @@ class RaiseConvolutionPass(FunctionPass):
     strides as large, no padding, no dilation, no groups. Worth it iff what reads the result has
     the channels in its columns, as the GEMM stores them; what precedes the GEMM is one copy, or
     none for a kernel as large as the image. A linear map of patches has the attribute
-    `coda.patches`, for estimates of what PyTorch would take.
+    `coda.patches`, for estimates of the time in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

@@ -19,12 +19,12 @@ TOO_WIDE = Refusal(
     "its windows have more positions, or leave positions out",
 )
 OTHER_LENGTH = Refusal(
-    "as many positions of the result are read as the input has",
-    "another range of the padded positions is read",
+    "the number of positions that are read is that of the input",
+    "a different range of the padded positions is read",
 )
 CHANNELS_FIRST = Refusal(
-    "the channels are columns of what the input is computed from, or of all that reads the result",
-    "the input and what reads the result have their channels before their positions",
+    "the channels are columns in the source of the input, or for all readers of the result",
+    "the input and the readers of the result have channels before positions",
 )
 
 

@@ -29,7 +29,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 
 
 class RaiseElementwisePass(FunctionPass):
-    """Finds calls of PyTorch that the dialect has an operator for.
+    """Finds calls of PyTorch with a counterpart in the dialect.
 
         %c = torch.call "aten.gt.Scalar"(%h) {"{0}, 0"}          %c = coda.compare %h, 0 {"gt"}
         %y = torch.call "aten.where.self"(%c, %h, %z)       ->   %y = coda.where %c, %h, %z
@@ -122,7 +122,7 @@ def _wraps_early(type: Attribute) -> bool:
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
-    """Return what PyTorch computes of booleans with an operator on numbers."""
+    """Return the result of PyTorch's operator on numbers for boolean operands."""
     return {
         coda.AddOp: coda.LogicalOrOp,
         coda.MaximumOp: coda.LogicalOrOp,
@@ -314,7 +314,7 @@ def _why_not(op: CallOp) -> Refusal:
     if strange:
         condition, found = "kernels compute with its element types", f"it computes in {strange[0]}"
     elif op.callee.data in ARANGE:
-        condition = "its numbers are whole, and as many as a dimension of an argument has"
+        condition = "its numbers are integers, as many as a dimension of an argument has elements"
         found = f"its arguments are {op.arguments.data}"
     else:
         condition = "PyTorch converts its operands exactly, and its options have counterparts"

@@ -54,12 +54,12 @@ def _why_not(
         )
     if product.result.has_more_than_one_use():
         return Refusal(
-            "nothing else reads the product", f"the product without {name} is read elsewhere too"
+            "nothing else reads the product", f"the product without {name} is also read elsewhere"
         )
     if not number_groups(rows.ids, product.offsets, rewriter.shapes):
         return Refusal(
-            "the ids are the numbers of the groups: sorted, and counted for their ends",
-            f"{name_of(rows.ids)} may name other rows of {name} than those of the groups",
+            "the ids are the group numbers that are sorted, and counted for the group ends",
+            f"{name_of(rows.ids)} may select rows of {name} other than those of the groups",
         )
     return None
 

@@ -30,7 +30,7 @@ class RaiseLibraryCallsPass(FunctionPass):
         %v, %i = torch.call "aten.topk.default"(%s)      %v, %i = coda.topk %s {k = 2, dim = 1}
             {arguments = "{0}, 2"}                   ->
 
-    Legal iff the operator means the same for all inputs: its options are those of the call. What
+    Legal iff the operator is equivalent for all inputs: its options are those of the call. What
     is computed from integers alone, as masks are, stays without a remark.
     """
 
@@ -93,7 +93,7 @@ def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]
         return str(error)
     for position, output in outputs:
         if position >= len(made.results) or made.results[position].type != output.type:
-            return "it gives other results"
+            return "its results differ in number or type"
     return None
 
 
@@ -105,7 +105,7 @@ class _Names:
 
 
 def _refused(op: CallOp, found: str, remedy: str | None = None) -> Refusal:
-    condition = "an operator of the block level means the same"
+    condition = "an operator of the block level has the same meaning"
     return Refusal(condition, f"{op.callee.data}: {found}", remedy)
 
 
@@ -129,7 +129,7 @@ def _index_put(
 ) -> coda.LibraryCallOp:
     ids, *others = indices
     if ids is None or others or accumulate:
-        raise _NearMiss("it adds up what it stores, or several dimensions are indexed")
+        raise _NearMiss("it accumulates, or several dimensions are indexed")
     return coda.ScatterOp(x, ids, values, dim=0)
 
 
@@ -175,7 +175,7 @@ def _sort(
 
 def _cumsum(x: SSAValue, dim: int, dtype: str | None = None) -> coda.LibraryCallOp:
     if dtype not in (None, BY_ATTRIBUTE[element_type_of(x)].torch):
-        raise _NearMiss("it converts its operand", "convert it before: x.to(dtype).cumsum(dim)")
+        raise _NearMiss("it converts its operand", "convert it first: x.to(dtype).cumsum(dim)")
     return coda.CumsumOp(x, dim=dim)
 
 
@@ -188,7 +188,7 @@ def _group_norm(
     cudnn_enabled: bool = True,
 ) -> coda.LibraryCallOp:
     if (weight is None) != (bias is None):
-        raise _NearMiss("it has a weight or a bias alone")
+        raise _NearMiss("it has only one of weight and bias")
     params = [value for value in (weight, bias) if value is not None]
     return coda.GroupNormOp(x, params, groups=num_groups, eps=float(eps))
 

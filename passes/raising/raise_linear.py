@@ -29,7 +29,7 @@ BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 
 
 class RaiseLinearPass(FunctionPass):
-    """Undoes what PyTorch does to call a matrix product: it transposes, and flattens the rows.
+    """Undoes how PyTorch calls a matrix product: with transposes and flattened rows.
 
         %f = coda.reshape %x : (B x T x K) -> (M x K)
         %t = coda.transpose %w {perm = [1, 0]}              %y = coda.linear %x, %w, %b
@@ -40,7 +40,7 @@ class RaiseLinearPass(FunctionPass):
     batches of 1 (1 x M x K, 1 x K x N), which einsum makes of a linear map, becomes that map.
 
     Legal for every transposed matrix, and for every batch of 1 whose second matrix is an argument
-    of the function: those of attention are computed. Rows may stay as they are in a GEMM, a norm
+    of the function: those of attention are computed. Rows may stay unflattened in a GEMM, a norm
     and in elementwise code where the reshape before keeps the columns, and in a GEMM before which
     it adds dimensions of one row; a reshape back to the dimensions that were there goes away.
     PyTorch's product of groups of rows, `_grouped_mm` or that of transformers, becomes

@@ -82,8 +82,8 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
     heads = heads_of_view(rotation.result, shapes)
     if heads is None:
         return Refusal(
-            "what is rotated are heads of the columns of a tensor",
-            "the rotation is not fused: its operand is no split of columns into heads",
+            "the operand of the rotation is the columns of a tensor, split into heads",
+            "the rotation is not fused: its operand is not a split of columns into heads",
         )
     inner = rotation.view.axes[-1]
     first, width = heads.offset + rotation.view.offset - rotation.result.offset, inner.extent

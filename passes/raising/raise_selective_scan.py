@@ -35,12 +35,12 @@ FACTORS = Refusal(
 TYPES = Refusal(
     "u, b, c and the result have one element type of at most 32 bits, with at most "
     f"{coda.MAX_STATES} states of each channel",
-    "other element types, or another number of states",
+    "different element types, or too many states",
 )
 
 
 class RaiseSelectiveScanPass(FunctionPass):
-    """A linear scan over the states of channels, with all that is as large as the states around it.
+    """A linear scan over the states of channels, with the surrounding tensors of their size.
 
         %e = coda.exp (coda.mul %a, %dt)      : B x D x T x N
         %x = coda.mul (coda.mul %dt, %b), %u  : B x D x T x N

@@ -31,16 +31,16 @@ WITHIN = Refusal(
     "sums over rows of chunks have other factors",
 )
 BETWEEN = Refusal(
-    "what chunks add to the states decays from chunk to chunk, and rows of c read it",
+    "the contributions of chunks to the states decay from chunk to chunk, and rows of c read them",
     "the states are computed or read differently",
 )
 TYPES = Refusal(
     "x, b and c have one element type of at most 32 bits, and dt and a that or f32, with at most "
     f"{coda.MAX_STATES} states and {coda.MAX_HEAD_COLUMNS} columns of a head",
-    "other element types or extents",
+    "different element types, or too many states or columns",
 )
 ROWS = Refusal(
-    "rows that pad the last chunk are cut off behind pointwise code", "something else reads them"
+    "rows that pad the last chunk are cut off after pointwise code", "something else reads them"
 )
 
 STATES = Refusal(

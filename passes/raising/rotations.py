@@ -1,4 +1,4 @@
-"""Rotary embedding that is spelled out: what is rotated, by which tables."""
+"""Rotary embedding that is spelled out: its operand and tables."""
 
 from __future__ import annotations
 

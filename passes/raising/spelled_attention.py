@@ -117,7 +117,7 @@ class AttentionFinder:
         if joined is not None and is_part and self._takes_sinks(joined, weights, found):
             value = self.through(joined.parts[0])
         elif joined is not None or is_part:
-            return _refused("other scores are among those of the keys")
+            return _refused("its scores are concatenated with others")
         while (product := _product(value.owner) or _product_and_sum(value.owner, found)) is None:
             step = self._step(value, found)
             if isinstance(step, Refusal):
@@ -126,7 +126,7 @@ class AttentionFinder:
         if isinstance(product, Refusal):
             return product
         if found.floor is not None and any(step.kind == "see" for step in found.mask.steps):
-            return _refused("hidden scores are raised to a number")
+            return _refused("masked scores are clamped to a number")
         found.q, found.transposed_k = (
             as_narrow_as(self._unscaled(x, found), element_type_of(found.v)) for x in product
         )
@@ -140,7 +140,7 @@ class AttentionFinder:
             case coda.MulOp() | coda.DivOp() as op:
                 number = number_of(op.rhs)
                 if not number:
-                    return _refused("its scores have a factor that is no number")
+                    return _refused("its scores have a factor that is not a number")
                 found.scale *= number if isinstance(op, coda.MulOp) else 1 / number
                 return op.lhs
             case coda.SoftcapOp() as op if found.scale == 1 and found.softcap is None:
@@ -167,7 +167,7 @@ class AttentionFinder:
                 if number is None or not isfinite(number):
                     found.mask.add(bias, is_flat=is_flat, factor=found.scale)
                 return scores
-        return _refused("it adds to its scores what does not broadcast to them")
+        return _refused("it adds a tensor to its scores that does not broadcast to them")
 
     def _called(self, op: CallOp, found: SpelledAttention, *, is_flat: bool) -> SSAValue | Refusal:
         if op.callee.data == WHERE and len(op.inputs) == 3 and found.scale > 0:
@@ -192,7 +192,7 @@ class AttentionFinder:
     # Sinks
 
     def _first_part(self, value: SSAValue) -> SSAValue | None:
-        """Return what `value` are the first columns of."""
+        """Return the tensor that has `value` as its first columns."""
         match value.owner:
             case coda.SliceOp() as op:
                 dim, start, _ = op.range

@@ -1,1 +1,1 @@
-"""What the fusing passes share: order in a block, ports of an operand, editing of epilogues."""
+"""Helpers of the fusing passes: order in a block, ports of an operand, editing of epilogues."""

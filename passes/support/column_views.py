@@ -81,7 +81,7 @@ def _column_axis(stride: int, extent: int) -> ColumnAxis:
 
 
 def _viewed(value: SSAValue, *, widened: bool) -> SSAValue | None:
-    """Return what `value` shows part of, or in another shape."""
+    """Return the tensor of which `value` is a view."""
     match value.owner:
         case coda.CastOp() as op if widened and is_widening_cast(op):
             return op.operand

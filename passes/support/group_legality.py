@@ -1,4 +1,4 @@
-"""Legality of fusing what is reduced over groups of columns, or over rows: pure questions about the
+"""Legality of fusing reductions over groups of columns, or over rows: pure questions about the
 IR, answered without changing it.
 """
 
@@ -24,7 +24,7 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]
             return Refusal(
-                "what is reduced over a group is used by the columns of the group only",
+                "a reduction over a group is used only by the columns of the group",
                 f"runs as separate kernels: {user.name} uses {name_of(value)}",
                 _as_group_result(code, value, order),
             )

@@ -88,7 +88,7 @@ class GroupCode:
 
     @property
     def leaves(self) -> list[SSAValue]:
-        """Return what the code reads: the tensors that are split, and rows and scalars."""
+        """Return the operands of the code: the tensors that are split, and rows and scalars."""
         others = [v for op in self.ops for v in op.operands if v not in self.values]
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 

@@ -1,4 +1,4 @@
-"""What tensors hold that are computed from positions only: integers and masks.
+"""The contents of tensors that are computed from positions only: integers and masks.
 
 An integer tensor is known as an affine function of its own index, a mask as the conjunction of
 conditions `affine >= 0`. Everything else is unknown.
@@ -91,7 +91,7 @@ class IndexValues:
         self._known: dict[SSAValue, Known | None] = {}
 
     def of(self, value: SSAValue) -> Known | None:
-        """Return what `value` holds, None where that is unknown."""
+        """Return the contents of `value`, or None if they are unknown."""
         if value not in self._known:
             self._known[value] = _map(self._derive(value), lambda a: _within(a, shape_of(value)))
         return self._known[value]

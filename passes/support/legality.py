@@ -43,7 +43,7 @@ NO_PRODUCER = Refusal(
 
 
 def name_of(value: SSAValue) -> str:
-    """Return how a message calls a value: by its name in the source, or by what it is."""
+    """Return the name of a value for messages: its name in the source, or a description."""
     if value.name_hint:
         return f"%{value.name_hint}"
     return "an argument" if isinstance(value.owner, Block) else f"a result of {value.owner.name}"
@@ -84,7 +84,7 @@ def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
     if numerics_mode(op) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
-        "the numerics mode lets rounding points move",
+        "the numerics mode allows rounding points to move",
         f"{found} before the GEMM, and the mode is eager-exact",
         "use the mode fp32-epilogue or deterministic",
     )
@@ -95,7 +95,7 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
     if numerics_mode(total) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
-        "the numerics mode lets rounding points move",
+        "the numerics mode allows rounding points to move",
         "the products are stored and added one by one: eager rounds each, and the mode is "
         "eager-exact",
         "use the mode fp32-epilogue or deterministic",
@@ -136,7 +136,7 @@ def check_gemm_types(
     for value in (gemm.x, gemm.result):
         if not computes_in_float32(element_type_of(value)):
             return Refusal(
-                "float32 holds every value",
+                "float32 can represent every value",
                 f"{name_of(value)} has element type {element_type_of(value)}",
                 "use f32, or the reference target",
             )
@@ -338,7 +338,7 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
     segment = site.op.segments()[site.segment]
     if segment.pairing is not None or segment.columns == DYNAMIC_INDEX:
         return Refusal(
-            "the logits are computed in plain columns, whose number is static",
+            "the columns of the logits are not paired, and their number is static",
             f"the GEMM that computes {name_of(logits)} pairs its columns, or their number is "
             "symbolic",
         )
@@ -365,12 +365,12 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
         return site
     if not grad.row_lse or grad.moment is not None:
         return Refusal(
-            "the logsumexp of each row is given, and the gradient the only result",
+            "the logsumexp of each row is given, and the gradient is the only result",
             "the gradient runs as a separate kernel: it reads whole rows",
         )
     if order.slices_after([grad.target, grad.dloss, *grad.row_lse], site.op) is None:
         return Refusal(
-            "what the gradient needs beside the logits is known before them",
+            "the other operands of the gradient are computed before the logits",
             "the gradient runs as a separate kernel: the logsumexp needs complete rows",
         )
     return site

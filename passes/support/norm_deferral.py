@@ -1,4 +1,4 @@
-"""Legality of deferral: whether a norm can move past all that consumes it."""
+"""Legality of deferral: whether a norm can move past all of its consumers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     element_type = element_type_of(norm.x)
     if not computes_in_float32(element_type):
         return Refusal(
-            "float32 holds every value",
+            "float32 can represent every value",
             f"the norm is not deferred: its element type is {element_type}",
             "use f32, or the reference target",
         )
@@ -106,7 +106,7 @@ def _not_deferred(use: Use) -> Refusal:
         what = "a grouped GEMM (of experts) reads its rows"
         remedy = "none: the rows for the experts are gathered from the stored norm"
     elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:
-        what, remedy = f"a call of PyTorch, {calls[0].callee.data}, takes its rows", None
+        what, remedy = f"a call of PyTorch, {calls[0].callee.data}, reads its rows", None
     elif isinstance(consumer, coda.ReshapeOp) and all(
         isinstance(each, coda.LinearOp | coda.MatmulOp) for each in _behind_views(consumer)
     ):
@@ -136,11 +136,11 @@ def _other_role(gemm: FusedOp, index: int) -> str:
     if gemm.is_transposed:
         return "a GEMM sums over its rows"
     if gemm.groups is not None:
-        return "a GEMM has other weights for other rows"
+        return "a GEMM uses different weights for different rows"
     if gemm.gather is not None or gemm.scatter is not None:
         return "a GEMM gathers or scatters rows"
     if gemm.blocks is not None:
-        return "a GEMM multiplies them with scales of blocks"
+        return "a GEMM applies block scales to them"
     if len(gemm.inputs) > 1:
         return "a GEMM adds its product to another one"
     return "a GEMM joins several weights in one range of columns"

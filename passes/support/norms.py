@@ -1,4 +1,4 @@
-"""What the deferral of RMSNorm and of LayerNorm share."""
+"""Helpers for deferring RMSNorm and LayerNorm."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Positions of operators in a block, and hoisting of what a fused operator needs above it."""
+"""Positions of operators in a block, and hoisting of the operands of a fused operator."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class RepeatedRows:
 
     @staticmethod
     def of(value: SSAValue) -> RepeatedRows | None:
-        """Return what the rows of a matrix repeat; None where they repeat nothing."""
+        """Return the tensor that the rows of a matrix repeat, or None."""
         shape = shape_of(value)
         inner = value.owner.x if isinstance(value.owner, coda.ReshapeOp) else None
         if inner is None or len(shape) != 2 or len(shape_of(inner)) != 3:

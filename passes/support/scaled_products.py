@@ -1,4 +1,4 @@
-"""Sums on the block level as products times what is the same for whole rows, and other terms."""
+"""Sums on the block level as products times factors of whole rows, and other terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coda_ir.passes.support.ports import port_kind
 
 @dataclass(frozen=True)
 class Term:
-    """What a sum adds, or subtracts."""
+    """A term that a sum adds or subtracts."""
 
     value: SSAValue
     is_negative: bool = False
@@ -40,7 +40,7 @@ class Product:
 
     @property
     def is_plain(self) -> bool:
-        """True if the term is what the GEMM gives, as it is."""
+        """True if the term is the result of the GEMM, unchanged."""
         return self.term.value is self.gemm.result
 
 
@@ -115,7 +115,7 @@ def identity(factor: SSAValue) -> Hashable:
 
 
 def without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> tuple[list[SSAValue], ...]:
-    """Return what is left of the factors `values`, and what of `removed` is none of them."""
+    """Return the factors `values` without `removed`, and those of `removed` not among them."""
     left, missing = list(values), list[SSAValue]()
     for value in removed:
         same = [each for each in left if identity(each) == identity(value)]

@@ -128,7 +128,7 @@ class _FunctionCopy:
         self.entries.append(entry)
 
     def read_by(self, wanted: Sequence[SSAValue], available: Iterable[SSAValue]) -> set[SSAValue]:
-        """Return what computing `wanted` reads, and what of `available` is wanted itself."""
+        """Return the values that computing `wanted` reads, and `wanted` itself."""
         ops = ops_behind(wanted, available, self.instead)
         return {self._source(v) for v in (*wanted, *(v for op in ops for v in op.operands))}
 

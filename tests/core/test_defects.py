@@ -46,7 +46,7 @@ def test_a_defect_is_reported_once_and_later_calls_do_not_try_again():
     (warning,) = caught
     text = str(warning.message)
     assert text.startswith(
-        "the compiled program of the graph of model.py:3 failed by a defect of coda_ir: "
+        "the compiled program of the graph of model.py:3 failed because of a defect in coda_ir: "
         "UnboundLocalError: max (test_defects.py:"
     )
     assert "; eager PyTorch runs it from now on\n  help: report this message with " in text

@@ -118,7 +118,7 @@ def test_cross_entropy():
         pytest.param(EXP_KERNEL.replace("%m", "%z"), "the logits are the tile of a GEMM", id="map"),
         pytest.param(
             gemm("%z", mode="pair<halves>", **PAIR),
-            "the logits are computed in plain columns, whose number is static",
+            "the columns of the logits are not paired, and their number is static",
             id="paired",
         ),
     ],

@@ -239,9 +239,7 @@ def test_torch_compile():
     with collect_remarks() as remarks:
         loss = compiled(*inputs)
     streamed = [r.message for r in remarks if r.pass_name == "stream-logits"]
-    assert streamed == [
-        "the 300 columns of the logits are computed again in 3 parts of at most 100"
-    ]
+    assert streamed == ["the 300 columns of the logits are recomputed in 3 parts of at most 100"]
     leaves, grad = list(model.parameters()), untyped.autograd.grad
     for actual, wanted in zip(grad(loss, leaves), grad(model(*inputs), leaves), strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-6)

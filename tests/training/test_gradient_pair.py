@@ -274,7 +274,9 @@ def test_an_argument_without_a_gradient():
     scaled = coda_ir.compile(
         program(backward=backward), training=True, target="reference", device="cpu"
     )
-    with pytest.raises(BackwardProgramError, match="gives no gradient of scale\n  help: return d_"):
+    with pytest.raises(
+        BackwardProgramError, match="computes no gradient of scale\n  help: return d_"
+    ):
         scaled.prepare(["w", "scale"])
 
 

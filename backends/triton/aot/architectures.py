@@ -47,7 +47,7 @@ class Architecture:
 
     @property
     def warps(self) -> int:
-        """Return how many warps a multiprocessor can hold."""
+        """Return the number of warps that a multiprocessor can hold."""
         return PARTITIONS * self.warps_per_partition
 
     @property

@@ -1,4 +1,4 @@
-"""What compiled kernels use of a GPU, and how many of their programs run at a time."""
+"""The GPU resources of compiled kernels, and the number of programs that run at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coda_ir.diagnostics import CodaError
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one program of a kernel uses on an architecture."""
+    """The resources that one program of a kernel uses on an architecture."""
 
     kernel: str
     arch: str

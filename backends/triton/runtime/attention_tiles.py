@@ -84,7 +84,7 @@ def narrowed(x, like):
 
 @triton.jit
 def is_seen(query, key, keys, CAUSAL: tl.constexpr, WINDOW: tl.constexpr):
-    """Whether the key is there and the query sees it, by their positions."""
+    """Return whether the key exists and the query sees it, by their positions."""
     seen = key < keys
     if CAUSAL:
         seen = seen & (key <= query)

@@ -1,5 +1,5 @@
 # pyright: basic
-"""What launches of kernels need: how many programs, counters of tiles, options."""
+"""Helpers for launching kernels: numbers of programs, counters of tiles, options."""
 
 import functools
 

@@ -242,7 +242,7 @@ def store_partial(pointer, acc, row_mask):
 
 @triton.jit
 def is_last_of_tile(counter, SPLIT_K: tl.constexpr):
-    """Whether all other programs of the tile have stored their sums, which are visible then.
+    """True if all other programs of the tile have stored their sums, which are then visible.
 
     The counter is 0 before the first of them and after the last one.
     """

@@ -11,7 +11,7 @@ def dense(x):
 
 
 def are_dense(*tensors):
-    """Whether `dense` gives each of these itself."""
+    """Return whether `dense` returns each of these tensors itself."""
     for x in tensors:
         if not x.is_contiguous() or x.data_ptr() % 16:
             return False

@@ -399,12 +399,12 @@ class _Emitter(GemmEmitter):
 
 
 def _tuple(values: Sequence[str]) -> str:
-    """One value as it is, and several as a tuple."""
+    """One value unchanged, or several as a tuple."""
     return values[0] if len(values) == 1 else f"({', '.join(values)})"
 
 
 def _partition(function: str, arguments: Sequence[str]) -> list[str]:
-    """Return what a group of warps runs: a function and its arguments."""
+    """Return the function that a group of warps runs, and its arguments."""
     line = f"({function}, ({', '.join(arguments)})),"
     if len(line) <= 84:
         return [line]

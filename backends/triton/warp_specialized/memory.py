@@ -19,7 +19,7 @@ TURNS = "turns"
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """What a kernel allocates under which names."""
+    """The shared memory that a kernel allocates, by name."""
 
     schedule: ScheduleAttr
     protocol: Protocol

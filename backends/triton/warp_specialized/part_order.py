@@ -34,7 +34,7 @@ class PartOrder:
 
     @property
     def repeats(self) -> int:
-        """Return how many parts need the same."""
+        """Return the number of parts that need the same operands."""
         return self.parts // self.period
 
     @property

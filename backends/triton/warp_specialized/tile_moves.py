@@ -75,7 +75,7 @@ class BoxMove:
 
 @dataclass(frozen=True)
 class Protocol:
-    """What the column ranges of a kernel have in common: slots and barriers."""
+    """The slots and barriers that the column ranges of a kernel share."""
 
     staging: Staging
     groups: int
@@ -112,7 +112,7 @@ def protocol_of(staging: Staging, groups: int, parts: Sequence[int]) -> Protocol
 
 @dataclass
 class TileMoves:
-    """What moves for the tiles of a column range, and the statements of both sides."""
+    """The moves for the tiles of a column range, and the statements of both sides."""
 
     protocol: Protocol
     moves: Moves
@@ -242,7 +242,7 @@ class TileMoves:
         return bool(self.loads and self.staging.in_place(self.moves))
 
     def _begin(self, part_tile: str) -> list[str]:
-        """Return what the first parts need, when the tile before is done."""
+        """Return the loads of the first parts, once the previous tile is done."""
         first = [part_tile, *self._load("part_tile")]
         loop = [f"for part in tl.static_range({self.staging.depth}):", *indented(first)]
         lines = loop if self.loads else []

@@ -22,11 +22,11 @@ EPILOG = """\
 pipelines:
   a,b{x=1 y=2}                   passes in order, with options
   builtin.module(func.func(a,b),c)
-                                 a and b on every function by itself, then c
+                                 a and b on each function separately, then c
 
 examples:
   coda-opt layer.coda                                   the IR of a program
-  coda-opt layer.coda -p coda-to-gemm --remarks=missed  fuse it, and say what was not fused
+  coda-opt layer.coda -p coda-to-gemm --remarks=missed  fuse it, and report what was not fused
   coda-opt layer.coda -p coda-to-gemm,schedule,plan-buffers -t triton -o layer.py
                                                         emit Triton kernels
   coda-opt layer.coda -p coda-to-gemm --run --dim B=2   execute the fused program

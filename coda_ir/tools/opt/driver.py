@@ -1,4 +1,4 @@
-"""What `coda-opt` does: reads each piece of the input, runs the passes on it, and prints it."""
+"""The driver of `coda-opt`: reads each piece of the input, runs the passes on it, and prints it."""
 
 import argparse
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def process_chunk(session: Session, chunk: Chunk) -> str:
 
 
 def output_of(session: Session, module: ModuleOp) -> str:
-    """Return what the first feature writes for the module, or else the target."""
+    """Return the output of the first feature that writes one, or else that of the target."""
     for feature in FEATURES:
         text = feature.write(session, module)
         if text is not None:

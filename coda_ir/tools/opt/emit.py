@@ -46,8 +46,8 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         choices=LEVELS,
         metavar="LEVEL",
         help="print the program as IR (block, gemm, scheduled), as a module of Triton (triton), "
-        "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), what its kernels use of a "
-        "GPU (resources, resources-json), a picture (dot, svg), or a page to explore (html)",
+        "compiled for --arch (ttir, ttgir, llvm, ptx, sass, amdgcn), the resources of its kernels "
+        "on a GPU (resources, resources-json), a picture (dot, svg), or a page to explore (html)",
     )
     group.add_argument(
         "--arch",
@@ -59,7 +59,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--view",
         choices=VIEWS,
-        help="what a picture shows: the module as it is (default), or its operators with a box "
+        help="what a picture shows: the module itself (default), or its operators with a box "
         "around those that are fused into one kernel",
     )
 

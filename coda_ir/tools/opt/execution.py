@@ -76,7 +76,7 @@ def write(session: Session, module: ModuleOp) -> str | None:
 
     outcome = run_module(module, RunOptions.from_args(session.options))
     for problem in outcome.overflows:
-        cause = "a value on the way is beyond the range of its type"
+        cause = "an intermediate value is beyond the range of its type"
         remedy = f"{cause}: use wider types, or smaller inputs"
         session.fail(Diagnostic("error", None, problem, remedy, error_codes.FAILED_CHECK))
     for problem in outcome.defects:

@@ -98,7 +98,7 @@ def _operator_lines(name: str, operator: type[Operation]) -> Iterator[str]:
 
 
 def language_words() -> Mapping[str, str]:
-    """Return what the words of `.coda` mean: operators, keywords, ports, results, combiners."""
+    """Return the documentation of `.coda` words: operators, keywords, ports, results, combiners."""
     from coda_ir.lsp import documentation
 
     texts = [

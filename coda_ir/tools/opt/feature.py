@@ -1,4 +1,4 @@
-"""What a feature of `coda-opt` is made of; see the package for how to add one."""
+"""The interface of a feature of `coda-opt`; the package explains how to add one."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence

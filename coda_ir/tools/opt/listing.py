@@ -33,7 +33,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         help="list every pass with its options and their defaults, and exit",
     )
     group.add_argument(
-        "--show-dialects", action="store_true", help="list the dialects that are known, and exit"
+        "--show-dialects", action="store_true", help="list the known dialects, and exit"
     )
     group.add_argument(
         "--dump-pass-pipeline",

@@ -42,7 +42,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
         type=regex,
         default=NO_FILTER,
         metavar="REGEX",
-        help="only the remarks of passes in whose names REGEX is found",
+        help="only the remarks of passes whose names match REGEX",
     )
     group.add_argument(
         "--remarks-format",

@@ -60,7 +60,7 @@ def recorded_arguments(options: argparse.Namespace) -> list[str]:
     if found is None:
         raise CodaError(
             f"{options.input_file}: not a crash reproducer: no line '// configuration: ...'",
-            "leave out --run-reproducer and say which passes to run with -p",
+            "leave out --run-reproducer, and name the passes to run with -p",
         )
     try:
         return shlex.split(found[1])

@@ -108,7 +108,7 @@ def syntax_of(options: argparse.Namespace) -> str:
     _read(options)
     raise UsageError(
         f"{options.input_file}: unknown kind of input",
-        "name the file .coda or .mlir, or say which it is with -f coda or -f mlir",
+        "name the file .coda or .mlir, or state the kind with -f coda or -f mlir",
     )
 
 
@@ -158,5 +158,5 @@ def _read_mlir(text: str, chunk: Chunk, context: Context, options: argparse.Name
         if options.frontend or not _CODA_DEFINITION.search(text):
             raise
         first, *rest = error.diagnostics
-        remedy = "say -f coda for a .coda program: this was read as MLIR"
+        remedy = "pass -f coda for a .coda program: this was read as MLIR"
         raise DiagnosticError([replace(first, remedy=remedy), *rest], error.sources) from error

@@ -87,7 +87,7 @@ def print_module(context: Context, options: argparse.Namespace, module: ModuleOp
 
 
 def write(session: Session, module: ModuleOp) -> str:
-    """Return what the target of the command line emits for `module`."""
+    """Return the output of the target of the command line for `module`."""
     spec, output = _target_spec(session), StringIO()
     try:
         target = session.targets[spec.name]().from_spec(spec)

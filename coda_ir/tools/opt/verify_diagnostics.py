@@ -188,7 +188,7 @@ def compare(
     mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """Return what is wrong: expectations that were not met, and diagnostics that nobody expected.
+    """Return the mismatches: expectations that were not met, and unexpected diagnostics.
 
     Each diagnostic meets the first fitting expectation on its line that no other has met.
     Unexpected errors and warnings always count, notes and remarks where their severity is in
@@ -311,7 +311,7 @@ def check_diagnostics(
     mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """Return what does not fit between the diagnostics `emitted` for `text` and its comments.
+    """Return the mismatches between the diagnostics `emitted` for `text` and its comments.
 
     The remedy of a diagnostic is a note at its place. See `compare` for `mode` and `counted`.
     """

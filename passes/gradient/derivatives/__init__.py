@@ -52,7 +52,7 @@ RULES: dict[type, Rule] = {
     **TORCH_RULES,
 }
 
-_SECOND = "it is a derivative itself, and second derivatives are not derived"
+_SECOND = "it is itself a derivative, and second derivatives are not supported"
 
 _LOGICAL = [op for op in coda.ELEMENTWISE_OPS if op.ELEMENTS == coda.Elements.BOOLEANS]
 
@@ -71,7 +71,7 @@ NOT_DIFFERENTIATED: dict[type, str] = {
     **dict.fromkeys((coda.OneHotOp, coda.GroupOrderOp), "its results are integers"),
     coda.SelectiveScanGradOp: _SECOND,
     coda.SSDGradOp: _SECOND,
-    LinearScanOp: "it has to be a part of a selective scan, which has one",
+    LinearScanOp: "it has to be part of a selective scan, which has a derivative",
     VjpOp: _SECOND,
 }
 """Why operators of the block level have no rule."""
@@ -124,11 +124,11 @@ def refusal(op: Operation, operand: int) -> str | None:
         return refusal_of_call(op)
     if is_constant_operand(op, operand):
         table = ("cos", "sin")[operand - 1]
-        return f"the table {table} of a rotary embedding counts as a constant"
+        return f"the table {table} of a rotary embedding is treated as a constant"
     if isinstance(op, coda.AttentionOp) and op.lse is not None and op.lse.uses:
         return "the logsumexp of its scores is used, and has no derivative"
     if _splits_columns(op) and shape_of(op.operands[0])[-1] == DYNAMIC_INDEX:
-        return "its columns are split, and their number is not known"
+        return "it splits its columns, and their number is unknown"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which values of a function have a gradient that anybody needs."""
+"""Activity analysis: the values of a function whose gradients are needed."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def keep_differentiated(module: ModuleOp) -> Generator[None]:
 
 
 def float_results(block: Block) -> list[SSAValue]:
-    """Return what the function returns and has a gradient."""
+    """Return the results of the function that have a gradient."""
     terminator = block.last_op
     assert isinstance(terminator, ReturnOp)
     return [value for value in terminator.arguments if is_float(element_type_of(value))]
 
 
 def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
-    """Return what keeps the gradients of `active` values from being derived, in order."""
+    """Return the obstacles to deriving the gradients of `active` values, in order."""
     found: list[Obstacle] = []
     for op in block.ops:
         if any(result in active for result in op.results):

@@ -92,7 +92,7 @@ def differentiable_inputs(op: CallOp) -> list[int]:
 def refusal_of_call(op: CallOp) -> str | None:
     """Why a call has no derivative."""
     if op.random is not None and op.callee.data not in _DROPOUTS:
-        return "it draws random numbers, and would draw others when it is computed again"
+        return "it draws random numbers, and would draw different ones if it were recomputed"
     if op.callee.data.startswith("prims."):
         return "PyTorch does not differentiate its primitives"
     if op.callee.data.startswith("aten.as_strided_scatter"):

@@ -95,7 +95,7 @@ func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1x
 
 // Nobody knows how many partials there are.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: %p does not come from one; failed condition: the partials come from a scheduled gemm.fused, so that their number is known
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %p does not come from one; failed condition: the partials come from a scheduled gemm.fused, so their number is known
 // CHECK-LABEL: func.func @argument(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -150,7 +150,7 @@ func.func @many(%x: tensor<?x8xf32>, %w: tensor<1040x8xf32>, %v: tensor<8x1040xf
 
 // A stated order of sums.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the numerics mode deterministic states another; failed condition: the partials are combined in any fixed order
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the numerics mode deterministic states the order; failed condition: the partials are combined in any fixed order
 // CHECK-LABEL: func.func @ordered(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -213,7 +213,7 @@ func.func @columns(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xf32
 
 // Many small tiles with little to multiply read more than a launch costs.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: it takes 27.8 us, the finalize 4.5 us; failed condition: reading the partials in every tile takes less than a launch
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it takes 27.8 us, the finalize 4.5 us; failed condition: reading the partials in every tile takes less time than a launch
 // CHECK-LABEL: func.func @expensive(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -244,7 +244,7 @@ func.func @expensive(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>, %a: tensor<?x1
 
 // The memory of the partials is given to another value.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the memory of the partials may be taken again before the GEMMs read them; failed condition: buffers are not planned yet
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the memory of the partials may be reused before the GEMMs read them; failed condition: buffers have not been planned yet
 // CHECK-LABEL: func.func @planned(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>

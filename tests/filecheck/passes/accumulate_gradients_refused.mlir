@@ -12,7 +12,7 @@ func.func @f_backward(%x: tensor<?x8xf32> {coda.name = "x", coda.dims = ["M", 8]
   func.return %d_b, %d_t, %d_s, %d_y : tensor<16xf32>, tensor<8x16xf32>, tensor<4x16x8xf32>, tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] accumulate-gradients: coda.sum_to: no epilogue of a GEMM could add the gradient of b; failed condition: the gradient is computed by a GEMM and element by element from its result; costs 64*M + 64 bytes
+// REMARK: remark[missed] accumulate-gradients: coda.sum_to: no epilogue of a GEMM could add the gradient of b; failed condition: the gradient is computed by a GEMM, and elementwise from its result; costs 64*M + 64 bytes
 // REMARK: remark[missed] accumulate-gradients: coda.transpose: no epilogue of a GEMM could add the gradient of t
 // REMARK: remark[missed] accumulate-gradients: coda.mul: no epilogue of a GEMM could add the gradient of s
 // REMARK: remark[missed] accumulate-gradients: func.return: no epilogue of a GEMM could add the gradient of y

@@ -15,7 +15,7 @@ func.func @used(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %grad: tensor<16x8xf
   func.return %dw, %n : tensor<16x8xf32>, tensor<16x8xf32>
 }
 
-// REMARK: remark[missed] accumulate-in-place: gemm.fused: %grad is donated without effect: it is used elsewhere too; failed condition: what is overwritten has no other use; costs 64*d0 + 32*d1 + 1024 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %grad is donated without effect: it is also used elsewhere; failed condition: the overwritten tensor has no other use; costs 64*d0 + 32*d1 + 1024 bytes
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %dw = gemm.fused transposed %dy : tensor<?x16xf32>
 // CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%grad : tensor<16x8xf32>)
@@ -57,9 +57,9 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
   func.return %ab, %c, %sums : tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x?xf32>
 }
 
-// REMARK: remark[missed] accumulate-in-place: gemm.fused: %narrow is donated without effect: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 768 bytes
-// REMARK: remark[missed] accumulate-in-place: gemm.fused: %turned is donated without effect: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1024 bytes
-// REMARK: remark[missed] accumulate-in-place: gemm.fused: %other is donated without effect: no result fits into its memory; failed condition: a result is computed from what it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1088 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %narrow is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 768 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %turned is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1024 bytes
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %other is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 1088 bytes
 // CHECK:      func.func @unfit(
 // CHECK-NEXT:   %a = gemm.fused transposed %dy : tensor<?x16xf32>
 // CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%narrow : tensor<16x8xbf16>)
@@ -256,9 +256,9 @@ func.func @caches(%a: tensor<4x8xf32> {coda.donated}, %b: tensor<4x4xf32> {coda.
   func.return %read_later, %old, %reads_itself, %of_part, %not_given : tensor<4x8xf32>, tensor<32xf32>, tensor<4x4xf32>, tensor<2x8xf32>, tensor<4x8xf32>
 }
 
-// REMARK: remark[missed] accumulate-in-place: torch.call: %a is used by coda.neg afterwards; failed condition: nothing else reads what is overwritten
-// REMARK: remark[missed] accumulate-in-place: torch.call: it reads %b while it changes it; failed condition: nothing else reads what is overwritten
-// REMARK: remark[missed] accumulate-in-place: torch.call: it changes a part or another view of %c; failed condition: what is overwritten is a whole donated tensor
+// REMARK: remark[missed] accumulate-in-place: torch.call: %a is used by coda.neg afterwards; failed condition: nothing else reads the overwritten tensor
+// REMARK: remark[missed] accumulate-in-place: torch.call: it reads %b while it changes it; failed condition: nothing else reads the overwritten tensor
+// REMARK: remark[missed] accumulate-in-place: torch.call: it changes a part or another view of %c; failed condition: the overwritten tensor is a whole donated tensor
 // CHECK:      func.func @caches(
 // CHECK-NOT:    in_place
 // CHECK:        func.return
@@ -274,7 +274,7 @@ func.func @states(%x: tensor<2x1x8xf32>, %long: tensor<2x3x8xf32>, %a: tensor<8x
   func.return %y, %last, %old, %z, %other : tensor<2x1x8xf32>, tensor<2x8x4xf32>, tensor<2x8x4xf32>, tensor<2x3x8xf32>, tensor<2x8x4xf32>
 }
 
-// REMARK: remark[missed] accumulate-in-place: coda.selective_scan: %h is donated without effect: it is used elsewhere too; failed condition: what is overwritten has no other use
+// REMARK: remark[missed] accumulate-in-place: coda.selective_scan: %h is donated without effect: it is also used elsewhere; failed condition: the overwritten tensor has no other use
 // CHECK:      func.func @states(
 // CHECK-NOT:    in_place
 // CHECK:        func.return

@@ -12,7 +12,7 @@ func.func @exact(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf1
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode lets rounding points move; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 96*d0 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
@@ -36,7 +36,7 @@ func.func @used(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16
   func.return %y, %u : tensor<?x16xbf16>, tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %u is used elsewhere too; failed condition: a product that is added has no other use; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %u is also used elsewhere; failed condition: an added product has no other use; costs 96*d0 bytes
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<2x8xbf16>) -> tensor<?x2xbf16>
@@ -59,7 +59,7 @@ func.func @bias(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has a scale and a bias; failed condition: no product that is scaled has a bias; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has a scale and a bias; failed condition: no scaled product has a bias; costs 96*d0 bytes
 // CHECK:      func.func @bias(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<2x8xbf16>) -> tensor<?x2xbf16>
@@ -81,7 +81,7 @@ func.func @argument(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8x
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is no tile of a kernel; failed condition: what computes the input of a scaled product can scale it; costs 64*d0 + 32*d2 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is no tile of a kernel; failed condition: the kernel that computes the input of a scaled product can apply the scale; costs 64*d0 + 32*d2 bytes
 // CHECK:      func.func @argument(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %u = coda.linear %t, %b : (tensor<?x2xbf16>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
@@ -127,7 +127,7 @@ func.func @wide(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<32x8xbf1
   func.return %y, %t : tensor<?x16xbf16>, tensor<?x32xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is used elsewhere too; failed condition: a scaled copy of the input has no more columns than the product; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %su has another scale, and %t is also used elsewhere; failed condition: a scaled copy of the input has no more columns than the product; costs 96*d0 bytes
 // CHECK:      func.func @wide(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %t = coda.linear %x, %a : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
@@ -176,7 +176,7 @@ func.func @two(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16>
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %q scales others, and may be 0; failed condition: no other product of the sum has its own scale; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %q scales others, and may be 0; failed condition: no other product of the sum has a scale; costs 96*d0 bytes
 // CHECK:      func.func @two(
 // CHECK-NEXT:   %z0 = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %z = coda.mul %z0, %q : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>

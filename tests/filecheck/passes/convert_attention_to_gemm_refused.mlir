@@ -8,7 +8,7 @@ func.func @mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<
   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which gives that of a mask, too; failed condition: gradients are wanted of queries, keys, values and sinks alone; costs 11160 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which gives that of a mask, too; failed condition: gradients are needed only for queries, keys, values and sinks; costs 11160 bytes
 // CHECK:      func.func @mask(
 // CHECK-NEXT:   %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<6x9xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>
@@ -23,7 +23,7 @@ func.func @sinks_and_mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %ls
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which has sinks and a mask; failed condition: the weights of keys have the sum 1 where a mask is added; costs 11060 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which has sinks and a mask; failed condition: the attention weights sum to 1 if a mask is added; costs 11060 bytes
 // CHECK:      func.func @sinks_and_mask(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v sinks(%s : tensor<4xbf16>) mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>
@@ -53,7 +53,7 @@ func.func @odd_heads(%dy: tensor<2x6x80xbf16>, %y: tensor<2x6x80xbf16>, %lse: te
   func.return %dq, %dk, %dv : tensor<2x6x80xbf16>, tensor<2x9x40xbf16>, tensor<2x9x40xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 20 columns; failed condition: heads have 16 to 256 columns, in eights; costs 13632 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 20 columns; failed condition: heads have 16 to 256 columns, a multiple of 8; costs 13632 bytes
 // CHECK:      func.func @odd_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 20 : i64, causal = true} : (tensor<2x6x80xbf16>, tensor<2x6x80xbf16>, tensor<2x4x6xf32>, tensor<2x6x80xbf16>, tensor<2x9x40xbf16>, tensor<2x9x40xbf16>) -> (tensor<2x6x80xbf16>, tensor<2x9x40xbf16>, tensor<2x9x40xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x80xbf16>, tensor<2x9x40xbf16>, tensor<2x9x40xbf16>
@@ -68,7 +68,7 @@ func.func @wide_heads(%dy: tensor<2x6x1024xbf16>, %y: tensor<2x6x1024xbf16>, %ls
   func.return %dq, %dk, %dv : tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 512 columns; failed condition: heads have 16 to 256 columns, in eights; costs 172128 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 512 columns; failed condition: heads have 16 to 256 columns, a multiple of 8; costs 172128 bytes
 // CHECK:      func.func @wide_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 512 : i64, causal = true} : (tensor<2x6x1024xbf16>, tensor<2x6x1024xbf16>, tensor<2x2x6xf32>, tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>) -> (tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x1024xbf16>, tensor<2x9x512xbf16>, tensor<2x9x512xbf16>
@@ -83,7 +83,7 @@ func.func @symbolic_heads(%dy: tensor<2x6x?xbf16>, %y: tensor<2x6x?xbf16>, %lse:
   func.return %dq, %dk, %dv : tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, of a symbolic number of heads; failed condition: the number of heads is static; costs 24*d0 + 24*d1 + 48*d2 + 48*d3 + 72*d4 + 72*d5 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with a symbolic number of heads; failed condition: the number of heads is static; costs 24*d0 + 24*d1 + 48*d2 + 48*d3 + 72*d4 + 72*d5 bytes
 // CHECK:      func.func @symbolic_heads(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, causal = true} : (tensor<2x6x?xbf16>, tensor<2x6x?xbf16>, tensor<2x?x6xf32>, tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>) -> (tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x?xbf16>, tensor<2x9x?xbf16>, tensor<2x9x?xbf16>
@@ -113,7 +113,7 @@ func.func @narrow_values(%dy: tensor<2x6x32xbf16>, %y: tensor<2x6x32xbf16>, %lse
   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 8 columns; failed condition: heads have 16 to 256 columns, in eights; costs 8256 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, with 8 columns; failed condition: heads have 16 to 256 columns, a multiple of 8; costs 8256 bytes
 // CHECK:      func.func @narrow_values(
 // CHECK-NEXT:   %dq, %dk, %dv = coda.attention_grad %dy, %y, %lse, %q, %k, %v {head_dim = 16 : i64, value_dim = 8 : i64, causal = true} : (tensor<2x6x32xbf16>, tensor<2x6x32xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x16xbf16>
@@ -128,7 +128,7 @@ func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: 
   func.return %y : tensor<2x32x64xf32>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores a number for each score, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores, in f32; failed condition: tensor cores multiply 16-bit floats; costs 53248 bytes
 // CHECK:      func.func @forward_floats(%q: tensor<2x32x64xf32>, %k: tensor<2x40x32xf32>, %v: tensor<2x40x32xf32>) -> tensor<2x32x64xf32> {
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xf32>, tensor<2x40x32xf32>, tensor<2x40x32xf32>) -> tensor<2x32x64xf32>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xf32>
@@ -143,7 +143,7 @@ func.func @negative_scale(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x32xbf16>, %v
   func.return %y : tensor<2x32x64xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores a number for each score; failed condition: the scale of the scores is positive; costs 26624 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores; failed condition: the scale of the scores is positive; costs 26624 bytes
 // CHECK:      func.func @negative_scale(
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 16 : i64, causal = true, window = 8 : i64, scale = -1.000000e+00 : f64} : (tensor<2x32x64xbf16>, tensor<2x40x32xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x64xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x64xbf16>
@@ -158,7 +158,7 @@ func.func @forward_values(%q: tensor<2x32x64xbf16>, %k: tensor<2x40x64xbf16>, %v
   func.return %y : tensor<2x32x32xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores a number for each score, with 16 columns for 32; failed condition: values have as many columns as keys; costs 27648 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention: runs through PyTorch, which stores all scores, with 16 columns for 32; failed condition: values have as many columns as keys; costs 27648 bytes
 // CHECK:      func.func @forward_values(
 // CHECK-NEXT:   %y = coda.attention %q, %k, %v {head_dim = 32 : i64, value_dim = 16 : i64, causal = true, window = 8 : i64} : (tensor<2x32x64xbf16>, tensor<2x40x64xbf16>, tensor<2x40x32xbf16>) -> tensor<2x32x32xbf16>
 // CHECK-NEXT:   func.return %y : tensor<2x32x32xbf16>

@@ -8,7 +8,7 @@ func.func @double(%x: tensor<?x8xf64>, %w: tensor<16x8xf64>) -> tensor<?x16xf64>
   func.return %z : tensor<?x16xf64>
 }
 
-// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has element type f64; failed condition: float32 holds every value;
+// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has element type f64; failed condition: float32 can represent every value;
 // REMARK: help: use f32, or the reference target
 // CHECK:      func.func @double(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xf64>, tensor<16x8xf64>) -> tensor<?x16xf64>
@@ -24,7 +24,7 @@ func.func @gradients(%dz: tensor<?x16xf64>, %x: tensor<?x8xf64>, %dy: tensor<16x
   func.return %dw, %dv : tensor<16x8xf64>, tensor<16x8xbf16>
 }
 
-// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %x has element type f64; failed condition: float32 holds every value; costs 128*d0 + 64*d1 + 1024 bytes
+// REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %x has element type f64; failed condition: float32 can represent every value; costs 128*d0 + 64*d1 + 1024 bytes
 // REMARK: help: use f32, or the reference target
 // REMARK: remark[missed] convert-linear-to-gemm: coda.weight_gradient: %y is a single row: the outer product runs as a separate kernel; failed condition: a weight's gradient is a sum over rows; costs 304 bytes
 // CHECK:      func.func @gradients(
@@ -43,8 +43,8 @@ func.func @empty(%x: tensor<?x0xf32>, %w: tensor<16x0xf32>, %v: tensor<0x16xf32>
   func.return %y : tensor<?x0xf32>
 }
 
-// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has no elements; failed condition: there is something to multiply;
-// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %v has no elements; failed condition: there is something to multiply;
+// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %x has no elements; failed condition: no operand is empty;
+// REMARK: remark[missed] convert-linear-to-gemm: coda.linear: %v has no elements; failed condition: no operand is empty;
 // CHECK:      func.func @empty(
 // CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x0xf32>, tensor<16x0xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   %y = coda.linear %z, %v : (tensor<?x16xf32>, tensor<0x16xf32>) -> tensor<?x0xf32>

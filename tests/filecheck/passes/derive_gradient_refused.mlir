@@ -3,7 +3,7 @@
 // What has no derivative is named with its place, when a gradient would have to go through it.
 
 func.func @random(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
-  // expected-error@below {{torch.call has no derivative for %x: it draws random numbers, and would draw others when it is computed again}}
+  // expected-error@below {{torch.call has no derivative for %x: it draws random numbers, and would draw different ones if it were recomputed}}
   %y = torch.call "aten.rrelu.default"(%x) {arguments = "{0}", random} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   func.return %y : tensor<?x8xf32>
 }
@@ -11,7 +11,7 @@ func.func @random(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
 // -----
 
 func.func @second(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
-  // expected-error@below {{coda.activation_grad has no derivative for %x: it is a derivative itself, and second derivatives are not derived}}
+  // expected-error@below {{coda.activation_grad has no derivative for %x: it is itself a derivative, and second derivatives are not supported}}
   %y = coda.activation_grad %x, %x {activation = "silu"} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
   func.return %y : tensor<?x8xf32>
 }
@@ -30,7 +30,7 @@ func.func @gemm(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> tensor<?x16xf32> {
 // -----
 
 func.func @split(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
-  // expected-error@below {{coda.glu has no derivative for %x: its columns are split, and their number is not known}}
+  // expected-error@below {{coda.glu has no derivative for %x: it splits its columns, and their number is unknown}}
   %y = coda.glu %x {activation = "silu"} : (tensor<?x?xf32>) -> tensor<?x?xf32>
   func.return %y : tensor<?x?xf32>
 }

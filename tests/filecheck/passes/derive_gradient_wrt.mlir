@@ -14,15 +14,15 @@
 // CHECK-NEXT: %d_x = coda.matmul %d_z, %w
 // CHECK-NEXT: func.return %y, %i, %d_x :
 
-// REMARK: remark[analysis] derive-gradient: f: cos, sin count as constants: no gradient is derived
+// REMARK: remark[analysis] derive-gradient: f: cos, sin are treated as constants: no gradient is derived
 
 // What nothing depends on has a gradient of zeros where it is asked for.
 // ZERO:      %d_w = coda.weight_gradient %d_z, %x
 // ZERO-NEXT: [[zero:%[0-9]+]] = coda.constant {value = 0.000000e+00 : f64} : tensor<f32>
 // ZERO-NEXT: %d_cos = coda.broadcast [[zero]], %cos : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
 
-// TABLE: derive_gradient_wrt.mlir:33:8: error[E0903]: coda.rope has no derivative for %sin: the table cos of a rotary embedding counts as a constant
-// TABLE: help: leave out of wrt what it depends on, or detach it
+// TABLE: derive_gradient_wrt.mlir:33:8: error[E0903]: coda.rope has no derivative for %sin: the table cos of a rotary embedding is treated as a constant
+// TABLE: help: remove the arguments that it depends on from wrt, or detach them
 // INTEGER: derive-gradient: @f has no argument 'i' of a floating-point type
 // INTEGER: help: it has x, w, cos, sin
 // FUNCTION: derive-gradient: no @g, and the module has f

@@ -37,4 +37,4 @@ func.func @other(%q: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %k: te
 
 // CHECK-LABEL: func.func @other(
 // CHECK:         coda.attention %q0, %k, %v
-// REMARK:        queries are set to zero by another mask
+// REMARK:        a different mask sets queries to zero

@@ -57,7 +57,7 @@ func.func @paired(%x: tensor<?x8xf32>, %w: tensor<200x8xf32>, %t: tensor<?xi64>)
   func.return %l : tensor<f32>
 }
 
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the logits are computed in plain columns, whose number is static; costs 400*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the columns of the logits are not paired, and their number is static; costs 400*d0 + 8*d1 + 4 bytes
 // CHECK:      func.func @paired(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<200x8xf32>) pair<halves>
@@ -223,7 +223,7 @@ func.func @gradient_needs_rows(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: t
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "mean"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: the logsumexp needs complete rows; failed condition: what the gradient needs beside the logits is known before them; costs 804*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: the logsumexp needs complete rows; failed condition: the other operands of the gradient are computed before the logits; costs 804*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -250,7 +250,7 @@ func.func @gradient_without_lse(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: 
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: it reads whole rows; failed condition: the logsumexp of each row is given, and the gradient the only result; costs 800*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the gradient runs as a separate kernel: it reads whole rows; failed condition: the logsumexp of each row is given, and the gradient is the only result; costs 800*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -277,4 +277,4 @@ func.func @gradient_of_pairs(%x: tensor<?x8xf32>, %w: tensor<100x8xf32>, %t: ten
 // CHECK-NEXT:   %dz = coda.cross_entropy_grad %z, %t, %d, %lse {ignore_index = -100 : i64, reduction = "sum"} : (tensor<?x100xf32>, tensor<?xi64>, tensor<f32>, tensor<?x1xf32>) -> tensor<?x100xf32>
 // CHECK-NEXT:   func.return %dz : tensor<?x100xf32>
 // CHECK-NEXT: }
-// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the logits are computed in plain columns, whose number is static; costs 800*d0 + 8*d1 + 4*d2 + 4 bytes
+// REMARK: remark[missed] fuse-cross-entropy: coda.cross_entropy_grad: the GEMM that computes %z pairs its columns, or their number is symbolic; failed condition: the columns of the logits are not paired, and their number is static; costs 800*d0 + 8*d1 + 4*d2 + 4 bytes

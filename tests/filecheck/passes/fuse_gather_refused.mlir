@@ -25,7 +25,7 @@ func.func @unknown(%x: tensor<?x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xbf
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %ids that names none; failed condition: the ids are known to be valid row numbers, as those of a sort are; costs 40*d1 bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %ids that names none; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 40*d1 bytes
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @too_few(%x: tensor<5x8xbf16>, %s: tensor<7xf32>, %w: tensor<16x8xbf16
 // CHECK-NEXT:   func.return %y : tensor<7x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %order that names none; failed condition: the ids are known to be valid row numbers, as those of a sort are; costs 280 bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %order that names none; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 280 bytes
 
 // -----
 
@@ -139,4 +139,4 @@ func.func @blocks(%x: tensor<?x3x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xb
 // CHECK-NEXT:   func.return %y : tensor<?x3x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies what it selects for a GEMM; failed condition: ids name rows of a matrix; costs 104*d1 bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies the selected elements for a GEMM; failed condition: the ids select rows of a matrix; costs 104*d1 bytes

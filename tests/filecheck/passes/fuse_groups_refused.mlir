@@ -11,7 +11,7 @@ func.func @narrow(%z: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x2x1xbf1
   func.return %r, %mean : tensor<?x16xbf16>, tensor<?x2x1xbf16>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: what is reduced over a group is used by the columns of the group only; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %mean; failed condition: a reduction over a group is used only by the columns of the group; costs 36*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.sub: no operand is the tile of a kernel to fuse into; failed condition: an operand is computed by a GEMM or a pointwise kernel of the same function; costs 68*d0 bytes
 // CHECK:      func.func @narrow(
 // CHECK-NEXT:   %heads = coda.reshape %z : (tensor<?x16xbf16>) -> tensor<?x2x8xbf16>
@@ -106,7 +106,7 @@ func.func @long(%x: tensor<?x16384xf32>) -> tensor<?x16384xf32> {
   func.return %y : tensor<?x16384xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 65540*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is a tile of a kernel in the same function; costs 65540*d0 bytes
 // CHECK:      func.func @long(
 // CHECK-NEXT:   %mean = coda.reduce %x {kind = "mean"} : (tensor<?x16384xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %y = coda.sub %x, %mean : (tensor<?x16384xf32>, tensor<?x1xf32>) -> tensor<?x16384xf32>
@@ -144,7 +144,7 @@ func.func @wide(%x: tensor<?x4xf32>, %w: tensor<300x4xf32>) -> tensor<?x300xf32>
   func.return %p : tensor<?x300xf32>
 }
 
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 300 columns; failed condition: a tile of the GEMM has whole groups, of at most 256 columns
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 300 columns; failed condition: a tile of the GEMM holds whole groups, of at most 256 columns
 // CHECK:      func.func @wide(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
 // CHECK-NEXT:     columns(%w : tensor<300x4xf32>)
@@ -180,7 +180,7 @@ func.func @two_weights(%x: tensor<?x4xf32>, %w: tensor<8x4xf32>, %v: tensor<8x4x
   func.return %p : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 16 columns; failed condition: a tile of the GEMM has whole groups, of at most 256 columns
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel reduces groups of 16 columns; failed condition: a tile of the GEMM holds whole groups, of at most 256 columns
 // CHECK:      func.func @two_weights(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>
 // CHECK-NEXT:     columns(%w : tensor<8x4xf32>, %v : tensor<8x4xf32>)
@@ -232,7 +232,7 @@ func.func @largest(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf3
   func.return %z, %m : tensor<?x16xf32>, tensor<?x2x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %m; failed condition: what is reduced over a group is used by the columns of the group only; costs 72*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: runs as separate kernels: func.return uses %m; failed condition: a reduction over a group is used only by the columns of the group; costs 72*d0 bytes
 // REMARK: help: write an epilogue with a result group<8> and group_max(y, group=8)
 // CHECK:      func.func @largest(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4xf32>

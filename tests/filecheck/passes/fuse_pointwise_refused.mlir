@@ -261,7 +261,7 @@ func.func @other_inputs(%x: tensor<?x8xbf16>, %y: tensor<?x4xbf16>, %w: tensor<1
   func.return %a : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] fuse-pointwise: coda.mul: %g is stored and loaded again: its GEMM has other inputs; failed condition: the GEMMs whose results meet multiply the same tensors; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] fuse-pointwise: coda.mul: %g is stored and loaded again: its GEMM has other inputs; failed condition: the GEMMs whose results are combined have the same inputs; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @other_inputs(
 // CHECK-NEXT:   %g = gemm.fused %x : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)

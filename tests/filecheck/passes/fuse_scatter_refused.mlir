@@ -1,7 +1,7 @@
 // RUN: coda-opt %s -p fuse-scatter --split-input-file | filecheck %s
 // RUN: coda-opt %s -p fuse-scatter --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
-// Ids that may name a row twice, and the order itself, whose inverse no operator computes.
+// Ids that may select a row twice, and the order itself, whose inverse no operator computes.
 
 func.func @ids(%x: tensor<?x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
   %y = gemm.fused %x : tensor<?x8xbf16>
@@ -25,7 +25,7 @@ func.func @ids(%x: tensor<?x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xbf16>)
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 72*d1 bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may select a row twice; failed condition: the ids are the inverse of a permutation of the rows that a sort computed; costs 72*d1 bytes
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @order(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: tensor<?
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %order may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %order may select a row twice; failed condition: the ids are the inverse of a permutation of the rows that a sort computed; costs 72*M bytes
 
 // -----
 
@@ -85,7 +85,7 @@ func.func @descending(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: ten
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %inverse may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %inverse may select a row twice; failed condition: the ids are the inverse of a permutation of the rows that a sort computed; costs 72*M bytes
 
 // -----
 
@@ -117,7 +117,7 @@ func.func @other_numbers(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: 
 // CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may name a row twice; failed condition: the ids are the inverse of a permutation of the rows, which a sort gives; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %ids may select a row twice; failed condition: the ids are the inverse of a permutation of the rows that a sort computed; costs 72*M bytes
 
 // -----
 
@@ -149,7 +149,7 @@ func.func @returned(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: tenso
 // CHECK-NEXT:   func.return %y, %z : tensor<?x16xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its own order too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is also read in its own order; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
 
 // -----
 
@@ -189,4 +189,4 @@ func.func @sums(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %e: tensor<?x
 // CHECK-NEXT:   func.return %z, %s : tensor<?x16xbf16>, tensor<?x1xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is read in its own order too; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes
+// REMARK: remark[missed] fuse-scatter: coda.index: copies rows of a GEMM: %y is also read in its own order; failed condition: the rows are the only result of a GEMM, and nothing else reads them; costs 72*M bytes

@@ -248,7 +248,7 @@
 // CHECK-NEXT:   func.return %d_y, %d_x1, %d_wo, %d_norm1, %d_w_gate, %d_w_up, %d_w_down, %d_norm2, %d_wq, %d_wk, %d_wv
 // CHECK-NEXT: }
 
-// REMARK: remark[analysis] derive-gradient: llama_layer: cos, sin count as constants: no gradient is derived
+// REMARK: remark[analysis] derive-gradient: llama_layer: cos, sin are treated as constants: no gradient is derived
 // REMARK: remark[analysis] save-or-recompute: coda.add: %x1 is saved for the backward; costs 8192*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: coda.norm_stats: %rstd is saved for the backward; costs 4*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: coda.linear: %w_gate_out is saved for the backward; costs 22016*B*T bytes

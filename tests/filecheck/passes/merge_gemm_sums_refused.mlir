@@ -20,7 +20,7 @@ func.func @used(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x16xb
   func.return %y, %a : tensor<?x16xbf16>, tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: it is used elsewhere too; failed condition: a product that is added has no other use; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: it is also used elsewhere; failed condition: an added product has no other use; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%wq : tensor<8x16xbf16>) kn
@@ -59,7 +59,7 @@ func.func @dependent(%x: tensor<?x8xbf16>, %w: tensor<8x16xbf16>, %v: tensor<16x
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: it is used elsewhere too; failed condition: a product that is added has no other use; costs 96*d0 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: it is also used elsewhere; failed condition: an added product has no other use; costs 96*d0 bytes
 // CHECK:      func.func @dependent(
 // CHECK-NEXT:   %a = gemm.fused %x : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<8x16xbf16>) kn
@@ -99,7 +99,7 @@ func.func @scaled(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x16
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: %b is stored and loaded again: it has its own epilogue; failed condition: the products are added as they are, or with a bias; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %b is stored and loaded again: it has its own epilogue; failed condition: the products are added unchanged or with a bias; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @scaled(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%wq : tensor<8x16xbf16>) kn
@@ -139,7 +139,7 @@ func.func @layouts(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x1
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: weights of N x K and of K x N; failed condition: the weights of all products are stored alike; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: some weights are N x K, others K x N; failed condition: the weights of all products have the same layout; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @layouts(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%wq : tensor<8x16xbf16>) kn
@@ -178,7 +178,7 @@ func.func @exact(%dq: tensor<?x8xbf16>, %dk: tensor<?x4xbf16>, %wq: tensor<8x16x
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode lets rounding points move; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] merge-gemm-sums: coda.add: the products are stored and added one by one: eager rounds each, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 64*d0 + 32*d1 bytes
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // CHECK:      func.func @exact(
 // CHECK-NEXT:   %a = gemm.fused %dq : tensor<?x8xbf16>
@@ -244,7 +244,7 @@ func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %v: 
   func.return %y : tensor<?x512xbf16>
 }
 
-// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: its products are scaled one by one; failed condition: the products of a sum have no scales of blocks
+// REMARK: remark[missed] merge-gemm-sums: coda.add: %a is stored and loaded again: each of its blocks is scaled separately; failed condition: the products of a sum have no block scales
 // CHECK:      func.func @blocks(%x: tensor<?x256xf8E4M3FN>, %w: tensor<512x256xf8E4M3FN>, %v: tensor<512x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<4x2xf32>) -> tensor<?x512xbf16> {
 // CHECK-NEXT:   %a = gemm.fused %x : tensor<?x256xf8E4M3FN> blocks<128, 128>(%sx : tensor<?x2xf32>)
 // CHECK-NEXT:     columns(%w : tensor<512x256xf8E4M3FN>) scales(%sw : tensor<4x2xf32>)

@@ -107,7 +107,7 @@ func.func @rows(%h: tensor<?x?x8xbf16>, %dq: tensor<?x?x16xbf16>, %dk: tensor<?x
   func.return %dwq, %dwk : tensor<16x8xbf16>, tensor<4x?xf32>
 }
 
-// REMARK: remark[missed] merge-sibling-gemms: gemm.fused: reads its weights again: its epilogue would have to combine columns instead of rows; failed condition: an epilogue whose rows become columns combines neither; costs 16*d0*d1 + 8*d4*d5 + 16 bytes
+// REMARK: remark[missed] merge-sibling-gemms: gemm.fused: reads its weights again: its epilogue would have to combine columns instead of rows; failed condition: a transposed epilogue combines neither rows nor columns; costs 16*d0*d1 + 8*d4*d5 + 16 bytes
 // CHECK:      func.func @rows(
 // CHECK-NEXT:   %dwq = gemm.fused transposed %h : tensor<?x?x8xbf16>
 // CHECK-NEXT:     columns(%dq : tensor<?x?x16xbf16>) kn

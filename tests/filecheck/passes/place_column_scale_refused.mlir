@@ -53,9 +53,9 @@ func.func @matrix_of_a_call(%x: tensor<?x8xf32>, %g: tensor<8xf32> {coda.weight}
   func.return %z : tensor<?x4xf32>
 }
 
-// REMARK: remark[missed] place-column-scale: coda.mul: %g may be another tensor in each call; failed condition: the scale is marked as a weight; costs 64*d0 + 32 bytes
-// REMARK: help: declare it as a weight where it stays the same tensor
-// REMARK: remark[missed] place-column-scale: coda.mul: %y may be another tensor in each call; failed condition: the weight is marked as a weight; costs 64*d0 + 32 bytes
+// REMARK: remark[missed] place-column-scale: coda.mul: %g may be a different tensor in each call; failed condition: the scale is marked as a weight; costs 64*d0 + 32 bytes
+// REMARK: help: declare it as a weight if every call passes the same tensor
+// REMARK: remark[missed] place-column-scale: coda.mul: %y may be a different tensor in each call; failed condition: the weight is marked as a weight; costs 64*d0 + 32 bytes
 // CHECK:      func.func @scale_of_a_call(
 // CHECK-NEXT:   %s = coda.mul %x, %g : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %z = coda.linear %s, %w : (tensor<?x8xf32>, tensor<16x8xf32>) -> tensor<?x16xf32>

@@ -13,7 +13,7 @@ func.func @used(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>) -> (tensor<?x128xb
   func.return %joined, %a : tensor<?x128xbf16>, tensor<?x64xbf16>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is used elsewhere too; failed condition: the concatenation is the only use of a part, and the numbers of columns are known
+// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is also used elsewhere; failed condition: the concatenation is the only use of a part, and the numbers of columns are known
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<?x64xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x64xbf16>, tile at<64, 64, 128> : tensor<?x64xbf16>) {
@@ -72,7 +72,7 @@ func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x24xf3
   func.return %joined : tensor<?x24xf32>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %x is copied: no kernel computes its elements one by one; failed condition: each part is the tile of a kernel of the same function
+// REMARK: remark[missed] place-parts: coda.concat: %x is copied: no kernel computes its elements one by one; failed condition: each part is a tile of a kernel in the same function
 // CHECK:      func.func @arguments(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {

@@ -53,7 +53,7 @@ func.func @sink_of_rows(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @sink_of_rows(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: other scores are among those of the keys
+// REMARK:        stays as it is: its scores are concatenated with others
 
 // -----
 
@@ -81,7 +81,7 @@ func.func @shallow(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x
 // CHECK-LABEL: func.func @shallow(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: what it puts in the place of scores is within reach of its bias
+// REMARK:        stays with PyTorch: the number that replaces scores is within reach of its bias
 
 // -----
 
@@ -108,7 +108,7 @@ func.func @in_reach(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5
 // CHECK-LABEL: func.func @in_reach(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: what it puts in the place of scores does not hide them
+// REMARK:        stays with PyTorch: the number that replaces scores does not mask them
 
 // -----
 
@@ -139,7 +139,7 @@ func.func @hidden_twice(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @hidden_twice(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it hides scores by a number, and by what is added to them
+// REMARK:        stays with PyTorch: it masks scores both by a number and by a bias
 
 // -----
 
@@ -220,7 +220,7 @@ func.func @raised_again(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @raised_again(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: hidden scores are raised to a number
+// REMARK:        stays as it is: masked scores are clamped to a number
 
 // -----
 
@@ -277,7 +277,7 @@ func.func @two_numbers(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 // CHECK-LABEL: func.func @two_numbers(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it puts several numbers in the place of scores
+// REMARK:        stays with PyTorch: it replaces scores by several numbers
 
 // -----
 
@@ -306,4 +306,4 @@ func.func @number_in_place_of_infinity(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf
 // CHECK-LABEL: func.func @number_in_place_of_infinity(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays with PyTorch: it hides scores by a number that others are hidden from
+// REMARK:        stays with PyTorch: it masks scores twice, first by a number

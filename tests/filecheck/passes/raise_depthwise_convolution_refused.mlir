@@ -47,7 +47,7 @@ func.func @shorter(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x7x8
 // CHECK-NEXT:   func.return %y : tensor<2x7x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another range of the padded positions is read; failed condition: as many positions of the result are read as the input has; costs 1120 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: a different range of the padded positions is read; failed condition: the number of positions that are read is that of the input; costs 1120 bytes
 
 // -----
 
@@ -63,7 +63,7 @@ func.func @channels_first(%t: tensor<2x8x9xf32>, %w: tensor<8x1x3xf32>) -> tenso
 // CHECK-NEXT:   func.return %y : tensor<2x8x9xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: the input and what reads the result have their channels before their positions; failed condition: the channels are columns of what the input is computed from, or of all that reads the result; costs 1248 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: the input and the readers of the result have channels before positions; failed condition: the channels are columns in the source of the input, or for all readers of the result; costs 1248 bytes
 
 // -----
 
@@ -85,4 +85,4 @@ func.func @filled(%x: tensor<2x9x8xf32>, %w: tensor<8x1x3xf32>) -> tensor<2x9x8x
 // CHECK-NEXT:   func.return %y : tensor<2x9x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-depthwise-convolution: torch.call: another range of the padded positions is read; failed condition: as many positions of the result are read as the input has; costs 1376 bytes
+// REMARK: remark[missed] raise-depthwise-convolution: torch.call: a different range of the padded positions is read; failed condition: the number of positions that are read is that of the input; costs 1376 bytes

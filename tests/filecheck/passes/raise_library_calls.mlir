@@ -1,6 +1,6 @@
 // RUN: coda-opt %s -p raise-library-calls | filecheck %s
 
-// Calls that an operator of the block level means the same as.
+// Calls that an operator of the block level has the same meaning as.
 
 func.func @router(%s: tensor<?x8xf32>, %zeros: tensor<?x8xf32>) -> (tensor<?x8xf32>, tensor<?x2xf32>) {
   %v, %i = torch.call "aten.topk.default"(%s) {arguments = "{0}, 2, -1, True, False"} : (tensor<?x8xf32>) -> (tensor<?x2xf32>, tensor<?x2xi64>)

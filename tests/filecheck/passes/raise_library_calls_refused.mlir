@@ -13,7 +13,7 @@ func.func @smallest(%s: tensor<?x8xf32>) -> tensor<?x2xf32> {
 // CHECK-NEXT:   func.return %v : tensor<?x2xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: it takes the smallest elements; failed condition: an operator of the block level means the same; costs 32*d0 + 8*d1 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: it takes the smallest elements; failed condition: an operator of the block level has the same meaning; costs 32*d0 + 8*d1 bytes
 // REMARK:   help: take the largest of -x, and negate them
 
 // -----
@@ -28,7 +28,7 @@ func.func @columns(%s: tensor<?x8xf32>, %ids: tensor<2x2xi64>) -> tensor<2x2xf32
 // CHECK-NEXT:   func.return %v : tensor<2x2xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.gather.default: operand ids has shape 2x2, expected 2x8; failed condition: an operator of the block level means the same; costs 32*d0 + 48 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.gather.default: operand ids has shape 2x2, expected 2x8; failed condition: an operator of the block level has the same meaning; costs 32*d0 + 48 bytes
 
 // -----
 
@@ -42,7 +42,7 @@ func.func @two_dimensions(%x: tensor<4x8xf32>, %a: tensor<5xi64>, %b: tensor<5xi
 // CHECK-NEXT:   func.return %v : tensor<5xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.index.Tensor: several dimensions are indexed by tensors; failed condition: an operator of the block level means the same; costs 228 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.index.Tensor: several dimensions are indexed by tensors; failed condition: an operator of the block level has the same meaning; costs 228 bytes
 
 // -----
 
@@ -56,8 +56,8 @@ func.func @wider(%x: tensor<?x8xf32>) -> tensor<?x8xf64> {
 // CHECK-NEXT:   func.return %v : tensor<?x8xf64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.cumsum.default: it converts its operand; failed condition: an operator of the block level means the same; costs 32*d0 + 64*d1 bytes
-// REMARK:   help: convert it before: x.to(dtype).cumsum(dim)
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.cumsum.default: it converts its operand; failed condition: an operator of the block level has the same meaning; costs 32*d0 + 64*d1 bytes
+// REMARK:   help: convert it first: x.to(dtype).cumsum(dim)
 
 // -----
 
@@ -71,7 +71,7 @@ func.func @statistics(%x: tensor<2x8x4x4xf32>) -> tensor<2x4xf32> {
 // CHECK-NEXT:   func.return %m : tensor<2x4xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.native_group_norm.default: it gives other results; failed condition: an operator of the block level means the same; costs 1056 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.native_group_norm.default: its results differ in number or type; failed condition: an operator of the block level has the same meaning; costs 1056 bytes
 
 // -----
 
@@ -85,7 +85,7 @@ func.func @weight_alone(%x: tensor<2x8x4x4xf32>, %w: tensor<8xf32>) -> tensor<2x
 // CHECK-NEXT:   func.return %n : tensor<2x8x4x4xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.group_norm.default: it has a weight or a bias alone; failed condition: an operator of the block level means the same; costs 2080 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.group_norm.default: it has only one of weight and bias; failed condition: an operator of the block level has the same meaning; costs 2080 bytes
 
 // -----
 
@@ -99,7 +99,7 @@ func.func @size(%x: tensor<?x8xf32> {coda.dims = ["M", 8 : i64]}, %y: tensor<?xf
 // CHECK-NEXT:   func.return %v : tensor<?x?xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: an argument depends on a size; failed condition: an operator of the block level means the same; costs 4*K*M + 32*M bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.topk.default: an argument depends on a size; failed condition: an operator of the block level has the same meaning; costs 4*K*M + 32*M bytes
 
 // -----
 
@@ -113,7 +113,7 @@ func.func @transposed(%x: tensor<2x8x5xf32>, %w: tensor<8x6x3xf32>) -> tensor<2x
 // CHECK-NEXT:   func.return %c : tensor<2x6x7xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-library-calls: torch.call: aten.convolution.default: it is transposed; failed condition: an operator of the block level means the same; costs 1232 bytes
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.convolution.default: it is transposed; failed condition: an operator of the block level has the same meaning; costs 1232 bytes
 
 // -----
 

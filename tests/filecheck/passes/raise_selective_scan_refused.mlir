@@ -79,4 +79,4 @@ func.func @float64(%u: tensor<5x2x3x1xf64>, %dt: tensor<5x2x3x1xf64>, %a: tensor
 // CHECK-NEXT:   func.return %y : tensor<2x5x3x1xf64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-selective-scan: torch.linear_scan: other element types, or another number of states; failed condition: u, b, c and the result have one element type of at most 32 bits, with at most 256 states of each channel
+// REMARK: remark[missed] raise-selective-scan: torch.linear_scan: different element types, or too many states; failed condition: u, b, c and the result have one element type of at most 32 bits, with at most 256 states of each channel

@@ -44,7 +44,7 @@ func.func @matmul(%x: tensor<?x8xbf16>, %w: tensor<8x16xf8E4M3FN>, %s: tensor<16
 
 // -----
 
-// One scale for the tensor, which is used elsewhere too.
+// One scale for the tensor, which is also used elsewhere.
 
 func.func @tensorwise(%x: tensor<?x8xbf16>, %w: tensor<16x8xui8>, %s: tensor<1x1xf32>) -> (tensor<?x16xbf16>, tensor<16x8xf32>) {
   %d = coda.cast %w : (tensor<16x8xui8>) -> tensor<16x8xf32>

@@ -67,7 +67,7 @@ func.func @eager(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<16x1xbf16
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: eager rounds the scaled weight before the GEMM, and the mode is eager-exact; failed condition: the numerics mode lets rounding points move
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: eager rounds the scaled weight before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move
 // CHECK:      func.func @eager(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<16x1xbf16>) -> tensor<16x8xbf16>
@@ -87,7 +87,7 @@ func.func @infinite(%x: tensor<?x8xf32>, %w: tensor<16x8xi8>) -> tensor<?x16xf32
   func.return %y : tensor<?x16xf32>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in f32: its scale is no number; failed condition: a constant scale is finite
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in f32: its scale is not finite; failed condition: a constant scale is finite
 // CHECK:      func.func @infinite(
 // CHECK-NEXT:   %s = coda.constant {value = 0x7ff0000000000000 : f64} : tensor<f32>
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xf32>
@@ -106,7 +106,7 @@ func.func @wide(%x: tensor<?x8xf64>, %w: tensor<16x8xi8>) -> tensor<?x16xf64> {
   func.return %y : tensor<?x16xf64>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %d is stored in f64: it is multiplied as such; failed condition: float32 holds every value
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %d is stored in f64: it is multiplied in this type; failed condition: float32 can represent every value
 // CHECK:      func.func @wide(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xf64>
 // CHECK-NEXT:   %y = coda.linear %x, %d : (tensor<?x8xf64>, tensor<16x8xf64>) -> tensor<?x16xf64>

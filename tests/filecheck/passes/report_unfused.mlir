@@ -12,9 +12,9 @@ func.func @by_design(%i: tensor<?xi64>, %e: tensor<50x8xf32>) -> tensor<?x16xf32
 }
 
 // REMARK: remark[missed] report-unfused: coda.embedding: runs as PyTorch's embedding; failed condition: its rows are computed, not looked up in a table; costs 72*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row needs no other rows of the sequence; costs 64*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.attention: runs as PyTorch's scaled dot-product attention; failed condition: a row does not depend on other rows of the sequence; costs 64*d0 bytes
 // REMARK: remark[missed] report-unfused: coda.softmax: softmax runs as a separate kernel over whole rows; failed condition: the whole row is on chip; costs 64*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.concat: copies its parts; failed condition: the parts are read where they are; costs 128*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.concat: copies its parts; failed condition: the parts are read in place; costs 128*d0 bytes
 // CHECK:      func.func @by_design(
 // CHECK-NEXT:   %x = coda.embedding %i, %e : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
 // CHECK-NEXT:   %o = coda.attention %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -33,8 +33,8 @@ func.func @reductions(%x: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
   func.return %m, %r : tensor<?x1xf32>, tensor<?x1xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.norm_stats: the reduction runs as a separate kernel; failed condition: the operand is the tile of a kernel of the same function; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.reduce: the reduction runs as a separate kernel; failed condition: the operand is a tile of a kernel in the same function; costs 36*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.norm_stats: the reduction runs as a separate kernel; failed condition: the operand is a tile of a kernel in the same function; costs 36*d0 bytes
 // CHECK:      func.func @reductions(
 // CHECK-NEXT:   %m = coda.reduce %x {kind = "max"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
 // CHECK-NEXT:   %r = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
@@ -80,8 +80,8 @@ func.func @float64(%x: tensor<?x8xf64>) -> tensor<?x8xf32> {
   func.return %c : tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.exp: runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 128*d0 bytes
-// REMARK: remark[missed] report-unfused: coda.cast: runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 96*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.exp: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
+// REMARK: remark[missed] report-unfused: coda.cast: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 96*d0 bytes
 // CHECK:      func.func @float64(
 // CHECK-NEXT:   %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
 // CHECK-NEXT:   %b = coda.cast %a : (tensor<?x8xf64>) -> tensor<?x8xf32>
@@ -99,10 +99,10 @@ func.func @order(%x: tensor<4x4096xf32>) -> (tensor<4x2xf32>, tensor<4x4096xf32>
   func.return %v, %s : tensor<4x2xf32>, tensor<4x4096xf32>
 }
 
-// REMARK: remark[missed] report-unfused: coda.topk: {{.*}} failed condition: the place of an element does not depend on the others of its row;
+// REMARK: remark[missed] report-unfused: coda.topk: {{.*}} failed condition: the position of an element does not depend on the other elements of its row;
 // REMARK:   help: use the maximum of the row if only the largest value is needed: it fuses
-// REMARK: remark[missed] report-unfused: coda.sort: runs as a library call: PyTorch's sort; failed condition: the place of an element does not depend on the others of its row;
-// REMARK:   help: use topk if only the first elements are needed, max or min for one of them
+// REMARK: remark[missed] report-unfused: coda.sort: runs as a library call: PyTorch's sort; failed condition: the position of an element does not depend on the other elements of its row;
+// REMARK:   help: use topk if only the first elements are needed, or max or min for one of them
 // CHECK:      func.func @order(
 // CHECK-NEXT:   %v, %i = coda.topk
 // CHECK-NEXT:   %s, %j = coda.sort

@@ -44,8 +44,8 @@ func.func private @mlp_joint(%x: tensor<?x?x8xbf16> {coda.name = "x", coda.dims 
 
 // REMARK: remark[analysis] save-or-recompute: coda.norm_stats: %rstd is saved for the backward; costs 4*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: coda.linear: %z is saved for the backward; costs 32*B*T bytes
-// REMARK: remark[passed] save-or-recompute: coda.cast: %h is computed again in the backward; saves 16*B*T bytes
-// REMARK: remark[passed] save-or-recompute: coda.sigmoid: %s is computed again in the backward; saves 32*B*T bytes
+// REMARK: remark[passed] save-or-recompute: coda.cast: %h is recomputed in the backward; saves 16*B*T bytes
+// REMARK: remark[passed] save-or-recompute: coda.sigmoid: %s is recomputed in the backward; saves 32*B*T bytes
 // REMARK: remark[analysis] save-or-recompute: func.func: mlp saves 2 values of 36*B*T bytes
 
 // -----
@@ -79,7 +79,7 @@ func.func private @results_joint(%x: tensor<?x8xf32> {coda.name = "x", coda.dims
 // CHECK-NEXT:   func.return %d_x : tensor<?x8xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[passed] save-or-recompute: coda.exp: %e is computed again in the backward; saves 32 bytes
+// REMARK: remark[passed] save-or-recompute: coda.exp: %e is recomputed in the backward; saves 32 bytes
 // REMARK: remark[analysis] save-or-recompute: func.func: results saves 0 values of 0 bytes
 
 // -----

@@ -15,7 +15,7 @@ func.func @used(%a: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>
 // CHECK-NEXT:   func.return %y, %z : tensor<?x16xbf16>, tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] scale-rows-first: coda.mul: %z is stored anyway: it is used elsewhere too; failed condition: nothing else reads the product; costs 32*d0 + 34*d1 bytes
+// REMARK: remark[missed] scale-rows-first: coda.mul: %z is stored anyway: it is also used elsewhere; failed condition: nothing else reads the product; costs 32*d0 + 34*d1 bytes
 
 // -----
 
@@ -47,4 +47,4 @@ func.func @exact(%a: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] scale-rows-first: coda.mul: %z is saved: eager rounds the rows before the GEMM, and the mode is eager-exact; failed condition: the numerics mode lets rounding points move; costs 32*d0 + 34*d1 bytes
+// REMARK: remark[missed] scale-rows-first: coda.mul: %z is saved: eager rounds the rows before the GEMM, and the mode is eager-exact; failed condition: the numerics mode allows rounding points to move; costs 32*d0 + 34*d1 bytes

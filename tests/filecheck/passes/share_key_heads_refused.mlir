@@ -16,7 +16,7 @@ func.func @two_queries(%q: tensor<1x4x2x16xbf16>, %k: tensor<1x2x32x16xbf16>, %v
 
 // CHECK-LABEL: func.func @two_queries(
 // CHECK:         "aten.scaled_dot_product_attention.default"(%q, %k4, %v4, %m)
-// MISSED: remark[missed] share-key-heads: torch.call: PyTorch computes the call, and its kernels with a mask need keys for each query head
+// MISSED: remark[missed] share-key-heads: torch.call: PyTorch computes the call, and its kernels with a mask need separate keys for each query head
 
 // -----
 

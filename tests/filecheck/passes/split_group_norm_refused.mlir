@@ -9,7 +9,7 @@ func.func @channels_first(%x: tensor<2x8x6xbf16>, %v: tensor<12x6xbf16>) -> tens
   func.return %n : tensor<2x8x12xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: its input has the channels before the positions in memory; failed condition: the channels are columns: the norm reads a view of rows of channels of each sample; costs 768 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: its input stores channels before positions; failed condition: the channels are columns: each row of the tensor in memory has the channels of one position; costs 768 bytes
 // CHECK:      func.func @channels_first(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<2x8x6xbf16>, tensor<12x6xbf16>) -> tensor<2x8x12xbf16>
 // CHECK-NEXT:   %n = coda.group_norm %z {groups = 2 : i64, eps = 1.000000e-05 : f64} : (tensor<2x8x12xbf16>) -> tensor<2x8x12xbf16>
@@ -27,7 +27,7 @@ func.func @samples(%x: tensor<2x12x8xbf16>, %v: tensor<8x8xbf16>) -> tensor<12x8
   func.return %n : tensor<12x8x2xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: its input has the channels before the positions in memory; failed condition: the channels are columns: the norm reads a view of rows of channels of each sample; costs 768 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: its input stores channels before positions; failed condition: the channels are columns: each row of the tensor in memory has the channels of one position; costs 768 bytes
 // CHECK:      func.func @samples(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<2x12x8xbf16>, tensor<8x8xbf16>) -> tensor<2x12x8xbf16>
 // CHECK-NEXT:   %t = coda.transpose %z {perm = [1 : i64, 2 : i64, 0 : i64]} : (tensor<2x12x8xbf16>) -> tensor<12x8x2xbf16>
@@ -86,7 +86,7 @@ func.func @deterministic(%x: tensor<?x12x8xbf16>, %v: tensor<8x8xbf16>) -> tenso
   func.return %n : tensor<?x8x12xbf16>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order of the rows in a sum does not depend on the tiles that the rows are in; costs 384*d0 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order in which a sum adds rows does not depend on the tiles; costs 384*d0 bytes
 // CHECK:      func.func @deterministic(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x12x8xbf16>, tensor<8x8xbf16>) -> tensor<?x12x8xbf16>
 // CHECK-NEXT:   %t = coda.transpose %z {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x12x8xbf16>) -> tensor<?x8x12xbf16>
@@ -104,7 +104,7 @@ func.func @float64(%x: tensor<?x8xf64>, %v: tensor<8x8xf64>) -> tensor<?x8xf64> 
   func.return %n : tensor<?x8xf64>
 }
 
-// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: it computes in f64; failed condition: float32 holds every value; costs 128*d0 bytes
+// REMARK: remark[missed] split-group-norm: coda.group_norm: the norm runs as a library call: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
 // CHECK:      func.func @float64(
 // CHECK-NEXT:   %z = coda.linear %x, %v : (tensor<?x8xf64>, tensor<8x8xf64>) -> tensor<?x8xf64>
 // CHECK-NEXT:   %n = coda.group_norm %z {groups = 2 : i64, eps = 1.000000e-05 : f64} : (tensor<?x8xf64>) -> tensor<?x8xf64>

@@ -40,7 +40,7 @@ func.func @overlapping(%x: tensor<8x8xf32>) -> (tensor<5x8xf32>, tensor<5x8xf32>
   func.return %a, %b : tensor<5x8xf32>, tensor<5x8xf32>
 }
 
-// REMARK: remark[missed] split-queries: coda.attention: slices of %y overlap: their rows would be computed twice; failed condition: every row is read once
+// REMARK: remark[missed] split-queries: coda.attention: slices of %y overlap: the common rows would be computed twice; failed condition: every row is read once
 // CHECK-LABEL: func.func @overlapping(
 // CHECK-NEXT:    %y = coda.attention %x, %x, %x
 
@@ -54,6 +54,6 @@ func.func @logsumexp(%x: tensor<8x8xf32>) -> (tensor<4x8xf32>, tensor<1x2x8xf32>
   func.return %first, %lse : tensor<4x8xf32>, tensor<1x2x8xf32>
 }
 
-// REMARK: remark[missed] split-queries: coda.attention: the logsumexp of %y is that of all queries; failed condition: nothing but the rows of attention is used
+// REMARK: remark[missed] split-queries: coda.attention: the logsumexp of %y covers all queries; failed condition: only the rows that attention returns are used
 // CHECK-LABEL: func.func @logsumexp(
 // CHECK-NEXT:    %y, %lse = coda.attention %x, %x, %x

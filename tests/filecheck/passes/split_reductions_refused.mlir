@@ -114,8 +114,8 @@ func.func @sums(%x: tensor<?x4x8xbf16>, %w: tensor<16x8xbf16>) -> (tensor<4x16xb
   func.return %s, %t : tensor<4x16xbf16>, tensor<8xbf16>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 4x16; failed condition: the sum is over all rows, or over those of each sample; costs 128*d0 + 128 bytes
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: %y has one value per pair; failed condition: each column is one of the tile; costs 64*d0 + 16 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 4x16; failed condition: the sum is over all rows, or over the rows of each sample; costs 128*d0 + 128 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: %y has one value per pair; failed condition: each column is a column of the tile; costs 64*d0 + 16 bytes
 // CHECK:      func.func @sums(
 // CHECK-NEXT:   %z, %y = gemm.fused %x : tensor<?x4x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<16x8xbf16>) pair<halves>
@@ -216,7 +216,7 @@ func.func @last_dimension(%x: tensor<?x4x8xf32>, %w: tensor<16x8xf32>) -> (tenso
   func.return %z, %d : tensor<?x4x16xf32>, tensor<1x4x16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 1x4x16; failed condition: the sum is over all rows, or over those of each sample; costs 256*d0 + 256 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: its shape is 1x4x16; failed condition: the sum is over all rows, or over the rows of each sample; costs 256*d0 + 256 bytes
 // CHECK:      func.func @last_dimension(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x4x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -243,7 +243,7 @@ func.func @deterministic(%x: tensor<?x?x8xf32>, %w: tensor<16x8xf32>) -> (tensor
   func.return %z, %d : tensor<?x?x16xf32>, tensor<?x1x16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order of the rows in a sum does not depend on the tiles that the rows are in; costs 64*d0*d1 + 64*d0 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of a sample may begin within a tile, and the mode is deterministic; failed condition: the order in which a sum adds rows does not depend on the tiles; costs 64*d0*d1 + 64*d0 bytes
 // CHECK:      func.func @deterministic(
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x?x8xf32>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
@@ -270,7 +270,7 @@ func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>
   func.return %z, %s : tensor<?x16xf32>, tensor<16xf32>
 }
 
-// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of the GEMM are in groups; failed condition: tiles hold the rows of all groups alike; costs 64*d0 + 64 bytes
+// REMARK: remark[missed] split-reductions: coda.sum_to: the sum runs as a separate kernel: the rows of the GEMM are in groups; failed condition: the rows of the GEMM are not in groups; costs 64*d0 + 64 bytes
 // CHECK:      func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>) -> (tensor<?x16xf32>, tensor<16xf32>) {
 // CHECK-NEXT:   %z = gemm.fused %x : tensor<?x8xf32> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x16x8xf32>)

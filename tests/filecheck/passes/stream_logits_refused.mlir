@@ -258,7 +258,7 @@ func.func @double(%h: tensor<?x8xf64>, %w: tensor<40x8xf64>, %t: tensor<?xi64>, 
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xf64>, tensor<40x8xf64>) -> tensor<?x8xf64>
 // CHECK-NEXT:   func.return %loss, %dh : tensor<f32>, tensor<?x8xf64>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: its element type is f64; failed condition: float32 holds every value; costs 644*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: its element type is f64; failed condition: float32 can represent every value; costs 644*d0 + 8*d1 + 4 bytes
 
 // -----
 
@@ -281,7 +281,7 @@ func.func @no_lse(%h: tensor<?x8xbf16>, %w: tensor<40x8xbf16>, %t: tensor<?xi64>
 // CHECK-NEXT:   %dh = coda.matmul %dz, %w : (tensor<?x40xbf16>, tensor<40x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   func.return %loss, %dh : tensor<f32>, tensor<?x8xbf16>
 // CHECK-NEXT: }
-// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: its rows are needed to compute their logsumexp again; failed condition: the gradient is that of whole rows whose logsumexp is known; costs 160*d0 + 8*d1 + 4 bytes
+// REMARK: remark[missed] stream-logits: coda.cross_entropy_grad: %z is stored: its rows are needed to recompute their logsumexp; failed condition: the gradient covers whole rows whose logsumexp is known; costs 160*d0 + 8*d1 + 4 bytes
 
 // -----
 

@@ -27,7 +27,7 @@ func.func @ordered(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xb
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the program states the order of its reductions; failed condition: the order of reductions is the backend's to choose; costs 48*d0 + 256 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the program states the order of its reductions; failed condition: the backend may choose the order of reductions; costs 48*d0 + 256 bytes
 
 // -----
 
@@ -171,7 +171,7 @@ func.func @combined_inside(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tens
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: pointwise kernels have no port partial_add; failed condition: pointwise kernels have the ports of the epilogue; costs 4*d1*d2 + 48*d0 + 256 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: pointwise kernels have no port partial_add; failed condition: pointwise kernels support the ports of the epilogue; costs 4*d1*d2 + 48*d0 + 256 bytes
 
 // -----
 
@@ -188,7 +188,7 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi3
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these groups of rows; failed condition: the library gives products in the type of their operands, of rows of whole 16 bytes; costs 48*d0 + 1040 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these groups of rows; failed condition: the library returns products in the type of their operands, with rows that are multiples of 16 bytes; costs 48*d0 + 1040 bytes
 // CHECK:      func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xbf16>, %e: tensor<4xi32>) -> tensor<?x16xbf16> {
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xbf16> groups(%e : tensor<4xi32>)
 // CHECK-NEXT:     columns(%w : tensor<4x16x8xbf16>)
@@ -215,7 +215,7 @@ func.func @float8(%x: tensor<?x8xf8E4M3FN>, %w: tensor<16x8xf8E4M3FN>) -> tensor
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these 8-bit operands; failed condition: the operands have one type of more than 8 bits; costs 40*d0 + 128 bytes
+// REMARK: remark[missed] unfuse-gemms: gemm.fused: the epilogue stays in the GEMM: the library does not multiply these 8-bit operands; failed condition: the operands have the same type, of more than 8 bits; costs 40*d0 + 128 bytes
 // CHECK:      func.func @float8(
 // CHECK-NEXT:   %y = gemm.fused %x : tensor<?x8xf8E4M3FN>
 // CHECK-NEXT:     columns(%w : tensor<16x8xf8E4M3FN>)

@@ -27,7 +27,7 @@ func.func @wide(%y: tensor<?x2x8xf64>) -> tensor<?x1x8xf64> {
 // CHECK-NEXT:   func.return %s : tensor<?x1x8xf64>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: it computes in f64; failed condition: float32 holds every value; costs 192*d0 bytes
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 192*d0 bytes
 
 // -----
 

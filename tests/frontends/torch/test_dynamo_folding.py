@@ -140,7 +140,7 @@ def test_tensors_that_are_passed_are_not_folded(told: Callable[[], str]):
     for _ in range(2):
         given = [torch.randn(shape) for shape in ((3, 16), (16, 16), (16,), (24, 16))]
         torch.testing.assert_close(fast(*given), network(*given), rtol=1e-4, atol=1e-5)
-    assert "may be another tensor in each call" in told()
+    assert "may be a different tensor in each call" in told()
 
 
 def test_an_exported_model():

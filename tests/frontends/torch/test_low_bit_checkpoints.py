@@ -116,6 +116,6 @@ def test_other_orders_stay() -> None:
     layer.g_idx = nn.Buffer(layer.g_idx.flip(0))
     narrow = GPTQ()
     narrow.scales = nn.Buffer(narrow.scales[:3])
-    with pytest.warns(NotQuantizedWarning, match="stay as they are: 0, 1"):
+    with pytest.warns(NotQuantizedWarning, match="left unchanged: 0, 1"):
         model = coda_ir.read_low_bit_layers(nn.Sequential(layer, narrow, nn.Linear(8, 8)))
     assert [type(each) for each in model] == [GPTQ, GPTQ, nn.Linear]

@@ -194,7 +194,7 @@ def test_which_layers() -> None:
     with pytest.warns(NotQuantizedWarning) as found:
         model = coda_ir.quantize(Tied(), "blocks", skip=("lm_head",))
     left = "wide (K = 96, N = 128), head (its weight is shared)"
-    message = f"recipe 'blocks': layers that stay as they are: {left}"
+    message = f"recipe 'blocks': layers that are left unchanged: {left}"
     assert [str(each.message) for each in found] == [message]
     kinds = {name: type(each) for name, each in model.named_children()}
     assert kinds["narrow"] is ScaledLinear

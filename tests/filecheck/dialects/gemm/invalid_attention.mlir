@@ -222,7 +222,7 @@ func.func @f(%q: tensor<2x6x96xbf16>, %k: tensor<2x6x48xbf16>, %lse: tensor<2x4x
 // -----
 
 func.func @f(%dy: tensor<2x6x64xbf16>, %lse: tensor<2x4x6xf32>, %q: tensor<2x6x96xbf16>, %k: tensor<2x9x48xbf16>, %v: tensor<2x9x32xbf16>) {
-  // expected-error@below {{an epilogue of heads of keys and of values with different numbers of columns, expected one that stores the sums as they are}}
+  // expected-error@below {{an epilogue of heads of keys and of values with different numbers of columns, expected one that stores the sums unchanged}}
   %r:2 = gemm.attention_dkv (%dy : tensor<2x6x64xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x9x48xbf16>, %v : tensor<2x9x32xbf16>) {head_dim = 24 : i64, value_dim = 16 : i64, causal = true}
       -> (tile : tensor<2x9x48xbf16>, tile : tensor<2x9x32xbf16>) {
     ^bb0(%a: f32, %b: f32):
