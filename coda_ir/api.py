@@ -194,7 +194,8 @@ def compile(
     its interpreter. `schedule` contains options of the pass `schedule`, such as
     `"mainloop=tma absorb=true"`; options that suit the device are added. `numerics` is the
     guarantee about the bits of the results: `fp32-epilogue`, `fast`, `eager-exact` or
-    `deterministic` (docs/numerics.md); the default is the mode that the program states, or else fp32-epilogue.
+    `deterministic` (docs/numerics.md), by default the mode that the program states, or else
+    fp32-epilogue.
     `pack_weights` allows the program to keep vectors computed from weights between calls; they
     follow updates that PyTorch counts, but not writes through `.data`. `fold_weights` also keeps
     whole weights: those after a norm, multiplied by the weight of the norm, so that a scaled copy

@@ -234,7 +234,7 @@ def load(
     if not isinstance(text, StringAttr):
         raise CodaError(
             f"{text_file} is not a saved model: it lacks the attribute {CALL_ATTRIBUTE}",
-            "coda_ir.compile is for programs without their weights",
+            "use coda_ir.compile for a program without weights",
         )
     func, tree = find_entry(module), CallTree.loads(text.data)
     _check_tree(func, tree, text_file)

@@ -59,8 +59,7 @@ def _why_not(op: coda.IndexOp, rewriter: FunctionRewriter) -> Refusal | None:
     if bound is None or not _is_at_most(bound, SymbolicSize.of(rows)):
         return Refusal(
             "the ids are known to be valid row numbers, such as those of a sort",
-            f"copies rows for a GEMM, which would not detect an id in {name_of(op.ids)} that names "
-            "none",
+            f"copies rows for a GEMM, which would not detect an invalid id in {name_of(op.ids)}",
         )
     return None
 

@@ -40,8 +40,7 @@ class FuseGroupsPass(FunctionPass):
     rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
     chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
     fits into a tile (a row into registers), every other operand fits a port, no sum of a group
-    leaves but one in float32 that a pointwise kernel stores, and no operand depends on
-    a result.
+    leaves but one in float32 that a pointwise kernel stores, and no operand depends on a result.
 
     A softmax is such code, too. Over few columns, such as the experts of a router or the classes of
     a classifier, one tile of the GEMM has whole rows, and the softmax joins the epilogue:

@@ -21,8 +21,7 @@ class JoinPointwisePass(FunctionPass):
     It does not need the accumulator, only a kernel that has its operands on chip: the backward
     computes a norm or an activation again where the gradient of the same elements is made. What
     reads the result of such code then follows as in `fuse-pointwise`. Legal iff the code has the
-    shape of the tile, its other operands fit ports, and neither needs a result of the
-    other.
+    shape of the tile, its other operands fit ports, and neither needs a result of the other.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:

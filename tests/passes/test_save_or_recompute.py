@@ -75,7 +75,7 @@ def test_budget_that_cannot_be_met():
         (SaveOrRecomputePass(memory_budget=-5), "memory-budget is -5"),
         (SaveOrRecomputePass(save=("q",)), "save names 'q', which mlp does not compute"),
         (SaveOrRecomputePass(recompute=("x",)), "recompute names 'x', which mlp does not"),
-        (SaveOrRecomputePass(save=("z",), recompute=("z",)), "'z' is named by save and by recom"),
+        (SaveOrRecomputePass(save=("z",), recompute=("z",)), "'z' is in both save and recompute"),
         (SaveOrRecomputePass(extents="B:2"), "cannot read the extent 'B:2'"),
     ],
 )

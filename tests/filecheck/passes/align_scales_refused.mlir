@@ -176,7 +176,7 @@ func.func @two(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %a: tensor<2x8xbf16>
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %q scales others, and may be 0; failed condition: no other product of the sum has a scale; costs 96*d0 bytes
+// REMARK: remark[missed] align-scales: coda.add: the products are stored and added one by one: %q scales other products, and may be 0; failed condition: no other product of the sum has a scale; costs 96*d0 bytes
 // CHECK:      func.func @two(
 // CHECK-NEXT:   %z0 = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   %z = coda.mul %z0, %q : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>

@@ -8,7 +8,7 @@ func.func @mask(%dy: tensor<2x6x64xbf16>, %y: tensor<2x6x64xbf16>, %lse: tensor<
   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>
 }
 
-// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which gives that of a mask, too; failed condition: gradients are needed only for queries, keys, values and sinks; costs 11160 bytes
+// REMARK: remark[missed] convert-attention-to-gemm: coda.attention_grad: runs as the derivative of PyTorch's attention, which also returns the gradient of the mask; failed condition: gradients are needed only for queries, keys, values and sinks; costs 11160 bytes
 // CHECK:      func.func @mask(
 // CHECK-NEXT:   %dq, %dk, %dv, %d = coda.attention_grad %dy, %y, %lse, %q, %k, %v mask(%m : tensor<6x9xbf16>) {head_dim = 16 : i64, causal = true} : (tensor<2x6x64xbf16>, tensor<2x6x64xbf16>, tensor<2x4x6xf32>, tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>) -> (tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16> mask tensor<6x9xbf16>)
 // CHECK-NEXT:   func.return %dq, %dk, %dv, %d : tensor<2x6x64xbf16>, tensor<2x9x32xbf16>, tensor<2x9x32xbf16>, tensor<6x9xbf16>

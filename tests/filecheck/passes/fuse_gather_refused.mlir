@@ -25,7 +25,7 @@ func.func @unknown(%x: tensor<?x8xbf16>, %ids: tensor<?xi64>, %w: tensor<16x8xbf
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %ids that names none; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 40*d1 bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an invalid id in %ids; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 40*d1 bytes
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @too_few(%x: tensor<5x8xbf16>, %s: tensor<7xf32>, %w: tensor<16x8xbf16
 // CHECK-NEXT:   func.return %y : tensor<7x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an id in %order that names none; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 280 bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM, which would not detect an invalid id in %order; failed condition: the ids are known to be valid row numbers, such as those of a sort; costs 280 bytes
 
 // -----
 
@@ -83,7 +83,7 @@ func.func @returned(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %s: tenso
 // CHECK-NEXT:   func.return %y, %rows : tensor<?x16xbf16>, tensor<?x8xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: func.return reads them too; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: func.return also reads them; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
 
 // -----
 
@@ -113,7 +113,7 @@ func.func @transposed(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %s: ten
 // CHECK-NEXT:   func.return %y : tensor<8x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: gemm.fused reads them too; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
+// REMARK: remark[missed] fuse-gather: coda.index: copies rows for a GEMM: gemm.fused also reads them; failed condition: only GEMMs of one input read the rows; costs 40*M bytes
 
 // -----
 
