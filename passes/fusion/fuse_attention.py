@@ -84,7 +84,7 @@ def _check_parts(segment: Segment, producer: AttentionSumOp) -> Refusal | None:
     whole = needs_whole_heads(segment)
     if whole is None or producer.parts.is_whole:
         return None
-    found = f"it takes {whole}, and heads have {producer.parts.columns} columns"
+    found = f"it needs {whole}, and heads have {producer.parts.columns} columns"
     return Refusal(
         "the number of columns of a head is a power of two, so that one tile holds a head", found
     )

@@ -313,4 +313,4 @@ def _name(value: SSAValue) -> str:
 
 def _refused(found: str) -> Refusal:
     condition = "the scores are products, optionally scaled, capped and masked"
-    return Refusal(condition, f"stays as it is: {found}")
+    return Refusal(condition, f"is left unchanged: {found}")

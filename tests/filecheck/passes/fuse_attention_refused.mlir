@@ -212,7 +212,7 @@ func.func @parts(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>) -> tensor<2x6
   func.return %e : tensor<2x6x48xbf16>
 }
 
-// REMARK: remark[missed] fuse-attention: gemm.map: it takes pairs, and heads have 24 columns; failed condition: the number of columns of a head is a power of two, so that one tile holds a head; costs 2304 bytes
+// REMARK: remark[missed] fuse-attention: gemm.map: it needs pairs, and heads have 24 columns; failed condition: the number of columns of a head is a power of two, so that one tile holds a head; costs 2304 bytes
 // CHECK:      func.func @parts(
 // CHECK-NEXT:   %moment, %dq = gemm.attention_dq (%q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %lse : tensor<2x2x6xf32>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>, %q : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
 // CHECK-NEXT:       -> (tile : tensor<2x6x48xbf16>) {

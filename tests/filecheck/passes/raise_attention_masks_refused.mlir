@@ -26,7 +26,7 @@ func.func @wrong_column(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @wrong_column(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: its weights are changed after the softmax
+// REMARK:        is left unchanged: its weights are changed after the softmax
 
 // -----
 
@@ -53,7 +53,7 @@ func.func @sink_of_rows(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @sink_of_rows(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: its scores are concatenated with others
+// REMARK:        is left unchanged: its scores are concatenated with others
 
 // -----
 
@@ -165,7 +165,7 @@ func.func @reweighed(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x
 // CHECK-LABEL: func.func @reweighed(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: its weights are changed after the softmax
+// REMARK:        is left unchanged: its weights are changed after the softmax
 
 // -----
 
@@ -191,7 +191,7 @@ func.func @curved(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<2x5x8
 // CHECK-LABEL: func.func @curved(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: its scores go through coda.relu
+// REMARK:        is left unchanged: its scores go through coda.relu
 
 // -----
 
@@ -220,7 +220,7 @@ func.func @raised_again(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor
 // CHECK-LABEL: func.func @raised_again(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: masked scores are clamped to a number
+// REMARK:        is left unchanged: masked scores are clamped to a number
 
 // -----
 
@@ -248,7 +248,7 @@ func.func @other_heads(%q: tensor<2x5x8xf32>, %k: tensor<2x5x8xf32>, %v: tensor<
 // CHECK-LABEL: func.func @other_heads(
 // CHECK-NOT:     coda.attention
 // CHECK:         func.return
-// REMARK:        stays as it is: its weights are changed after the softmax
+// REMARK:        is left unchanged: its weights are changed after the softmax
 
 // -----
 

@@ -29,7 +29,7 @@ func.func @unsorted(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores: 
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-group-biases: coda.add: %flat may name other rows of %b than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
+// REMARK: remark[missed] raise-group-biases: coda.add: %flat may select rows of %b other than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
 
 // -----
 
@@ -61,7 +61,7 @@ func.func @steps(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores: ten
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-group-biases: coda.add: %sorted may name other rows of %b than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
+// REMARK: remark[missed] raise-group-biases: coda.add: %sorted may select rows of %b other than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
 
 // -----
 
@@ -93,7 +93,7 @@ func.func @descending(%x: tensor<?x8xbf16> {coda.dims = ["M", 8 : i64]}, %scores
 // CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-group-biases: coda.add: %sorted may name other rows of %b than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
+// REMARK: remark[missed] raise-group-biases: coda.add: %sorted may select rows of %b other than those of the groups; failed condition: the ids are the group numbers that are sorted, and counted for the group ends; costs 96*M bytes
 
 // -----
 

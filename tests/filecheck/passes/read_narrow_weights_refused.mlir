@@ -10,7 +10,7 @@ func.func @depth(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<8xbf16>) 
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: its scale %s varies along K, or by group; failed condition: each column of the result has one scale
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %v is stored in bf16: its scale %s varies along K or by group; failed condition: each column of the result has one scale
 // CHECK:      func.func @depth(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>
@@ -29,7 +29,7 @@ func.func @rows(%x: tensor<?x8xbf16>, %w: tensor<8x16xi8>, %s: tensor<8x1xbf16>)
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.matmul: %v is stored in bf16: its scale %s varies along K, or by group; failed condition: each column of the result has one scale
+// REMARK: remark[missed] read-narrow-weights: coda.matmul: %v is stored in bf16: its scale %s varies along K or by group; failed condition: each column of the result has one scale
 // CHECK:      func.func @rows(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<8x16xi8>) -> tensor<8x16xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<8x16xbf16>, tensor<8x1xbf16>) -> tensor<8x16xbf16>
@@ -48,7 +48,7 @@ func.func @groups(%x: tensor<?x8xbf16>, %w: tensor<4x16x8xi8>, %s: tensor<4x16x1
   func.return %y : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.grouped_linear: %v is stored in bf16: its scale %s varies along K, or by group; failed condition: each column of the result has one scale
+// REMARK: remark[missed] read-narrow-weights: coda.grouped_linear: %v is stored in bf16: its scale %s varies along K or by group; failed condition: each column of the result has one scale
 // CHECK:      func.func @groups(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<4x16x8xi8>) -> tensor<4x16x8xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<4x16x8xbf16>, tensor<4x16x1xbf16>) -> tensor<4x16x8xbf16>
@@ -125,7 +125,7 @@ func.func @part(%x: tensor<?x8xbf16>, %w: tensor<16x8xi8>, %s: tensor<8xbf16>) -
   func.return %y : tensor<?x4xbf16>
 }
 
-// REMARK: remark[missed] read-narrow-weights: coda.linear: %a is stored in bf16: its scale %s varies along K, or by group; failed condition: each column of the result has one scale
+// REMARK: remark[missed] read-narrow-weights: coda.linear: %a is stored in bf16: its scale %s varies along K or by group; failed condition: each column of the result has one scale
 // CHECK:      func.func @part(
 // CHECK-NEXT:   %d = coda.cast %w : (tensor<16x8xi8>) -> tensor<16x8xbf16>
 // CHECK-NEXT:   %v = coda.mul %d, %s : (tensor<16x8xbf16>, tensor<8xbf16>) -> tensor<16x8xbf16>

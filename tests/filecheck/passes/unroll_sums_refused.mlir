@@ -13,7 +13,7 @@ func.func @odd(%y: tensor<?x2x9xbf16>) -> tensor<?x1x9xbf16> {
 // CHECK-NEXT:   func.return %s : tensor<?x1x9xbf16>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: rows of %y start elsewhere; failed condition: rows start at multiples of 16 bytes; costs 54*d0 bytes
+// REMARK: remark[missed] unroll-sums: coda.sum_to: the sum runs through PyTorch: rows of %y start at other addresses; failed condition: rows start at multiples of 16 bytes; costs 54*d0 bytes
 
 // -----
 

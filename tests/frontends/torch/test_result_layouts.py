@@ -100,7 +100,8 @@ def test_strides_of_exported_models(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("order", "message"), [("[1,2,0,3]", "has 3 dimensions"), ("[1,2,1]", "is not a permutation of 3")]
+    ("order", "message"),
+    [("[1,2,0,3]", "has 3 dimensions"), ("[1,2,1]", "is not a permutation of 3")],
 )
 def test_a_saved_order_that_is_wrong(order: str, message: str, tmp_path: Path):
     file = tmp_path / "model.mlir"

@@ -209,7 +209,7 @@ func.func @f(%q: tensor<2x6x48xbf16>, %lse: tensor<2x2x6xf32>, %s: tensor<2xbf16
 // -----
 
 func.func @f(%q: tensor<2x6x96xbf16>, %k: tensor<2x6x48xbf16>, %lse: tensor<2x4x6xf32>) {
-  // expected-error@below {{schedule: split_k is 2, expected 1: heads have 24 columns, no power of two}}
+  // expected-error@below {{schedule: split_k is 2, expected 1: heads have 24 columns, not a power of two}}
   %r:2 = gemm.attention_dkv (%q : tensor<2x6x96xbf16>, %lse : tensor<2x4x6xf32>, %lse : tensor<2x4x6xf32>, %q : tensor<2x6x96xbf16>, %k : tensor<2x6x48xbf16>, %k : tensor<2x6x48xbf16>) {head_dim = 24 : i64, causal = true}
     schedule<tma, "64x64x32", warps = 4, stages = 2, group_m = 8, split_k = 2>
       -> (tile : tensor<2x6x48xbf16>, tile : tensor<2x6x48xbf16>) {
