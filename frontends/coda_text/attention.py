@@ -66,7 +66,7 @@ def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
     columns = None if heads is None else divided(v.dims[-1], heads)
     if v.dims[:-1] != k.dims[:-1] or not isinstance(columns, int) or not columns:
         return None
-    return f"if a head of v has {columns} columns, state value_dim={columns}"
+    return f"if a head of v has {columns} columns, pass value_dim={columns}"
 
 
 def _expect_divisor(q: TensorValue, k: TensorValue) -> None:

@@ -218,7 +218,7 @@ class _EpilogueCall:
             if operand.kind == PortKind.TILE and value.dims:
                 return value.dims[:-1], value.dims[-1]
         raise Mistake(
-            f"{self.definition.name} has neither an accumulator nor a tile port, so that its "
+            f"{self.definition.name} has neither an accumulator nor a tile port, so its "
             "shape is unknown",
             "declare an accumulator or a tile port",
         )

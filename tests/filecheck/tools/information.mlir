@@ -30,7 +30,7 @@
 // EXPLAIN:      raise-attention: the pass coda_ir.passes.raising.raise_attention.RaiseAttentionPass
 // EXPLAIN:      ->
 // EXPLAIN-NEXT:     %y = coda.attention %q, %k, %v mask(%mask) {causal, window}
-// EXPLAIN:      Legal where there is no dropout.
+// EXPLAIN:      Legal iff there is no dropout.
 
 // OPTIONS:      Options:
 // OPTIONS-NEXT:   target: str = portable
