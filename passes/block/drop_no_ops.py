@@ -308,7 +308,8 @@ def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
     parts, dim = [store.part for store in stores if store.places], last.dim
     if last.places.step == 1:
         return insert.insert(coda.ConcatOp(parts, dim))
-    return _interleaved(parts, dim, value, insert)
+    # More of them take turns in one part of the tensor, and then in the next.
+    return _interleaved(parts, dim, value, insert) if len(parts) == last.places.step else None
 
 
 def _interleaved(
