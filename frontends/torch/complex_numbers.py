@@ -222,12 +222,12 @@ def _pairs(call: Call, x: Parts) -> Node:
     return call(aten.cat.default, parts, -1)
 
 
-def _complex(call: Call, real: Any, imaginary: Any) -> Parts:
-    return Parts(real, imaginary)
-
-
 def _converted(call: Call, x: Any) -> Parts:
     return Parts(*_both(x))
+
+
+def _of_parts(call: Call, real: Any, imaginary: Any) -> Parts:
+    return Parts(real, imaginary)
 
 
 RULES: Mapping[str, Callable[..., Any]] = {
@@ -241,7 +241,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "conj_physical": _conjugate,
     "exp": _exponential,
     "polar": _polar,
-    "complex": _complex,
+    "complex": _of_parts,
     "_to_copy": _converted,
     "view_as_complex": _from_pairs,
     "view_as_real": _pairs,
@@ -293,7 +293,5 @@ def _minus(call: Call, x: Any) -> Any:
 
 def _is_one(x: Any) -> bool:
     """Return whether a node makes ones, such as `ones_like` in its decomposed form."""
-    if not isinstance(x, Node):
-        return False
-    name = _name(x)
-    return name in ("ones", "ones_like") or (name in ("full", "full_like") and x.args[1:2] == (1,))
+    name = _name(x) if isinstance(x, Node) else ""
+    return name in ("ones", "ones_like") or (name in ("full", "full_like") and bool(x.args[1] == 1))

@@ -14,12 +14,14 @@ def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
+_operator: Any = _stop_gradient  # has no complete types
+_operator.register_fake(torch.empty_like)
+
+
 def _no_gradient(ctx: Any, gradient: torch.Tensor) -> None:
     return None
 
 
-_operator: Any = _stop_gradient
-_operator.register_fake(torch.empty_like)
 _operator.register_autograd(_no_gradient)
 
 STOP: Any = torch.ops.coda_ir.stop_gradient.default

@@ -167,7 +167,7 @@ def stop_updates(
             "the graph changes an input in place that has a gradient",
             "nothing to do: PyTorch derives the gradients",
         )
-    leaves: list[Any] = [*_leaves(traced)]
+    leaves: list[Any] = list(_leaves(traced))
     for number, leaf in enumerate(leaves[: len(changed)]):
         if isinstance(leaf, Node) and leaf.meta["val"].dtype.is_floating_point:
             with traced.graph.inserting_before(output):
