@@ -49,12 +49,11 @@ class DeriveGradientPass(NamedPass):
         @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
 
     The backward follows the forward in one body, so that rewrites see both. Every operator is
-    differentiated by its rule in `passes/derivatives`, a value with several uses gets the sum of
-    their contributions, and only what a requested gradient needs is computed. No gradient passes a
-    `coda.detach`, of which the joint has none left. `wrt` names the
-    arguments whose gradients are wanted: by default those of floats on which a result depends,
-    other than the tables of rotary embeddings. One that is named and on which nothing depends has a
-    gradient of zeros.
+    differentiated by its rule in `passes/gradient/derivatives`, a value with several uses gets the
+    sum of their contributions, and only what a requested gradient needs is computed. No gradient
+    passes a `coda.detach`, and the joint function contains none. `wrt` names the arguments to
+    differentiate, by default the floating-point ones on which a result depends, other than the
+    tables of rotary embeddings. A named argument on which nothing depends has a gradient of zeros.
 
     Legal iff the function is on the block level and every operator between a wanted argument and
     a result has a rule: raises NoDerivativeError otherwise.
