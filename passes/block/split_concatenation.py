@@ -113,7 +113,7 @@ class _Users:
         if numerics_mode(op) == NumericsMode.EAGER_EXACT:
             return Refusal(
                 "the numerics mode allows rounding points to move",
-                f"{name_of(op.result)} is copied as a whole: its products are rounded together in"
+                f"{name_of(op.result)} is copied: its products are rounded together in"
                 " the mode eager-exact",
                 "use the mode fp32-epilogue or deterministic",
             )
