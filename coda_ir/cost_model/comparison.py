@@ -189,7 +189,9 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
-    """Microseconds of what PyTorch is asked for, if it has a mask and stores the scores."""
+    """Microseconds of attention with a mask that PyTorch runs, if it stores the scores; 0 of other
+    operators.
+    """
     if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
         is_gradient = isinstance(op, coda.AttentionGradOp)
         scores = 0 if op.mask is None else times.scores(op)
