@@ -96,7 +96,7 @@ class Heads:
         self.kernel, self.is_causal, self.mask = found
 
     def attend(self):
-        """The result of attention, and the logsumexp of the scores."""
+        """What attention gives, and the logsumexp of the scores."""
         if self.kernel is None:
             return self.attend_spelled()
         y, lse = self.attend_fused()
@@ -293,7 +293,7 @@ def attention_operator(kernel, suffix=""):
 
 
 def has_attention(kernel):
-    """Return whether PyTorch has the forward and the backward of a kernel."""
+    """Whether PyTorch has the forward and the backward of a kernel."""
     return None not in (attention_operator(kernel), attention_operator(kernel, "_backward"))
 
 
