@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
+from unittest.mock import patch
 
 import pytest
 from support.pages import BIN, TOOLS, environment_for_make, imports_from
@@ -132,7 +133,7 @@ def run_python(arguments: list[str]) -> None:
         run = partial(runpy.run_module, arguments[0], alter_sys=True)
     else:
         run = partial(runpy.run_path, str(ROOT / arguments[0]))
-    with pytest.MonkeyPatch.context() as context:
+    with pytest.MonkeyPatch.context() as context, patch.dict(os.environ):
         context.setattr(sys, "argv", arguments)
         assert not exit_code(lambda: run(run_name="__main__") and None)
 

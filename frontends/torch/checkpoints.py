@@ -1,5 +1,5 @@
-"""Linear layers of transformers' FP8 checkpoints (`weight_scale_inv`), whose own kernels no graph
-shows.
+"""Linear layers of FP8 (`weight_scale_inv`), GPTQ and AWQ checkpoints of transformers, whose own
+kernels no graph shows.
 """
 
 from __future__ import annotations

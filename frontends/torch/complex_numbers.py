@@ -110,8 +110,7 @@ class _Rewriter:
     def _given(self, argument: object) -> Any:
         if isinstance(argument, complex):
             return Parts(argument.real or None, argument.imag or None)
-        known = isinstance(argument, Node) and argument in self._parts
-        return self._parts[argument] if known else argument
+        return self._parts.get(argument, argument) if isinstance(argument, Node) else argument
 
     def _moved(self, node: Node, part: str) -> Node:
         def of(given: Node) -> Any:
@@ -227,6 +226,10 @@ def _converted(call: Call, x: Any) -> Parts:
     return Parts(*_both(x))
 
 
+def _of_parts(call: Call, real: Any, imaginary: Any) -> Parts:
+    return Parts(real, imaginary)
+
+
 RULES: Mapping[str, Callable[..., Any]] = {
     "mul": _product,
     "add": _sum,
@@ -238,7 +241,7 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "conj_physical": _conjugate,
     "exp": _exponential,
     "polar": _polar,
-    "complex": lambda call, real, imaginary: Parts(real, imaginary),
+    "complex": _of_parts,
     "_to_copy": _converted,
     "view_as_complex": _from_pairs,
     "view_as_real": _pairs,
@@ -291,4 +294,4 @@ def _minus(call: Call, x: Any) -> Any:
 def _is_one(x: Any) -> bool:
     """Return whether a node makes ones, such as `ones_like` in its decomposed form."""
     name = _name(x) if isinstance(x, Node) else ""
-    return name in ("ones", "ones_like") or (name in ("full", "full_like") and x.args[1] == 1)
+    return name in ("ones", "ones_like") or (name in ("full", "full_like") and bool(x.args[1] == 1))

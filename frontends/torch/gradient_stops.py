@@ -14,16 +14,15 @@ def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
-@_stop_gradient.register_fake
-def _(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(x)
+_operator: Any = _stop_gradient  # has no complete types
+_operator.register_fake(torch.empty_like)
 
 
 def _no_gradient(ctx: Any, gradient: torch.Tensor) -> None:
     return None
 
 
-_stop_gradient.register_autograd(_no_gradient)
+_operator.register_autograd(_no_gradient)
 
 STOP: Any = torch.ops.coda_ir.stop_gradient.default
 
@@ -69,7 +68,7 @@ def _regions(graph_module: GraphModule) -> list[Node]:
 def _inline(graph_module: GraphModule, region: Node) -> None:
     """Compute a region in place. Its results keep their names, which the signature may have."""
     body: Any = region.args[1]
-    called: GraphModule = graph_module.get_submodule(body.target)
+    called: Any = graph_module.get_submodule(body.target)
     inputs = [node for node in called.graph.nodes if node.op == "placeholder"]
     values: dict[Node, Any] = dict(zip(inputs, region.args[2:], strict=True))
     with region.graph.inserting_before(region):

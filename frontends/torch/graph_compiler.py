@@ -63,9 +63,9 @@ from coda_ir.tuning.context import current_device
 logger = logging.getLogger(__name__)
 
 DOUBT = 1.0
-"""The ratio of two estimates, of a graph with epilogues and of its operators apart, from which on
-Inductor has the graph. Beside an H100, forwards between 1.00 and 1.03 took 0.97 to 1.11 of
-its time.
+"""The ratio of two estimates, of a graph with epilogues and of its operators apart, above which
+Inductor compiles the graph. On an H100, forwards between 1.00 and 1.03 took 0.97 to 1.11 of
+Inductor's time.
 """
 
 

@@ -91,16 +91,15 @@ def stop_gradient(graph: GraphImporter, node: Node) -> Value | None:
 def linear(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     bias = argument(node, 2, "bias")
-    known = _is_static_matrix(weight) and len(shape_of(x)) >= 1
     operands = [x, weight, *([] if bias is None else [graph.tensor(bias)])]
-    if not known or not _same_float(operands):
+    if not _is_linear_map(x, weight) or not _same_float(operands):
         return None
     return graph.insert(coda.LinearOp(*operands)).result
 
 
 def matmul(graph: GraphImporter, node: Node) -> Value | None:
     x, weight = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
-    if not _is_static_matrix(weight) or not shape_of(x) or not _same_float([x, weight]):
+    if not _is_linear_map(x, weight) or not _same_float([x, weight]):
         return None
     return graph.insert(coda.MatmulOp(x, weight)).result
 
@@ -108,16 +107,20 @@ def matmul(graph: GraphImporter, node: Node) -> Value | None:
 def addmm(graph: GraphImporter, node: Node) -> Value | None:
     bias, x, weight = (graph.tensor(operand) for operand in arguments(node)[:3])
     plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("beta", 1) == 1
-    known = plain and _is_static_matrix(weight) and len(shape_of(bias)) <= 1
+    known = plain and _is_linear_map(x, weight) and len(shape_of(bias)) <= 1
     if not known or not _same_float([bias, x, weight]):
         return None
     product = graph.insert(coda.MatmulOp(x, weight)).result
     return graph.insert(coda.AddOp(product, bias)).result
 
 
-def _is_static_matrix(weight: SSAValue) -> bool:
-    """Return whether the N and the K of a GEMM with `weight` are known."""
-    return len(shape_of(weight)) == 2 and DYNAMIC_INDEX not in shape_of(weight)
+def _is_linear_map(x: SSAValue, weight: SSAValue) -> bool:
+    """Return whether the N and the K of a GEMM with `weight` are known, and nothing is empty:
+    products without elements are PyTorch's.
+    """
+    rows, matrix = shape_of(x), shape_of(weight)
+    is_known = len(matrix) == 2 and DYNAMIC_INDEX not in matrix
+    return is_known and len(rows) >= 1 and 0 not in (*rows, *matrix)
 
 
 def _same_float(values: list[SSAValue]) -> bool:

@@ -159,7 +159,7 @@ def stop_updates(
     gradient.
     """
     output = traced.graph.output_node()
-    described: Sequence[object] = output.meta.get("desc") or ()
+    described: Sequence[Any] = output.meta.get("desc") or ()
     changed = [each.mutated_input for each in described if hasattr(each, "mutated_input")]
     is_known = len(changed) == len(_leaves(traced)) - len(_leaves(graph))
     if not is_known or any(_may_require_gradient(each, inputs) for each in changed):
@@ -167,7 +167,7 @@ def stop_updates(
             "the graph changes an input in place that has a gradient",
             "nothing to do: PyTorch derives the gradients",
         )
-    leaves = list(_leaves(traced))
+    leaves: list[Any] = list(_leaves(traced))
     for number, leaf in enumerate(leaves[: len(changed)]):
         if isinstance(leaf, Node) and leaf.meta["val"].dtype.is_floating_point:
             with traced.graph.inserting_before(output):

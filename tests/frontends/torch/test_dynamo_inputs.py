@@ -175,6 +175,17 @@ def test_no_rows_and_strided_rows():
         check(fast, model, x)
 
 
+def test_products_without_elements(caplog: pytest.LogCaptureFixture):
+    """They are PyTorch's, and the rest of the graph is compiled."""
+    layer, narrow = linear(), torch.randn(0, 8)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([layer(x[:0]), F.linear(x, narrow) @ narrow, F.silu(layer(x))])
+
+    check(compiled(model, target="triton"), model, torch.randn(3, 8))
+    assert "runs through" not in caplog.text
+
+
 def test_numbers_of_the_caller_and_of_modules():
     """The caller's are data, so that a change compiles nothing; those of modules are constants."""
 
