@@ -1,7 +1,7 @@
 """The base class of operators whose result types follow from their operands and properties."""
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -79,18 +79,17 @@ class InferTypeOp(CodaOp, ABC):
         """
         of = self.get_irdl_definition()
         count = len(of.operands)
-        missing = [None] * (count - len(given))
-        segments = [_values(cast(Operand, each)) for each in (*given[:count], *missing)]
+        operands = [*given[:count], *[None] * (count - len(given))]
+        segments = [_values(cast(Operand, each)) for each in operands]
         values = [value for segment in segments for value in segment]
-        names = list(of.properties)
-        assert len(given) <= count + len(names), f"{self.name} takes no {len(given)} arguments"
-        named |= zip(names, cast(Sequence[Given], given[count:]), strict=False)
+        named |= self._in_order(cast(Sequence[Given], given[count:]), named)
         dim = named.get("dim")
         if isinstance(dim, int) and dim < 0:
             named["dim"] = dim + len(shape_of(values[0]))
         properties = {
-            name: _attribute(named[name], of.properties[name])
-            for name in sorted(named, key=names.index)
+            name: _attribute(named[name], definition)
+            for name, definition in of.properties.items()
+            if name in named
         }
         stated = {name: _value(each) for name, each in properties.items() if each is not None}
         plain = sum(not isinstance(each, VarResultDef) for _, each in of.results)
@@ -105,6 +104,15 @@ class InferTypeOp(CodaOp, ABC):
             properties=properties,
             result_types=[*types[:plain], types[plain:]] if plain < len(of.results) else types,
         )
+
+    @classmethod
+    def _in_order(cls, given: Sequence[Given], named: Mapping[str, Given]) -> Mapping[str, Given]:
+        """Properties by name that are given in the order of the definitions, beside `named`."""
+        names = list(cls.get_irdl_definition().properties)
+        assert len(given) <= len(names), f"{cls.name} has no {len(given)} properties"
+        in_order, others = dict(zip(names, given, strict=False)), names[len(given) :]
+        assert set(others) >= named.keys(), f"{cls.name} takes no {sorted(named.keys() - others)}"
+        return in_order
 
     @classmethod
     def default_element_type(cls, x: SSAValue) -> Attribute:

@@ -297,35 +297,33 @@ def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
     """
     value, last = op.outputs[0], _store_of(op.outputs[0])
     stores: list[_Store] = []
-    while last is not None and sum(len(x.places) for x in stores) < shape_of(value)[last.dim]:
+    stored: set[int] = set()
+    while last is not None and len(stored) < shape_of(value)[last.dim]:
         store = _store_of(value if not stores else stores[-1].tensor)
-        if store is None or not _joins(store, last) or any(_overlap(store, x) for x in stores):
+        if store is None or not _joins(store, last) or not stored.isdisjoint(store.places):
             return None
         stores.append(store)
+        stored.update(store.places)
     if last is None or not stores:
         return None
     stores.sort(key=lambda store: store.places.start)
     parts, dim = [store.part for store in stores if store.places], last.dim
     if last.places.step == 1:
         return insert.insert(coda.ConcatOp(parts, dim))
-    return _interleaved(parts, dim, value, insert)
+    # More of them take turns in one part of the tensor, and then in the next.
+    return _interleaved(parts, dim, value, insert) if len(parts) == last.places.step else None
 
 
 def _interleaved(
     parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
 ) -> SSAValue:
     """A tensor like `value` with the elements of `parts` along `dim` in turn."""
-    views: list[SSAValue] = []
-    dims = insert.rewriter.shapes.dims(parts[0])
-    for part in parts:
-        shape = shape_of(part)
-        view = coda.ReshapeOp(part, (*shape[: dim + 1], 1, *shape[dim + 1 :]))
-        view.attributes["coda.dims"] = dims_attribute((*dims[: dim + 1], 1, *dims[dim + 1 :]))
-        views.append(insert.insert(view, part.name_hint))
-    flat = coda.ReshapeOp(insert.insert(coda.ConcatOp(views, dim + 1)), shape_of(value))
+    shape, dims = shape_of(parts[0]), insert.rewriter.shapes.dims(parts[0])
+    apart = (*shape[: dim + 1], 1, *shape[dim + 1 :]), (*dims[: dim + 1], 1, *dims[dim + 1 :])
+    views = [insert.reshape(part, *apart) for part in parts]
+    joined = insert.insert(coda.ConcatOp(views, dim + 1))
     extent = shape_of(value)[dim]
-    flat.attributes["coda.dims"] = dims_attribute((*dims[:dim], extent, *dims[dim + 1 :]))
-    return insert.insert(flat)
+    return insert.reshape(joined, shape_of(value), (*dims[:dim], extent, *dims[dim + 1 :]))
 
 
 def _store_of(value: SSAValue) -> _Store | None:
@@ -348,7 +346,3 @@ def _joins(a: _Store, b: _Store) -> bool:
     if (a.dim, a.places.step) != (b.dim, b.places.step):
         return False
     return a.places.step == 1 or len(a.places) == len(b.places)
-
-
-def _overlap(a: _Store, b: _Store) -> bool:
-    return bool(set(a.places) & set(b.places))

@@ -49,8 +49,8 @@ class DeriveGradientPass(NamedPass):
         @f(x, w) -> (y)    ->    private @f_joint(x, w, d_y) -> (y, d_x, d_w)
 
     The backward follows the forward in one body, so that rewrites see both. Every operator is
-    differentiated by its rule in `passes/derivatives`, what has several uses gets the sum of
-    what they contribute, and what no wanted argument needs is not computed. No gradient passes a
+    differentiated by its rule in `passes/gradient/derivatives`, what has several uses gets the sum
+    of what they contribute, and what no wanted argument needs is not computed. No gradient passes a
     `coda.detach`, of which the joint has none left. `wrt` names the
     arguments whose gradients are wanted: by default those of floats on which a result depends,
     other than the tables of rotary embeddings. One that is named and on which nothing depends has a

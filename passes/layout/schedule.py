@@ -145,23 +145,26 @@ class SchedulePass(NamedPass):
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> bool:
         """Copy the rows that GEMMs gather where that is cheaper; return whether some are copied."""
-        readers: dict[GatheredRows, dict[FusedOp, Ranked]] = {}
+        readers: dict[GatheredRows, dict[FusedOp, Hashable]] = {}
         for key, gemm in gemms:
             found = GatheredRows.of(gemm)
             if found is not None and self.tile is None:
-                readers.setdefault(found, {})[gemm] = choices[key]
+                readers.setdefault(found, {})[gemm] = key
+        gains: dict[Hashable, float] = {}
         is_changed = False
         for gathered, users in readers.items():
             copied = CopiedRows(gathered, list(users))
-            gain = 0.0
-            for number, (gemm, choice) in enumerate(users.items()):
-                ranking = rank(copied.reading(number), self.space(), self.device, rows.of(gemm))
-                gain += choice.us - ranking[0].us if ranking else 0.0
-            work = next(iter(users.values())).estimate.workload
-            cost = self.device.pointwise_us(2 * work.gathered_bytes)
+            for number, (gemm, key) in enumerate(users.items()):
+                # The layers of a model repeat their GEMMs.
+                if key not in gains:
+                    ranking = rank(copied.reading(number), self.space(), self.device, rows.of(gemm))
+                    gains[key] = choices[key].us - ranking[0].us if ranking else 0.0
+            first, key = next(iter(users.items()))
+            cost = self.device.pointwise_us(2 * choices[key].estimate.workload.gathered_bytes)
+            gain = sum(gains[key] for key in users.values())
             if gain > COPY_MARGIN * cost:
                 text = f"reads a copy of its rows, which takes {cost:.0f} us and saves {gain:.0f}"
-                emit_remark(self._analysis(next(iter(users)), text))
+                emit_remark(self._analysis(first, text))
                 copied.insert()
                 is_changed = True
             else:

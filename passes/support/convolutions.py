@@ -58,8 +58,9 @@ class Convolution:
         unknown extents.
         """
         if isinstance(op, coda.ConvolutionOp):
-            steps = (tuple(op.given[name]) for name in _STEPS)
-            return Convolution(op.x, op.weight, op.bias, *steps, op.given["groups"])
+            stride, padding, dilation = (tuple(op.given[name]) for name in _STEPS)
+            groups = op.given["groups"]
+            return Convolution(op.x, op.weight, op.bias, stride, padding, dilation, groups)
         if not isinstance(op, CallOp) or op.callee.data not in PARAMETERS or op.template.symbols:
             return None
         given = arguments_by_name(op.callee.data, *op.template.evaluate(op.inputs, {}, {}))

@@ -151,6 +151,15 @@ def test_group_size_is_all_columns_without_a_group():
     assert coda.RMSNormOp(X, eps=1e-6, group=4).group_size == 4
 
 
+def test_properties_are_given_once_and_exist():
+    with pytest.raises(AssertionError, match=r"coda.gelu takes no \['approximate'\]"):
+        coda.GeluOp(X, "tanh", approximate="none")
+    with pytest.raises(AssertionError, match=r"coda.relu takes no \['alpha'\]"):
+        coda.ReluOp(X, alpha=1.0)
+    with pytest.raises(AssertionError, match=r"coda\.relu has no 1 properties"):
+        coda.ReluOp(X, 1.0)
+
+
 def test_operands_that_do_not_broadcast():
     with pytest.raises(VerifyException, match="operand 1 of shape 7 does not broadcast with"):
         coda.AddOp(X, tensor(7))

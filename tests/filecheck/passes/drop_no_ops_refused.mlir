@@ -179,6 +179,22 @@ func.func @each_nth(%x: tensor<4x6xf32>, %a: tensor<4x2xf32>, %b: tensor<4x3xf32
 
 // -----
 
+// Even and odd columns of the first half, and then those of the second one.
+
+func.func @halves(%x: tensor<3x8xf32>, %a: tensor<3x2xf32>, %b: tensor<3x2xf32>, %c: tensor<3x2xf32>, %d: tensor<3x2xf32>) -> tensor<3x8xf32> {
+  %first = torch.call "aten.slice_scatter.default"(%x, %a) {arguments = "{0}, {1}, 1, 0, 4, 2"} : (tensor<3x8xf32>, tensor<3x2xf32>) -> tensor<3x8xf32>
+  %second = torch.call "aten.slice_scatter.default"(%first, %b) {arguments = "{0}, {1}, 1, 1, 4, 2"} : (tensor<3x8xf32>, tensor<3x2xf32>) -> tensor<3x8xf32>
+  %third = torch.call "aten.slice_scatter.default"(%second, %c) {arguments = "{0}, {1}, 1, 4, 8, 2"} : (tensor<3x8xf32>, tensor<3x2xf32>) -> tensor<3x8xf32>
+  %y = torch.call "aten.slice_scatter.default"(%third, %d) {arguments = "{0}, {1}, 1, 5, 8, 2"} : (tensor<3x8xf32>, tensor<3x2xf32>) -> tensor<3x8xf32>
+  func.return %y : tensor<3x8xf32>
+}
+
+// CHECK-LABEL: func.func @halves(
+// CHECK-NOT:     coda.concat
+// CHECK:         func.return %y
+
+// -----
+
 // Other rows than zeros move in, fewer rows are taken, and columns are no rows.
 
 func.func @moved(%x: tensor<5x8xf32>) -> (tensor<5x8xf32>, tensor<4x8xf32>, tensor<5x8xf32>) {
