@@ -203,11 +203,13 @@ INFIX: dict[str, str] = {
     "&": "logical_and($x, $y)",
     "|": "logical_or($x, $y)",
     "^": "logical_xor($x, $y)",
+    "&&": "logical_and($x, $y)",
+    "||": "logical_or($x, $y)",
     "and": "logical_and($x, $y)",
     "or": "logical_or($x, $y)",
     "not": "logical_not($x)",
 }
-"""Operators of Python."""
+"""Operators of Python and C."""
 
 ELEMENT_NAMES: dict[str, str] = _by_name(
     {

@@ -69,7 +69,8 @@ _STATEMENT_ENDS = r"(?=\s+[^\s=,\"]|\s*:|\s*$)"
 _CALLEE = re.compile(r"((?:\.\w+)*)\.(\w+)\s*(\()?")
 _ARITHMETIC = ("+", "-", "*", "/", "@")
 _WORD_BEFORE = re.compile(r"([A-Za-z_]\w*)\s*$")
-_OPERAND = re.compile(r"\s*([\w.]+)")
+_OPERAND = re.compile(r"\s*([\w.]+(?:\([^()]*\))?)(?![\w.(\[])")
+"""A name, a number, or a call whose arguments have no brackets."""
 
 
 def foreign_remedy(line: str, column: int) -> str | None:
@@ -194,13 +195,12 @@ def _infix(before: str, after: str) -> str | None:
     for each in (word, previous):
         if each is not None and each[0] in WORDS:
             return WORDS[each[0]]
-    if word is not None and previous is not None:
-        if previous[0] == "not":
-            return _written(INFIX["not"], [Given(word[0])])
-        if before[-1:].isdigit() and word[0][0].isalpha():
-            return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
-    if after.startswith("!") and (negated := _OPERAND.match(after[1:])):
-        return _written(INFIX["not"], [Given(negated[1])])
+    is_negated = previous is not None and previous[0] == "not"
+    if after.startswith("!") or is_negated:
+        negated = _OPERAND.match(after.removeprefix("!"))
+        return _written(INFIX["not"], [Given("..." if negated is None else negated[1])])
+    if before[-1:].isdigit() and word is not None and word[0][0].isalpha():
+        return "numbers are decimal and have no suffix: 16, 0.5 or 1e-6"
     if after.startswith("?"):
         if before.rfind("[") <= before.rfind("]"):
             return _BRANCH

@@ -26,9 +26,9 @@ from coda_ir.frontends.coda_text.tree import span_of
 _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u201c\u201d\u201e\u2018\u2019", '"'),
-        "\u2212": "-",
-        "\u2013": "-",
-        "\u00d7": "*",
+        **dict.fromkeys("\u2212\u2013\u2014", "-"),
+        **dict.fromkeys("\u00d7\u00b7", "*"),
+        **{"\u00f7": "/", "\u2264": "<=", "\u2265": ">=", "\u2260": "!="},
     }
 )
 """What word processors make of characters of the language."""
@@ -140,7 +140,8 @@ def _lexical_error(token: Token) -> tuple[str, str]:
     shown = f"'{token}'" if token.isprintable() else f"U+{ord(token):04X}"
     meant = unicodedata.normalize("NFKC", token).translate(_TYPOGRAPHY)
     remedy = "remove it"
-    if meant != token and meant.isascii():
+    is_number = token.isnumeric() and not token.isdecimal()  # such as a power of two
+    if meant != token and meant.isascii() and not is_number:
         remedy = f"write {meant.replace(' ', 'a space')}"
     elif token.isalpha():
         remedy = "write names in the letters a to z, digits and _"
