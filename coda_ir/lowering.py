@@ -24,7 +24,7 @@ from coda_ir.diagnostics import (
 from coda_ir.functions import count_operators, find_entry, functions_of, used_arguments
 from coda_ir.launching.compile_jobs import compile_jobs, use_jobs
 from coda_ir.launching.direct_launch import direct_launch_is_on, missed_direct_launch
-from coda_ir.options import CompileOptions
+from coda_ir.options import CompileOptions, Estimates
 from coda_ir.tuning.context import current_device
 
 if TYPE_CHECKING:
@@ -189,9 +189,8 @@ class Lowering:
             self._artifacts[function] = self._apart(lambda: self._find(function))
         return self._artifacts[function]
 
-    def comparison(self, function: str | None = None) -> tuple[float, float] | None:
-        """Estimates of a function in microseconds, which nothing is emitted for: of the program,
-        and of the GEMMs of the library with the kernels of a compiler between them.
+    def comparison(self, function: str | None = None) -> Estimates | None:
+        """Estimates of a function, which nothing is emitted for.
 
         None where the library of the device is not known, and for schedules that are tuned.
         """
@@ -342,7 +341,7 @@ class Lowering:
             source="",
             kernels=(),
             operators=count_operators(scheduled, name),
-            comparison=(found.fused, found.apart),
+            comparison=(found.fused, found.apart, found.masked),
         )
 
     @cached_property

@@ -17,10 +17,15 @@ Tune: TypeAlias = "bool | float | Literal['stored']"
 Leftovers: TypeAlias = Literal["kernels", "inductor"]
 
 
-Accept: TypeAlias = "Callable[[tuple[float, float] | None], None]"
-"""Takes the microseconds that a program is estimated to take, and those of the library's GEMMs with
-a compiler's kernels between them, or None where there are no estimates. It raises what is to be
-raised where the program is not worth its compilation.
+Estimates: TypeAlias = tuple[float, float, float]
+"""Microseconds that a program is estimated to take, those of the library's GEMMs with a compiler's
+kernels between them, and those of the scores of attention with a mask that both leave to PyTorch,
+were they stored.
+"""
+
+Accept: TypeAlias = "Callable[[Estimates | None], None]"
+"""Takes the estimates of a program, or None where there are none. It raises what is to be raised
+where the program is not worth its compilation.
 """
 
 

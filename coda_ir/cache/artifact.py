@@ -12,6 +12,7 @@ from coda_ir.diagnostics import Diagnostic, SourceRange
 
 if TYPE_CHECKING:
     from coda_ir.calls.arguments import Signature, TensorSpec
+    from coda_ir.options import Estimates
     from coda_ir.remarks import Remark
 
 
@@ -45,10 +46,8 @@ class Artifact:
     """
     programs: tuple[str, ...] = ()
     """The names of the functions that `graph` calls."""
-    comparison: tuple[float, float] | None = None
-    """Estimates in microseconds: of this program, and of the library's GEMMs with a compiler's
-    kernels between them; None where there are none.
-    """
+    comparison: Estimates | None = None
+    """None where there are no estimates."""
 
     @property
     def remarks(self) -> tuple[Remark, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
+    GRADIENT_PRODUCTS,
     LIBRARY,
     MEMORY_EFFICIENCY,
     SCORE_BYTES,
@@ -73,6 +75,10 @@ class Comparison:
 
     fused: float
     apart: float
+    masked: float = 0.0
+    """Of the scores, were they stored, of attention with a mask that a program leaves to PyTorch,
+    as a compiler does.
+    """
 
 
 def compare(
@@ -84,7 +90,7 @@ def compare(
     apart, fused = _Cost(device), _Cost(device)
     apart.add_graph(before)
     fused.add_lowered(after, programs)
-    return Comparison(fused.us, apart.us)
+    return Comparison(fused.us, apart.us, fused.masked)
 
 
 @dataclass
@@ -94,6 +100,7 @@ class _Cost:
     device: Device
     gpu: float = 0.0
     host: float = 0.0
+    masked: float = 0.0
 
     @property
     def us(self) -> float:
@@ -114,6 +121,7 @@ class _Cost:
             elif is_attention(op):
                 self.host += HOST.attention
                 self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
+                self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.spelled_states_us(op)
         left = [op for op in func.body.block.ops if is_left(op)]
@@ -140,6 +148,7 @@ class _Cost:
                 self.gpu += times.fused_us(op)
             elif is_attention(op):
                 self.gpu += times.attention_us(op)
+                self.masked += _masked_us(op, times)
             elif is_left(op) and is_executed(op):
                 self.gpu += times.kernel_us(times.traffic([op]))
                 if before := before_kernel(op):
@@ -177,6 +186,24 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
     computing = 4 * scores * head_dim / (1e6 * device.vector_tflops)
     moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
     return computing + moving
+
+
+def _masked_us(op: Operation, times: OperatorTimes) -> float:
+    """Microseconds of attention with a mask that PyTorch runs, if it stores the scores; 0 of other
+    operators.
+    """
+    if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
+        is_gradient = isinstance(op, coda.AttentionGradOp)
+        scores = 0 if op.mask is None else times.scores(op)
+        us = spelled_attention_us(scores, op.head_dim.value.data, times.device)
+    elif isinstance(op, torch.CallOp) and (q_and_k := torch.masked_operands(op)):
+        is_gradient = op.callee.data == torch.FUSED_ATTENTION_GRAD
+        *queries, width = times.extents_of(q_and_k[0])
+        keys = times.extents_of(q_and_k[1])[-2]
+        us = spelled_attention_us(prod((*queries, keys)), width, times.device)
+    else:
+        return 0.0
+    return GRADIENT_PRODUCTS * us if is_gradient else us
 
 
 def _levels(block: Block) -> dict[Operation, int]:

@@ -301,6 +301,10 @@ class OperatorTimes:
     def _columns(self, value: SSAValue) -> int:
         return self._product(self.shapes.dims(value)[-1:])
 
+    def extents_of(self, value: SSAValue) -> list[int]:
+        """The extents of a tensor."""
+        return [self._product((dim,)) for dim in self.shapes.dims(value)]
+
     def _product(self, dims: Dims) -> int:
         return SymbolicSize.product(dims).evaluate(self.sizes)
 

@@ -30,7 +30,7 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.functions import find_entry, functions_of
 from coda_ir.lowering import Level, Lowering
 from coda_ir.mlir.writer import located_text
-from coda_ir.options import Accept, CompileOptions, SavePolicy, Target
+from coda_ir.options import Accept, CompileOptions, Estimates, SavePolicy, Target
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
 from coda_ir.storage import BOXED
@@ -183,14 +183,15 @@ class TrainableFunction(NotCopied):
         backward.prepare(sizes)
         return pair
 
-    def _comparison(self, lowering: Lowering | TunedLowerings) -> tuple[float, float] | None:
+    def _comparison(self, lowering: Lowering | TunedLowerings) -> Estimates | None:
         """Estimates of both programs; see `Lowering.comparison`."""
         if self.target != "triton":
             return None
         forward, backward = map(lowering.comparison, self._parts)
         if forward is None or backward is None:
             return None
-        return forward[0] + backward[0], forward[1] + backward[1]
+        fused, apart, masked = (a + b for a, b in zip(forward, backward, strict=True))
+        return fused, apart, masked
 
     @property
     def _parts(self) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from coda_ir.dialects.torch.fused_attention import (
     AttentionCall as AttentionCall,
     fused_attention_call as fused_attention_call,
     fused_attention_grad_call as fused_attention_grad_call,
+    masked_operands as masked_operands,
 )
 from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,

@@ -71,6 +71,20 @@ class AttentionCall:
         )
 
 
+def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
+    """The queries and keys of a call of attention of heads, or of its gradient, with a mask; None
+    of another call.
+    """
+    names = (ATTENTION, FUSED_ATTENTION, FUSED_ATTENTION_GRAD)
+    if op.callee.data not in names or not op.template.is_literal:
+        return None
+    positional, named = op.template.evaluate(list(op.inputs), {}, {})
+    if op.callee.data == FUSED_ATTENTION_GRAD:
+        del positional[0]
+    mask = positional[3] if len(positional) > 3 else named.get("attn_mask")
+    return None if mask is None else (positional[0], positional[1])
+
+
 def fused_attention_call(call: AttentionCall) -> CallOp:
     """The same attention; its results are those of `call`, and the logsumexp."""
     masks = [] if call.mask is None else [call.mask]

@@ -193,6 +193,41 @@ def test_attention_with_scores_grows_with_them():
     assert spelled_attention_us(2**24, 64) == pytest.approx(2 * spelled_attention_us(2**23, 64))
 
 
+ATTENDED = """
+fn f(x: bf16[8, 128, 256], mask: TYPE[128, 128], weight w: bf16[256, 256]) -> bf16[8, 128, 256] {
+    y = linear(x, w)
+    return ATTENTION
+}
+"""
+CALLED = (
+    "func.func @f(%x: tensor<8x4x128x64xbf16>, %m: tensor<128x128xbf16>, %h: tensor<8x64xbf16>, "
+    "%w: tensor<64x64xbf16> {coda.weight}) -> (tensor<8x64xbf16>, tensor<8x4x128x64xbf16>) {\n"
+    "%y = coda.linear %h, %w : (tensor<8x64xbf16>, tensor<64x64xbf16>) -> tensor<8x64xbf16>\n"
+    '%a = torch.call "aten.scaled_dot_product_attention.default"(%x, %m) '
+    '{arguments = "{0}, {0}, {0}, {1}"} : (tensor<8x4x128x64xbf16>, tensor<128x128xbf16>) '
+    "-> tensor<8x4x128x64xbf16>\n"
+    "func.return %y, %a : tensor<8x64xbf16>, tensor<8x4x128x64xbf16>\n}"
+)
+
+
+@pytest.mark.parametrize(
+    ("type", "attention", "is_left"),
+    [
+        ("bf16", "attention(y, y, y, head_dim=64, mask=mask)", True),
+        ("f32", "attention(y, y, y, head_dim=64, mask=mask)", False),
+        ("bf16", "attention(y, y, y, head_dim=64, causal=true)", False),
+    ],
+)
+def test_masked_attention_that_pytorch_keeps(type: str, attention: str, *, is_left: bool):
+    """A mask of another type has a kernel of this compiler."""
+    found = comparison_of(ATTENDED.replace("TYPE", type).replace("ATTENTION", attention))
+    assert found.masked == (spelled_attention_us(8 * 4 * 128 * 128, 64) if is_left else 0)
+
+
+def test_a_call_of_masked_attention_counts_as_the_operator():
+    assert comparison_of(CALLED).masked == spelled_attention_us(8 * 4 * 128 * 128, 64)
+
+
 def test_symbols_have_one_size_in_all_estimates():
     known = comparison_of(MLP.format(d=4096, f=11008, rows=2048))
     unknown = comparison_of(MLP.format(d=4096, f=11008, rows="M"))

@@ -16,6 +16,7 @@ from coda_ir.frontends.torch import dynamo
 from coda_ir.frontends.torch.attention import masked_attention_us
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
+from coda_ir.options import Estimates
 
 
 class Inductor:
@@ -39,11 +40,13 @@ def inductor(monkeypatch: pytest.MonkeyPatch) -> Inductor:
     return found
 
 
-def estimate(monkeypatch: pytest.MonkeyPatch, fused: float, apart: float) -> None:
+def estimate(
+    monkeypatch: pytest.MonkeyPatch, fused: float, apart: float, masked: float = 0.0
+) -> None:
     """Have the estimates of every program be these."""
 
-    def comparison(lowering: Lowering, function: str | None = None) -> tuple[float, float]:
-        return fused, apart
+    def comparison(lowering: Lowering, function: str | None = None) -> Estimates:
+        return fused, apart, masked
 
     monkeypatch.setattr(Lowering, "comparison", comparison)
 
@@ -139,6 +142,26 @@ def test_masks_cost_what_stored_scores_do() -> None:
         for is_trained in (False, True)
     )
     assert trained > 3 * alone > 0
+
+
+class Masked(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        return torch.nn.functional.scaled_dot_product_attention(y, y, y, mask)
+
+
+@pytest.mark.parametrize("masked, expected", [(0.0, 0), (1e6, 1)])
+def test_masks_cost_nothing_more_where_both_leave_them_to_pytorch(
+    inductor: Inductor, monkeypatch: pytest.MonkeyPatch, masked: float, expected: int
+) -> None:
+    estimate(monkeypatch, 1000.0 + 1e-6, 1000.0, masked)
+    with torch.no_grad():
+        compiled(Masked())(torch.randn(2, 4, 8, 16), torch.ones(8, 8).bool())
+    assert inductor.graphs == expected
 
 
 class Viewing(torch.nn.Module):
