@@ -46,7 +46,7 @@ def quantize(
     model: ModelT,
     recipe: str = "blocks",
     *,
-    skip: Collection[str] = (),
+    skip: Collection[str] = ("lm_head",),
     group: int | None = None,
     zero_points: bool | None = None,
     training: bool = False,
@@ -67,16 +67,17 @@ def quantize(
     `int4`; not available for `float8`) a zero point. Decoding, which is bound by reading weights,
     gains most.
 
-    `skip` lists the last parts of the names of layers to keep, such as `lm_head`. Layers that share
-    their weight are also kept, and so are layers whose N and K are not multiples of the recipe's
-    groups or packed words; a warning names them. The layers are for inference: they have no
-    gradients. With `training` they have gradients: the parameters stay bf16 or float32, and are
-    quantized in each call. The gradient of a layer's input is also a product of float8: the
-    gradient of the result times the weight, which has separate scales as K x N. The gradient of the
-    weight is a product in the type of the input, without quantization, as in torchao's recipe
-    `rowwise_with_gw_hp`. Recipes for weights alone do not support `training`. Returns `model`.
-    Raises CodaError for an unknown recipe, for options that a recipe does not have, and for a model
-    that is itself a linear layer.
+    `skip` lists the last parts of the names of layers to keep; the default is the projection to the
+    vocabulary, under its name in transformers' models, because its rounding error goes straight
+    into the logits. Layers that share their weight are also kept, and so are layers whose N and K
+    are not multiples of the recipe's groups or packed words; a warning names them. The layers are
+    for inference: they have no gradients. With `training` they have gradients: the parameters stay
+    bf16 or float32, and are quantized in each call. The gradient of a layer's input is also a
+    product of float8: the gradient of the result times the weight, which has separate scales as
+    K x N. The gradient of the weight is a product in the type of the input, without quantization,
+    as in torchao's recipe `rowwise_with_gw_hp`. Recipes for weights alone do not support
+    `training`. Returns `model`. Raises CodaError for an unknown recipe, for options that a recipe
+    does not have, and for a model that is itself a linear layer.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
