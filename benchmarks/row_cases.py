@@ -313,7 +313,7 @@ def _of(
         found = make_model(model, setting.device, setting.layers, small=setting.small)
         found = found.to(setting.dtype)
         if recipe is not None:
-            coda_ir.quantize(found, recipe, skip=("lm_head",))
+            coda_ir.quantize(found, recipe)
         return part(found, setting.tokens)
 
     return make

@@ -10,7 +10,9 @@ cache. A row says how many layers it has; `all layers` is its time times the wor
 over that of these layers. Percent are of the peak rate of bf16 products (prefill, images) or of
 memory (decoding) that the vendor states; products are those of weights and of attention. Errors are
 those against the same model in float64, of the first 512 tokens; in float32 where float64 does not
-fit. Millijoules come from the GPU's counter, where `pynvml` is installed.
+fit. A quantized model is compared with itself: its weights stay rounded, and in the float8 prompt
+both sides round the inputs of products. Millijoules come from the GPU's counter, where `pynvml` is
+installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.

@@ -201,7 +201,7 @@ def train(options: argparse.Namespace, console: Console) -> dict[str, Trainer]:
     if options.baseline == "eager":
         trainers = {"eager": Trainer(model, model, options)} | trainers
     for recipe in options.float8:
-        narrow = coda_ir.quantize(copy.deepcopy(model), recipe, skip=("lm_head",), training=True)
+        narrow = coda_ir.quantize(copy.deepcopy(model), recipe, training=True)
         trainers[f"coda, float8 {recipe}"] = compiled_trainer(narrow, options)
     if options.reordered:
         trainers["reordered"] = Trainer(third, reordered(third), options)

@@ -46,7 +46,7 @@ def quantize(
     model: ModelT,
     recipe: str = "blocks",
     *,
-    skip: Collection[str] = (),
+    skip: Collection[str] = ("lm_head",),
     group: int | None = None,
     zero_points: bool | None = None,
     training: bool = False,
@@ -67,14 +67,15 @@ def quantize(
     of `int4` have them by default, float8 never) a zero point. Decoding, whose time is the reading
     of weights, gains most.
 
-    `skip` has the last parts of the names of layers that stay, such as `lm_head`; so do layers that
-    share their weight, and those whose N and K are no multiples of what a recipe groups or packs,
-    of which a warning tells. The layers are for inference: they have no
-    gradients. With `training` they have: the parameters stay as they are (bf16 or float32), and are
-    quantized in each call. The gradient of a layer's input is a product of float8, too: the
-    gradient of the result by the weight with scales of its own for K x N. The gradient of the
-    weight is a product in the type of the input, which is not quantized, as in torchao's recipe
-    `rowwise_with_gw_hp`. Recipes for weights alone have no `training`.
+    `skip` has the last parts of the names of layers that stay: without it the projection to the
+    vocabulary, as transformers' models name it, whose rounding goes into the logits as it is. So do
+    layers that share their weight, and those whose N and K are no multiples of what a recipe groups
+    or packs, of which a warning tells. The layers are for inference: they have no gradients. With
+    `training` they have: the parameters stay as they are (bf16 or float32), and are quantized in
+    each call. The gradient of a layer's input is a product of float8, too: the gradient of the
+    result by the weight with scales of its own for K x N. The gradient of the weight is a product
+    in the type of the input, which is not quantized, as in torchao's recipe `rowwise_with_gw_hp`.
+    Recipes for weights alone have no `training`.
     Returns `model`.
     Raises CodaError for an unknown recipe, for options that a recipe has not, and for a model that
     is a linear layer itself.

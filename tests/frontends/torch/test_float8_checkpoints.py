@@ -80,7 +80,7 @@ def test_exported() -> None:
     assert len(narrow) == 7 and len(blocks) == 3
     assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
     assert type(model.model.layers[0].mlp.up_proj) is finegrained_fp8.FP8Linear
-    own = coda_ir.quantize(llama(), "blocks", skip=("lm_head",))
+    own = coda_ir.quantize(llama(), "blocks")
     results = [
         first(each.compile(target="reference", device="cpu")(ids()))
         for each in (exported, coda_ir.export(own, (ids(),)))

@@ -190,9 +190,9 @@ class Tied(nn.Module):
 
 
 def test_which_layers() -> None:
-    """Those with whole blocks and a weight of their own, without those to skip."""
+    """Those with whole blocks and a weight of their own, without those to skip: `lm_head`."""
     with pytest.warns(NotQuantizedWarning) as found:
-        model = coda_ir.quantize(Tied(), "blocks", skip=("lm_head",))
+        model = coda_ir.quantize(Tied(), "blocks")
     left = "wide (K = 96, N = 128), head (its weight is shared)"
     message = f"recipe 'blocks': layers that stay as they are: {left}"
     assert [str(each.message) for each in found] == [message]
@@ -203,9 +203,8 @@ def test_which_layers() -> None:
     assert set(model.narrow.state_dict()) == {"weight", "weight_scale_inv", "bias"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (
-            coda_ir.quantize(nn.Sequential(nn.Linear(96, 8)), "rowwise")[0].weight.dtype == FLOAT8
-        )
+        linear = nn.ModuleDict({"lm_head": nn.Linear(96, 8)})
+        assert coda_ir.quantize(linear, "rowwise", skip=())["lm_head"].weight.dtype == FLOAT8
 
 
 @pytest.mark.parametrize(
