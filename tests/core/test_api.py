@@ -234,7 +234,7 @@ class TestWrongCall:
 
     def test_by_position_and_by_name(self, rotate: CompiledFunction):
         given = inputs()
-        with pytest.raises(RepeatedArgumentError, match="argument x of rotate is given by"):
+        with pytest.raises(RepeatedArgumentError, match="argument x of rotate is given both"):
             rotate(given["x"], **given)
 
     @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_inputs_from_a_file(folder: Path):
         ("factories:mapping", "args is of type dict"),
         ("factories:one_tensor", "args is a Tensor"),
         ("factories:branches", "Branch cannot be captured"),
-        ("factories:bare", "the forward of Mlp cannot be called so"),
+        ("factories:bare", "the forward of Mlp cannot be called in this way"),
     ],
 )
 def test_wrong_factories(

@@ -98,7 +98,7 @@ class TestErrors:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
             assert main([*options]) == code
             message = capsys.readouterr().err
-            assert ("help: say -f coda" in message) == (not options)
+            assert ("help: pass -f coda" in message) == (not options)
             assert "first_char" not in message
 
     def test_malformed_name(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -337,7 +337,9 @@ def test_refusals(model: nn.Module, message: str, remedy: str):
 def test_calls_that_do_not_fit_the_model():
     x = torch.randn(3, 4)
     for args, kwargs in (((), {}), ((x, x), {}), ((x,), {"scale": x})):
-        with pytest.raises(CodaError, match="the forward of ReLU cannot be called so") as caught:
+        with pytest.raises(
+            CodaError, match="the forward of ReLU cannot be called in this way"
+        ) as caught:
             export(nn.ReLU(), args, kwargs)
         assert caught.value.remedy is not None and "input: torch.Tensor" in caught.value.remedy
 

@@ -94,7 +94,7 @@ def assert_same(actual: Any, wanted: Any) -> None:
 WRONG_CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
     (lambda f, i, e: f(i), "lacks the argument extra"),
     (lambda f, i, e: f(), "lacks the argument ids"),
-    (lambda f, i, e: f(i, e, ids=i), "given by position and by name|without the argument"),
+    (lambda f, i, e: f(i, e, ids=i), "given both by position and by name|without the argument"),
     (lambda f, i, e: f(i, e, True, 2), "takes . arguments by position, 4 are given"),
     (lambda f, i, e: f(i, e, mask=i), "without the argument mask"),
     (lambda f, i, e: f(i, e, False), "flip is False, but the model was exported with True"),
@@ -325,5 +325,5 @@ class TestWrongModels:
             coda_ir.export(nn.SiLU(), x)
 
     def test_wrong_number_of_arguments(self):
-        with pytest.raises(CodaError, match="forward of SiLU cannot be called so"):
+        with pytest.raises(CodaError, match="forward of SiLU cannot be called in this way"):
             coda_ir.export(nn.SiLU(), ())
