@@ -12,26 +12,27 @@ from coda_ir.cost_model.main_loops import MainLoop
 from coda_ir.cost_model.workload import Workload
 
 EXPOSED_LOADS = 0.4
-"""Share of the shorter of loading and multiplying that does not run under the longer one. So that
-128 x 128 tiles take 1.16 of the time of 128 x 256 tiles, as they did on an H100 at D = 4096."""
+"""Share of the shorter of loading and multiplying that does not run under the longer one. Chosen so
+that 128 x 128 tiles take 1.16 of the time of 128 x 256 tiles, as they did on an H100 at D = 4096.
+"""
 
 IDLE_COST = 0.75
 """Cost of a processor that waits for the last wave, relative to a busy one: the others run faster
-meanwhile. So that 16 x 44 tiles of 128 x 256 (5.3 waves) take 0.93 of the time of 16 x 88 tiles of
-128 x 128 (10.7 waves), as they did on an H200."""
+meanwhile. Chosen so that 16 x 44 tiles of 128 x 256 (5.3 waves) take 0.93 of the time of 16 x 88
+tiles of 128 x 128 (10.7 waves), as they did on an H200."""
 
 REDUCTION_OPERATIONS = 12.0
 """Operations of a sum over a tile for each accumulator, the exchange between threads included."""
 
 EPILOGUE_RATE = 0.5
-"""Share of the peak rate of additions that epilogues reach. So that those of GELU and its gradient
-in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
+"""Share of the peak rate of additions that epilogues reach. Chosen so that those of GELU and its
+gradient in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
 
 CROWDED_OPERATIONS, CROWDED_ACCUMULATORS, CROWDING = 32, 64, 3.2
 """An epilogue that computes more for each accumulator, of products of float8 of which a thread has
-more than so many, takes so much longer: the sums of pieces leave it few registers. So that the
-gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles of
-128 x 128, as it did on an H100 at 16384 x 11008 x 4096. That of a norm, which moves as much with
+more than so many, takes so much longer: the sums of pieces leave it few registers. Chosen so that
+the gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
+of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096. That of a norm, which moves as much with
 20 operations, took 1.44 and 1.73 ms at 16384 x 4096 x 11008."""
 
 REGISTERS, OTHER_REGISTERS = 65536, 64
@@ -42,7 +43,7 @@ ROW_OPERATIONS = 4.0
 
 BUSY_MEMORY = 2
 """How many times as long as alone a load takes while all processors load and nothing is loaded
-ahead. So that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
+ahead. Chosen so that 4096 columns of 11008 took 40 us in bf16, as they did on an H100."""
 
 MEETING_LOADS = 4
 """How many loads take as long as a fence, an atomic operation and a load. Not measured yet."""

@@ -34,15 +34,16 @@ SPLITS = (1, 2, 4, 8)
 """Programs that share a tile."""
 
 EFFICIENCY = 0.73
-"""Share of the peak rate. So that 4096 x 32000 x 4096 take 1.42 ms, and 4096 x 6144 x 1536 take 106
-us, as they did on an H100."""
+"""Share of the peak rate. Chosen so that 4096 x 32000 x 4096 take 1.42 ms, and 4096 x 6144 x 1536
+take 106 us, as they did on an H100."""
 
 GROUPED_EFFICIENCY = 0.62
-"""The same where rows are in groups. So that 262144 x 1536 x 2048 and 262144 x 2048 x 768 with 128
-groups take 2.6 and 1.4 ms; they took 2.61 and 1.55 on an H100."""
+"""The same where rows are in groups. Chosen so that 262144 x 1536 x 2048 and 262144 x 2048 x 768
+with 128 groups take 2.6 and 1.4 ms; they took 2.61 and 1.55 on an H100."""
 
 START_US = 2.5
-"""Microseconds before the first product and after the last. So that 2048 x 1152 x 1152 take 10."""
+"""Microseconds before the first product and after the last. Chosen so that 2048 x 1152 x 1152 take
+10."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ MEMORY_EFFICIENCY = 0.85
 """Share of the peak rate of memory that kernels reach."""
 
 CONVOLUTION_EFFICIENCY = 0.025
-"""Share of the peak rate of convolutions over patches of an image. So that 64 images in patches of
-16 x 16 or 32 x 32 and 768 channels take 600 us, as they did on an H100 (0.02 to 0.04 of that as
-GEMMs)."""
+"""Share of the peak rate of convolutions over patches of an image. Chosen so that 64 images in
+patches of 16 x 16 or 32 x 32 and 768 channels take 600 us, as they did on an H100 (0.02 to 0.04 of
+that as GEMMs)."""
 
 ATTENTION_EFFICIENCY = 0.45
 """Share of the peak rate that kernels of attention reach."""
