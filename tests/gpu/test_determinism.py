@@ -28,6 +28,8 @@ dynamo: Any = import_module("torch._dynamo")
 pytestmark = pytest.mark.gpu
 
 ROWS, WIDTH, REPEATS = 8192, 512, 5
+COMPILED = {"errors": "raise", "compare": False}
+"""Without the choice of Inductor, whose programs may differ from run to run."""
 Step = Callable[[], Sequence[torch.Tensor]]
 
 OPERATORS = {
@@ -157,7 +159,7 @@ def test_call_of_pytorch(name: str, dtype: torch.dtype, caplog: pytest.LogCaptur
 
     first, second = (gradients(model, arguments) for _ in range(2))
     print("eager:", differences(["result", "gradient of x", "gradient of w"], first, second))
-    compiled = torch_compile(model, backend="coda", options={"errors": "raise"})
+    compiled = torch_compile(model, backend="coda", options=COMPILED)
     with caplog.at_level(logging.INFO, "coda_ir.frontends.torch.dynamo"):
         gradients(compiled, arguments)
     assert not [text for text in caplog.messages if "runs through" in text or "left to" in text]
@@ -196,5 +198,5 @@ def test_first_step_of_llama(dtype: torch.dtype) -> None:
     names = ["loss", *(f"gradient of {name}" for name, _ in model.named_parameters())]
     first, second = (first_step(model, model, ids, dtype) for _ in range(2))
     print("eager:", differences(names, first, second))
-    compiled = torch_compile(model, backend="coda", options={"errors": "raise"})
+    compiled = torch_compile(model, backend="coda", options=COMPILED)
     repeated(lambda: first_step(model, compiled, ids, dtype), names, f"a step in {NAMES[dtype]}")

@@ -113,7 +113,7 @@ def test_other_symbols_may_be_other_numbers():
 def test_remark():
     remarks = coda_ir.compile(parse_mlir(PROGRAMS["no mask"].text), device="cpu").remarks
     (remark,) = (remark for remark in remarks if remark.pass_name == "report-unfused")
-    assert "one query for each head runs as a separate kernel" in str(remark)
+    assert "one query per head runs as a separate kernel" in str(remark)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
