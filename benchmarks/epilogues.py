@@ -67,7 +67,7 @@ HEAD = 128
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a GEMM: M rows, N columns of the result, K of the sum."""
+    """The sizes of a GEMM: M rows and N columns of the result; the sum runs over K."""
 
     m: int
     n: int

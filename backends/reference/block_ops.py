@@ -89,7 +89,7 @@ _FUNCTIONS: Mapping[type, Callable[[Any, torch.Tensor], torch.Tensor]] = {
     coda.SoftmaxOp: lambda _, x: torch.softmax(x, -1),
     coda.TransposeOp: lambda op, x: x.permute(op.permutation),
 }
-"""What operators compute of their first operand, with their properties."""
+"""The result of an operator, computed from its first operand and its properties."""
 
 
 def compare(op: coda.CompareOp, operands: Tensors, numerics: Numerics) -> Tensors:

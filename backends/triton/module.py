@@ -207,7 +207,7 @@ def _device_guard(parameters: Sequence[str]) -> list[str]:
 
 
 def _boxed_head(parameters: Sequence[str]) -> list[str]:
-    """The first tensor tells the device while the list has it; nothing holds them but names."""
+    """Read the device while the list holds the first tensor; then only names hold tensors."""
     return [
         "device = arguments[0].device",
         'if device.type == "cuda" and device.index != torch.cuda.current_device():',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -239,19 +239,10 @@ def _unet(model: Any, setting: Setting) -> Mapping[str, Any]:
     }
 
 
-def _cogvideox(model: Any, setting: Setting) -> Mapping[str, Any]:
+def _video(latents: Sequence[int], words: int, model: Any, setting: Setting) -> Mapping[str, Any]:
     return {
-        "hidden_states": _random(setting, 1, 5, 16, 60, 90),
-        "encoder_hidden_states": _random(setting, 1, 226, 4096),
-        "timestep": _steps(setting, 1),
-        "return_dict": False,
-    }
-
-
-def _wan(model: Any, setting: Setting) -> Mapping[str, Any]:
-    return {
-        "hidden_states": _random(setting, 1, 16, 5, 60, 104),
-        "encoder_hidden_states": _random(setting, 1, 512, 4096),
+        "hidden_states": _random(setting, 1, *latents),
+        "encoder_hidden_states": _random(setting, 1, words, 4096),
         "timestep": _steps(setting, 1),
         "return_dict": False,
     }
@@ -399,7 +390,7 @@ FLEET: tuple[Member, ...] = (
     _diffusion(
         "cogvideox",
         "CogVideoXTransformer3DModel",
-        _cogvideox,
+        partial(_video, (5, 16, 60, 90), 226),
         {"num_layers": 2},
         sample_width=90,
         sample_height=60,
@@ -408,7 +399,7 @@ FLEET: tuple[Member, ...] = (
     _diffusion(
         "wan",
         "WanTransformer3DModel",
-        _wan,
+        partial(_video, (16, 5, 60, 104), 512),
         {"num_layers": 2},
         num_attention_heads=12,
         ffn_dim=8960,

@@ -1,4 +1,4 @@
-"""What a tiny model of the zoo is: a way to build it, an example call, and its export."""
+"""A tiny model of the zoo: how to build it, an example call, and its export."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The result of compiling a function, as plain data: all that a call needs, and all that is told
-about it without lowering it again.
+"""The result of compiling a function, as plain data: everything that a call needs, and everything
+that is reported about it without lowering it again.
 """
 
 from __future__ import annotations

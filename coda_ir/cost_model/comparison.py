@@ -76,9 +76,7 @@ class Comparison:
     fused: float
     apart: float
     masked: float = 0.0
-    """Of the scores, were they stored, of attention with a mask that a program leaves to PyTorch,
-    as a compiler does.
-    """
+    """What storing the scores would take in masked attention that the program leaves to PyTorch."""
 
 
 def compare(

@@ -165,7 +165,7 @@ class Mismatch:
 
     @property
     def size(self) -> float:
-        """The relative difference; infinite where no number tells it."""
+        """The relative difference; infinite if there is no number to compare."""
         return self.problem.relative if isinstance(self.problem, Difference) else float("inf")
 
     def is_like(self, other: Mismatch) -> bool:

@@ -38,7 +38,7 @@ def captured(graph: Any, pool: Any = None) -> Generator[None]:
     cuda: Any = torch.cuda  # partly without types
     stream = cuda.current_stream()
     if pool is None:
-        pool = cuda.graph_pool_handle()  # a graph that is not whole does not tell its own
+        pool = cuda.graph_pool_handle()  # an incomplete graph does not return its own
     try:
         with cuda.graph(graph, pool=pool):
             yield

@@ -30,6 +30,16 @@ from coda_ir.frontends.torch.scaled_layers import (
 MODULE, FUNCTION = "transformers.integrations.finegrained_fp8", "fp8_linear"
 
 
+def function_of_transformers(module: str, name: str) -> Any:
+    """The function `name` of a module of transformers; raises CodaError if there is none."""
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CodaError(
+            f"transformers has no {module}.{name}", "install transformers 5 or later"
+        ) from error
+
+
 @cache
 def keep_float8_layers() -> None:
     """Make torch.compile trace the linear layers of transformers' FP8 checkpoints as products with
@@ -39,12 +49,7 @@ def keep_float8_layers() -> None:
     unchanged. `coda_ir.export` does this automatically. Raises CodaError for a version of
     transformers without these layers.
     """
-    try:
-        function: Any = getattr(import_module(MODULE), FUNCTION)
-    except (ImportError, AttributeError) as error:
-        raise CodaError(
-            f"transformers has no {MODULE}.{FUNCTION}", "install transformers 5 or later"
-        ) from error
+    function = function_of_transformers(MODULE, FUNCTION)
     torch.compiler.substitute_in_graph(function, skip_signature_check=True)(float8_linear)
 
 

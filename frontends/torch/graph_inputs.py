@@ -358,6 +358,8 @@ def _spelled_dropout(
 
 
 _TRANSFORMS = ("torch._C._functorch", "torch._functorch", "torch.autograd")
+"""Modules of the functions that a graph calls for transforms. TorchDynamo replaces `torch.func` by
+these private functions, and only their modules distinguish them from operators."""
 
 
 def transforms_itself(graph: GraphModule) -> bool:

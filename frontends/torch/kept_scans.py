@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from coda_ir.diagnostics import CodaError
+from coda_ir.frontends.torch.checkpoints import function_of_transformers
 from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
 
@@ -38,12 +39,7 @@ def keep_scans() -> None:
     functions that are compiled before that. Raises CodaError for a version of transformers without
     that question.
     """
-    try:
-        asked: Any = getattr(import_module(MODULE), FUNCTION)
-    except (ImportError, AttributeError) as error:
-        raise CodaError(
-            f"transformers has no {MODULE}.{FUNCTION}", "install transformers 5 or later"
-        ) from error
+    asked = function_of_transformers(MODULE, FUNCTION)
     torch.compiler.substitute_in_graph(asked)(_is_exporting)
     for model in MODELS:
         _substitute(f"transformers.models.{model}.modeling_{model}")

@@ -37,7 +37,7 @@ class HostKernels:
         self.launches: list[tuple[Operation, str]] = []
         """Which operator runs as which kernel."""
         self.stand_ins: dict[str, None] = {}
-        """What launches are for the compiler of kernels, in order (see `stand_in_launch`)."""
+        """Launches on stand-ins, by which kernels compile ahead, in order (`stand_in_launch`)."""
         self.functions = LaunchFunctions(self.names)
         """Of direct launches."""
         self._used: dict[str, UsedKernel] = {}
@@ -121,7 +121,7 @@ class HostKernels:
 
 
 NUMBER = "16"
-"""Stands for extents, which no kernel is specialized on."""
+"""The value passed for every extent; no kernel is specialized on extents."""
 
 
 def stand_in_launch(kernel: EmittedKernel) -> str | None:

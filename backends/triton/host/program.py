@@ -415,7 +415,7 @@ def written(number: float | int) -> str:
 
 
 class HostArguments:
-    """Names arguments and binds the symbols that their shapes tell."""
+    """Names arguments and binds the symbols in their shapes."""
 
     def __init__(self, func: FuncOp, names: LocalNames, extents: Extents):
         hints = argument_hints(func)
@@ -431,7 +431,7 @@ class HostArguments:
         return list(self.variables.values())
 
     def _bound(self, argument: BlockArgument) -> list[str]:
-        """The symbols that the shape of an argument is the first to tell; "" for other extents."""
+        """The symbols that the shape of an argument binds first; "" for other extents."""
         bound: list[str] = []
         for dim in self._extents.dims(argument):
             symbol = dim if isinstance(dim, str) and is_symbol(dim) else ""
