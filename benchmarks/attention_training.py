@@ -8,8 +8,6 @@ random normal data. The gradients of the first tokens are compared with float64 
 the bits of ten runs with one another.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext

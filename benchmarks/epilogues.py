@@ -10,8 +10,6 @@ float64 in the same run. `--variants all` adds what measures alternatives: torch
 max-autotune, and coda with tuning.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence

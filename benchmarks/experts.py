@@ -12,8 +12,6 @@ other experts; two sets of DeepSeek's weights in float32 do not fit. `peak` is w
 beside the model and, in training, its gradients.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

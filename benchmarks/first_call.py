@@ -15,8 +15,6 @@ that finds what that stored, which have other schedules. Without a GPU, kernels 
 interpreter on few rows: then only `compile` counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

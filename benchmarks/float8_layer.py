@@ -1,7 +1,5 @@
 """The layer between two attentions in float8: modules that are quantized, and GEMMs of cuBLAS."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Timing of alternatives in one process: interleaved, so that clocks and heat are shared."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

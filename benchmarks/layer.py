@@ -16,8 +16,6 @@ backward alone is a program of its own, which begins with what JAX's differentia
 forward it is one program. Its peak of memory is what XLA plans.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Who computes the layer between two attentions: coda, PyTorch, its compiler, Liger, XLA."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

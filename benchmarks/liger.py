@@ -1,7 +1,5 @@
 """The layer between two attentions by the kernels of Liger, as its models put them together."""
 
-from __future__ import annotations
-
 import copy
 from importlib import import_module
 from itertools import chain

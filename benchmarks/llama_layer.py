@@ -1,7 +1,5 @@
 """What is measured by the layer benchmarks: everything between two attentions of a Llama."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ row. Programs run on the GPU where there is one, else in Triton's interpreter: s
 TRITON_INTERPRET=1 before, or let nothing import triton first. docs/numerics.md derives the bounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

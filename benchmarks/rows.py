@@ -21,8 +21,6 @@ torch.compile has the kernels of this package for Mamba's scans, whose loop it w
 not compiled when it is spent. Needs transformers, diffusers.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """The layer between two attentions by JAX, each part of it as one XLA program."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ a derived backward (`training=True`);
 `coda_ir.export` takes a PyTorch model, which `coda_ir.save` and `coda_ir.load` keep in files.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ is no defect either. What remains is one: a warning says so, and later calls use
 A program that changes its inputs is not run again after it failed, for it may have changed them.
 """
 
-from __future__ import annotations
-
 import traceback
 import warnings
 from collections.abc import Callable

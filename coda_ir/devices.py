@@ -1,7 +1,5 @@
 """Where a compiled function runs: on a GPU, or on the CPU in the interpreter of Triton."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -2,8 +2,6 @@
 does not check.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from xdsl.ir import Block, Operation, SSAValue

@@ -5,8 +5,6 @@ A comment below the title of a code is a regular expression. Of a mistake in a `
 of a base, `: ` and the message. The first code that matches is the one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Errors in the input, as diagnostics with places."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

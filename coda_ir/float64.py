@@ -1,7 +1,5 @@
 """The exact side of a comparison: PyTorch computing in float64, and the error against it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Programs in notebooks: a picture of the kernels, and the remarks as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 

@@ -4,8 +4,6 @@
 under this name only. It is imported here once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch.utils._pytree as _pytree

@@ -6,8 +6,6 @@ for remark in remarks:
     print(remark)
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

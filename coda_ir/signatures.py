@@ -1,7 +1,5 @@
 """The arguments and results of a function of the IR, in PyTorch's terms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

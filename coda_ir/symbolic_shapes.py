@@ -4,8 +4,6 @@ The IR writes every symbol as `?`; the names are in the metadata of the function
 (`coda.dims`). The operators' shape rules carry them from there to every value, in one walk.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

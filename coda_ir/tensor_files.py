@@ -1,7 +1,5 @@
 """Tensors by name in `.npz` and `.safetensors` files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from io import BytesIO
 from lzma import LZMAError

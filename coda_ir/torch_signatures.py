@@ -3,8 +3,6 @@
 PyTorch is imported by the first check, so that programs without such calls are read without it.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -5,8 +5,6 @@ Python behind the call, and trace the launches. A call with the decorator `untra
 instead, and runs as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar

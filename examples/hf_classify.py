@@ -7,8 +7,6 @@
 Without `--model`, weights are random. Without a GPU the program runs through the reference backend.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ cache of keys and values: one graph for the prompt and one for all that follows.
 those of the exported model. Without a GPU programs run through the reference backend.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

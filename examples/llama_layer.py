@@ -6,8 +6,6 @@ Runs on a GPU at D = 4096 where there is one, and on the CPU in Triton's interpr
 where there is none.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import sys

@@ -17,8 +17,6 @@ coda` the others are compared with coda, and eager is left out. Without a GPU pr
 the reference backend.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import json

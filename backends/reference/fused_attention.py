@@ -3,8 +3,6 @@
 In float32 at least, rounded once to the types of the operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod, sqrt
 

@@ -1,7 +1,5 @@
 """Calls of PyTorch (dialect `torch`), in the stated types or in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

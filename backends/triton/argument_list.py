@@ -1,7 +1,5 @@
 """The run-time arguments of a kernel, which it gets once for each operand and number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """The kernels of attention and of its backward, with their epilogues: `emit_attention_sums`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

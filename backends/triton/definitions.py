@@ -3,8 +3,6 @@
 They are written in the Python files of `runtime/`, where they are checked like all other code.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The text that kernels of a module share: imports, constants and device functions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from coda_ir.backends.triton.kernel import EmittedKernel

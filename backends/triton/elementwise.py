@@ -1,7 +1,5 @@
 """Block-level pointwise operators as segments of a map kernel: what no pass has fused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f32

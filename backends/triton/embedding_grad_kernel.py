@@ -5,8 +5,6 @@ follow one another; the program of the first of them adds these up in float32 an
 rows of a table have no id in a batch: they are zeros before the kernel runs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64

@@ -1,7 +1,5 @@
 """Scalar regions (`arith`, `math`) as `tl` statements: `RegionEmitter`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Which kernels have the same code: the layers of a model differ in names alone."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Hashable
 from dataclasses import dataclass, field

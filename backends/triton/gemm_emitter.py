@@ -1,7 +1,5 @@
 """The common part of the kernels of `gemm.fused`: names, column ranges, tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.ir import SSAValue

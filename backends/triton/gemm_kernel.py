@@ -1,7 +1,5 @@
 """`gemm.fused` as one Triton kernel: `emit_gemm`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Names and descriptions of GEMM kernels, after what they fuse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The code of one column range of a GEMM kernel: main loop, epilogue, stores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ each group, which gives the places of its rows, and sorts these by group. A few 
 whose program counts them itself.
 """
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import i32, i64
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output

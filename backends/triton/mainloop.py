@@ -1,7 +1,5 @@
 """The main loop of a GEMM kernel: how a tile of accumulators is computed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Pointwise kernels: an epilogue region over a domain of M x N elements, without a GEMM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

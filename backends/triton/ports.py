@@ -1,7 +1,5 @@
 """Operand and result ports of a tile: how a kernel loads an element and where it stores one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Where a tile stores results of fewer elements than it has columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Text of kernels whose programs own whole rows and sweep over the columns in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -4,8 +4,6 @@ Statistics are computed in float32 from the stored values, and results are round
 they are stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Lines that the kernels of selective scans, and of their gradients, share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

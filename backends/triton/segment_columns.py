@@ -1,7 +1,5 @@
 """The columns of a tile of a column range, and of its accumulators within the segment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from coda_ir.backends.triton.names import LocalNames

@@ -9,8 +9,6 @@ The adjoint g of the states follows the rows backwards: g[t] = c[t] · dy[t] + e
 g[t + 1]. Sums over channels and over rows are stored in parts, which the host adds up in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise

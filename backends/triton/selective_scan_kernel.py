@@ -10,8 +10,6 @@ What is N times as large as the operands is never stored. Chunks begin at multip
 that neither the size of the batch nor what follows a row changes its bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -12,8 +12,6 @@ of dt · a up to a row gets what its row of k holds, less its column, and so for
 the heads of a group are in parts of `HEADS`, which the host adds up in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue

@@ -12,8 +12,6 @@ Operands of products have the type of x, and products and states are float32. Ch
 multiples of `CHUNK`, so that neither the size of the batch nor what follows a row changes its bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.ir import SSAValue

@@ -1,7 +1,5 @@
 """Lines that the kernels of state space models of heads, and of their gradients, share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

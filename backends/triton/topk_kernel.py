@@ -5,8 +5,6 @@ the order of the floats and whose lower half counts columns from the end: no two
 equal elements the one in the lower column is larger. The largest one is taken k times.
 """
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import i64
 
 from coda_ir.backends.triton.host_values import ROW_COUNT, nth_operand, nth_output

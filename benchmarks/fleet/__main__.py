@@ -10,8 +10,6 @@ so that a run that ended early is continued by the same command. `--budget` is i
 that does not fit is left for the next run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

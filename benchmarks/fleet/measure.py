@@ -1,7 +1,5 @@
 """One model of the fleet: times, errors, memory and first calls of each variant."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """The models of the fleet: real widths, few layers, random weights in bfloat16."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Measures parts of models in processes of their own: several compile, one is timed."""
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

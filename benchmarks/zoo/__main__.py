@@ -6,8 +6,6 @@ PYTHONPATH=benchmarks:tests python -m zoo --gradients --only bert
 PYTHONPATH=benchmarks:tests python -m zoo --ends
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import sys

@@ -1,7 +1,5 @@
 """The error of a result against float64, where every operator computes in float64."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Mapping, Sequence

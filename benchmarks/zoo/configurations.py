@@ -1,7 +1,5 @@
 """How models of Hugging Face transformers are made tiny, and what they are called with."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping

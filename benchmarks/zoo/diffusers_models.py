@@ -1,7 +1,5 @@
 """Tiny configurations of models of Hugging Face diffusers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module

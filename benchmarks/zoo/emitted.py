@@ -3,8 +3,6 @@
 The interpreter checks every access: a kernel that reads or writes outside of its tensors fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any

@@ -3,8 +3,6 @@
 PYTHONPATH=benchmarks:tests python -m zoo --ends --only 'llama,qwen*'
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence

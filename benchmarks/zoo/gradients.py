@@ -8,8 +8,6 @@ all other errors, and which elements these are is chance, in eager as here. A fe
 weight of few elements, too.
 """
 
-from __future__ import annotations
-
 import copy
 import time
 from collections import defaultdict

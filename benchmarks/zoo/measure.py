@@ -1,7 +1,5 @@
 """Measures one architecture: export, accuracy at two levels and as emitted Triton, ends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The table of the zoo and its summary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs measurements in processes of their own, so that a crash or a hang costs one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

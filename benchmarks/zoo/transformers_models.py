@@ -1,7 +1,5 @@
 """Models of Hugging Face transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

@@ -2,8 +2,6 @@
 first. Nothing here waits for another process.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Generated Python modules as files: Triton reads a kernel's source from its file."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Remarks as plain data, without loss: what `Remark.to_dict` gives is for people."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias, get_args
 
 from xdsl.dialects.builtin import (

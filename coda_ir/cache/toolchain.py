@@ -1,7 +1,5 @@
 """The versions of everything that a compiled program depends on."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Mapping

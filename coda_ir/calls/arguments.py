@@ -3,8 +3,6 @@
 There is one exception class per mistake; each message ends with the remedy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module

@@ -5,8 +5,6 @@ goes into loops and dictionaries. It says yes only where `Signature.check` raise
 for whatever needs more than that: the caller then asks `Signature.check`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The cost of a `gemm.finalize` as a separate kernel, and inside the GEMMs that need it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float32Type

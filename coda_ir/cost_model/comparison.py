@@ -4,8 +4,6 @@ kernels for what is between them.
 Attention without a mask is the same in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod

@@ -2,8 +2,6 @@
 it uses is. A processor is a streaming multiprocessor of NVIDIA or a compute unit of AMD.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """How long a configuration of a GEMM takes: a roofline of tiles in waves over the processors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, hypot

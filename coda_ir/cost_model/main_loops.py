@@ -1,7 +1,5 @@
 """The main loops that a schedule can name, and what distinguishes them for the cost model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The configurations of a GEMM, the fastest first, and a table that says why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

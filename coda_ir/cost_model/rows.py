@@ -1,7 +1,5 @@
 """How many rows the GEMMs of a program have, by what its symbols stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.dialects.func import FuncOp

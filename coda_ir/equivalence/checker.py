@@ -1,7 +1,5 @@
 """The check that two modules compute the same, function by function, and after every pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

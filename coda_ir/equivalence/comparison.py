@@ -9,8 +9,6 @@ much the function amplifies a rounding of its inputs (`noise`), which is allowed
 NaN, infinities and integers have to agree exactly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

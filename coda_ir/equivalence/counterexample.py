@@ -1,7 +1,5 @@
 """Inputs on which a function does not compute what it did, as text and as a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

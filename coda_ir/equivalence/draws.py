@@ -1,7 +1,5 @@
 """The inputs on which two functions are compared."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Running an emitted module in guarded memory, kernel by kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ The guards hold NaN (integers: `CANARY`). A kernel that reads outside of a tenso
 its results are wrong; a kernel that writes outside of a tensor changes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ float64, as it rounds in other places. Where that is not enough, the bound is wi
 data and roundings of the arguments show, which costs more runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 

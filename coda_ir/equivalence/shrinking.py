@@ -1,7 +1,5 @@
 """Making the inputs that show a difference small: few rows, mostly zeros, small integers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How many kernels are compiled at a time."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Generator

@@ -4,8 +4,6 @@ Launches with stand-ins for tensors have the kernels compiled as the process tha
 ask for them, so that it finds them in Triton's cache.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -4,8 +4,6 @@ A compiler that ends its process fails one request. The module imports little, s
 that serves requests starts fast.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -6,8 +6,6 @@ Python's lock, the assembler and the C compiler are processes. They are left whe
 in the kernel itself and in Triton's cache on disk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext

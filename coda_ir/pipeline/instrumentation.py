@@ -5,8 +5,6 @@ class CountOperators(PassInstrumentation):
         print(run, sum(1 for _ in module.walk()))
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 

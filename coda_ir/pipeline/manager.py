@@ -1,7 +1,5 @@
 """Running a pipeline: anchors, steps of pipeline passes, verification, and what watches it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Printing the IR around the passes of a pipeline, to a stream or into a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from io import StringIO

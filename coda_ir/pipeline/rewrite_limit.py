@@ -8,8 +8,6 @@ Counting decides nothing: the walker tries the same patterns on the same operato
 order. The limit is a context variable, so it does not reach other threads.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

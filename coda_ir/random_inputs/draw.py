@@ -1,7 +1,5 @@
 """Drawing the parameters of a function, each by what it is used for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod

@@ -1,7 +1,5 @@
 """The uses of a function's parameter, as far as its values depend on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Strategies on the regions, ports and results of GEMM-level operators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias

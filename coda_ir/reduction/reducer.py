@@ -3,8 +3,6 @@
 Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, TSE 2002.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

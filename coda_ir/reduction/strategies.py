@@ -1,7 +1,5 @@
 """Strategies on functions: operators, arguments and results, attributes, sizes of tensors."""
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from functools import partial

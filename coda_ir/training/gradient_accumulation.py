@@ -5,8 +5,6 @@ sum. A program that is given `.grad` adds in the epilogue of the GEMM that compu
 and hands PyTorch no gradient of that leaf. It is the same unless somebody looks at the increment.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ program, or `d_r`, the gradient of the result `r`. A result `d_a` is the gradien
 argument `a.grad` is the gradient of `a` that there is: what is computed is added to it in place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Numbers of rows that share a schedule, so that a new length of sequences needs no measurement."""
 
-from __future__ import annotations
-
 SMALLEST, LARGEST = 16, 1 << 17
 """Fewer rows take the same tile, more rows many waves: what is fast does not change any more."""
 

@@ -1,7 +1,5 @@
 """Candidates for measuring a GEMM: schedules of a fused kernel, and other forms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

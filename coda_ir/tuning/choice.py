@@ -1,7 +1,5 @@
 """The choice among the candidates of a GEMM, by measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from coda_ir.cache.decision import Decision, Tried

@@ -1,7 +1,5 @@
 """How candidates are compiled and measured: an interface, which tests implement without a GPU."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

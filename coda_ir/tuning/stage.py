@@ -1,7 +1,5 @@
 """Pass `tune`: schedules that were measured, between the cost model's ranking and emission."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Tuning the GEMMs of a program: stored results first, then measurements within a budget."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Verification of the regions of the GEMM level, and of the operators that stand only in them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

@@ -1,7 +1,5 @@
 """Writes the arguments of a node as the text that `torch.call` keeps."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

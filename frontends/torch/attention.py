@@ -1,7 +1,5 @@
 """Attention, which PyTorch's dispatcher has replaced by a kernel in graphs of AOTAutograd."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

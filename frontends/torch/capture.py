@@ -1,7 +1,5 @@
 """Captures a PyTorch model as a graph of the operators that the importer knows."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

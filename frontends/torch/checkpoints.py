@@ -2,8 +2,6 @@
 kernels no graph shows.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Complex numbers of a captured graph as pairs of real ones, which the IR has."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ S[t] = exp(g[t]) · (I − beta[t] · k[t] k[t]ᵀ) · S[t − 1] + beta[t] · k
 q[t]ᵀ · S[t] (arXiv 2412.06464). PyTorch runs it, chunk by chunk, in float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A handler answers None for a use that the counterpart does not cover.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """`coda_ir.export`: a PyTorch model as a module and its weights."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The graphs that TorchDynamo and AOTAutograd hand to a backend, prepared for the importer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace

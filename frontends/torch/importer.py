@@ -1,7 +1,5 @@
 """Builds the IR of a captured graph: one function, its weights as named arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite

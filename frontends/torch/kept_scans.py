@@ -1,7 +1,5 @@
 """Scans of transformers that stay one operator under torch.compile, whatever their length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Losses of ATen as operators of the dialect `coda`."""
 
-from __future__ import annotations
-
 import torch
 from torch.fx import Node
 

@@ -4,8 +4,6 @@ A handler answers None for a use that the counterpart does not cover; the node t
 PyTorch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`coda_ir.quantize`: the linear layers of a model in float8, or with weights of few bits."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping

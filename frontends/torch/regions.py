@@ -1,7 +1,5 @@
 """Cuts a graph with operators that the IR cannot express, so that the rest of it is compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any

@@ -4,8 +4,6 @@ TORCH_LOGS="coda_ir.remarks" shows what was fused and what was refused, "+coda_i
 facts behind it too. Kinds that the option `remarks` or $CODA_REMARKS names are always shown.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterable, Mapping
 

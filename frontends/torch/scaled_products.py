@@ -1,7 +1,5 @@
 """PyTorch's products of float8 with scales: a matmul, and ordinary factors of its result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any

@@ -1,7 +1,5 @@
 """Associative scans of PyTorch, which call a function of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of symbolic sizes: the user's where `dynamic_shapes` has some, else s0, s1, ..."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

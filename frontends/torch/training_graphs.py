@@ -6,8 +6,6 @@ and drops `detach`. What only PyTorch's autograd knows would be lost on the way,
 with a backward of their own. A graph with them is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

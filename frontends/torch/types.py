@@ -1,7 +1,5 @@
 """Types, extents and locations of a PyTorch graph, as those of the IR."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence

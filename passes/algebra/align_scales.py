@@ -1,7 +1,5 @@
 """Pass `align-scales`: products that are added get one scale, so that one accumulator suffices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce

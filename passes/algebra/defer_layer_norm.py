@@ -1,7 +1,5 @@
 """Pass `defer-layer-norm`: move LayerNorm past the GEMMs that consume it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 

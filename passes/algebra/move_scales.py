@@ -1,7 +1,5 @@
 """Pass `move-scales`: a factor of rows or of the whole tensor moves past GEMMs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite

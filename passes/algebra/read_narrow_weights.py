@@ -1,8 +1,6 @@
 """Pass `read-narrow-weights`: a GEMM reads operands in their narrow type, and its result takes the
 scale of a weight of 8 bits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TypeAlias

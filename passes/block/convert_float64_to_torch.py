@@ -1,7 +1,5 @@
 """Pass `convert-float64-to-torch`: operators on float64 become calls of PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Pass `drop-no-ops`: remove operators of a PyTorch model that have no effect."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Pass `expand-quantized-linear`: operands are quantized by operators of their own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float8E4M3FNType, f32

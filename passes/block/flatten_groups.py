@@ -1,7 +1,5 @@
 """Pass `flatten-groups`: pointwise code on groups of columns becomes code on all columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue

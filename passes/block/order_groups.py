@@ -1,7 +1,5 @@
 """Pass `order-groups`: sorting group numbers and counting the group ends is one operator."""
 
-from __future__ import annotations
-
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda

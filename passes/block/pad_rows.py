@@ -1,7 +1,5 @@
 """Pass `pad-rows`: products read unaligned rows from a copy with padded columns."""
 
-from __future__ import annotations
-
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

@@ -1,7 +1,5 @@
 """Pass `share-key-heads`: attention with one query reads shared keys without repeating them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue

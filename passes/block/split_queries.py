@@ -1,7 +1,5 @@
 """Pass `split-queries`: attention whose result is read in parts runs once for each part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 

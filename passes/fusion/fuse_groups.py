@@ -1,7 +1,5 @@
 """Pass `fuse-groups`: code on groups of columns runs where a tile holds whole groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32

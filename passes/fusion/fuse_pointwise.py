@@ -1,7 +1,5 @@
 """Pass `fuse-pointwise`: pointwise operators move into the epilogue that feeds them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xdsl.ir import Operation, SSAValue

@@ -1,8 +1,6 @@
 """Pointwise code that no kernel computes yet joins an epilogue that needs its result, or that
 loads what it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue

@@ -1,7 +1,5 @@
 """The gradient of the cross-entropy in the epilogue of the GEMM that computes the logits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects import arith

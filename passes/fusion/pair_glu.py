@@ -1,7 +1,5 @@
 """Pass `pair-glu`: gated activations see both of their columns in one pair epilogue."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection
 

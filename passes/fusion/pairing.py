@@ -1,7 +1,5 @@
 """Turning a plain column range into pair mode, and joining two sibling GEMMs as a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f32

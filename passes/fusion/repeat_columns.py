@@ -1,7 +1,5 @@
 """Pass `repeat-columns`: each kernel recomputes the row values that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue

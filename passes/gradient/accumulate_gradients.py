@@ -1,7 +1,5 @@
 """Pass `accumulate-gradients`: a backward program that adds to existing gradients."""
 
-from __future__ import annotations
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,

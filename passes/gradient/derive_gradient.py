@@ -1,7 +1,5 @@
 """Pass `derive-gradient`: a function and its derived backward in one body."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from xdsl.context import Context

@@ -1,7 +1,5 @@
 """Pass `drop-zero-gradients`: a backward program without gradients of unused results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The part of a function that computes logits, their gradient, and the sums over both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

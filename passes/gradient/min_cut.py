@@ -1,7 +1,5 @@
 """The cheapest set of vertices that separates available values from needed ones."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar

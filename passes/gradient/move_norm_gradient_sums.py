@@ -1,7 +1,5 @@
 """Pass `move-norm-gradient-sums`: the row sums of a norm's gradient, computed where dz is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce as reduce_values
 

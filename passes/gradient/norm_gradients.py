@@ -1,7 +1,5 @@
 """Row sums in the gradient of a norm: h ⊙ dh, and dh as the gradient of linear maps of h."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias

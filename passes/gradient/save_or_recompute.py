@@ -1,7 +1,5 @@
 """Pass `save-or-recompute`: a joint function becomes a forward that saves and a backward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 

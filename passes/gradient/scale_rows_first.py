@@ -1,7 +1,5 @@
 """Pass `scale-rows-first`: factors of rows move to the input of a GEMM over groups of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xdsl.ir import SSAValue

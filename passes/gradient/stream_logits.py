@@ -1,7 +1,5 @@
 """Pass `stream-logits`: the gradient of a loss without its logits in memory, nor their gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

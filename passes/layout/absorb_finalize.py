@@ -1,7 +1,5 @@
 """Pass `absorb-finalize`: GEMMs combine the partials of their own rows."""
 
-from __future__ import annotations
-
 from coda_ir.cost_model import DEVICES, Device
 from coda_ir.cost_model.absorption import absorbed_us, finalize_us
 from coda_ir.cost_model.rows import RowCounts

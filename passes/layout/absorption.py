@@ -1,7 +1,5 @@
 """Legality and form of the GEMMs that do the work of a `gemm.finalize` that they read."""
 
-from __future__ import annotations
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, f32
 from xdsl.ir import Operation, SSAValue, Use

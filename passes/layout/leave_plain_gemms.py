@@ -1,7 +1,5 @@
 """Pass `leave-plain-gemms`: a GEMM without an epilogue is left to the library."""
 
-from __future__ import annotations
-
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 

@@ -1,7 +1,5 @@
 """Estimates what one compiler for all leftovers saves: kernels, and bytes between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.ir import Operation

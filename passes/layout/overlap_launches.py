@@ -1,7 +1,5 @@
 """Pass `overlap-launches`: kernels start before the preceding kernels end."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import UnitAttr
 
 from coda_ir.cost_model import DEVICES

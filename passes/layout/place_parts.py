@@ -1,7 +1,5 @@
 """Pass `place-parts`: kernels store their results directly in a concatenation."""
 
-from __future__ import annotations
-
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda

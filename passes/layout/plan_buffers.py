@@ -1,7 +1,5 @@
 """Planning of the buffers of intermediate results: which values can share one allocation."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 

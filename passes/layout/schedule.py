@@ -1,7 +1,5 @@
 """Pass `schedule`: choose the schedule of each GEMM with the cost model."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias
 

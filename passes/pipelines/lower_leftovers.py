@@ -1,7 +1,5 @@
 """Pass `lower-leftovers`: leftovers become kernels, or stay in a graph of programs."""
 
-from __future__ import annotations
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp

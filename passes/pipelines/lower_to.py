@@ -1,7 +1,5 @@
 """Pass `lower-to`: the passes that lead from the level of a module to another one."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, get_args
 
 from xdsl.context import Context

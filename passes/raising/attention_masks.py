@@ -1,7 +1,5 @@
 """The masks of attention, and the biases that it adds to its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Rows of chunks in order, and exponentials of sums over them, and over chunks, by their sums."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf

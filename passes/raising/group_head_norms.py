@@ -1,7 +1,5 @@
 """Pass `group-head-norms`: a norm of every head becomes a grouped norm of the columns."""
 
-from __future__ import annotations
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda

@@ -1,7 +1,5 @@
 """Tensors that calls of PyTorch make of numbers: positions, and one number everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, i32, i64

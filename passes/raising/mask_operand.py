@@ -1,7 +1,5 @@
 """One mask operand for `coda.attention` from all masks and biases."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """Calls of PyTorch that other operators, or simpler calls, compute: views, sums, conversions."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Mapping
 from math import prod

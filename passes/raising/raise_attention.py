@@ -1,7 +1,5 @@
 """Pass `raise-attention`: PyTorch's attention of heads becomes `coda.attention`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import f32, i1

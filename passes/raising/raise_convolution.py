@@ -1,7 +1,5 @@
 """Pass `raise-convolution`: convolutions whose windows do not overlap become linear maps."""
 
-from __future__ import annotations
-
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, UnitAttr

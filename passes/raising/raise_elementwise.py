@@ -1,7 +1,5 @@
 """Pass `raise-elementwise`: calls of PyTorch's elementwise operators become those of `coda`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import isfinite
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Pass `raise-group-biases`: a row of a bias for each row becomes the bias of a group."""
 
-from __future__ import annotations
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda

@@ -1,7 +1,5 @@
 """Pass `raise-library-calls`: calls of PyTorch become operators that run as the same calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

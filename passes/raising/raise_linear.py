@@ -1,7 +1,5 @@
 """Pass `raise-linear`: GEMMs on flattened rows and transposed weights become `coda.linear`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias

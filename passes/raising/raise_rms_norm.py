@@ -1,7 +1,5 @@
 """Pass `raise-rms-norm`: RMSNorm that is spelled out becomes `coda.rms_norm`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

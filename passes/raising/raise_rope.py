@@ -1,7 +1,5 @@
 """Pass `raise-rope`: rotary embedding that is spelled out becomes `coda.rope`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

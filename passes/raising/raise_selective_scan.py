@@ -1,7 +1,5 @@
 """Pass `raise-selective-scan`: a scan of states that are spelled out becomes one operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Pass `raise-ssd`: a state space model of heads that is spelled out by chunks is one operator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod

@@ -1,7 +1,5 @@
 """Tables of cosines and sines as `coda.rope` takes them: an entry for each pair of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType

@@ -1,7 +1,5 @@
 """Rotary embedding that is spelled out: its operand and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Attention that is spelled out: products, a mask and a softmax over the scores."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tensors with one number in all places."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 

@@ -1,7 +1,5 @@
 """Code on groups of columns: pointwise operators, and reductions over each group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """Matching of spelled-out computations on the block level, by what they compute."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import TypeAlias, TypeVar

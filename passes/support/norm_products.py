@@ -1,7 +1,5 @@
 """Products of the parameters of a norm and the weights of the GEMMs that it moves past."""
 
-from __future__ import annotations
-
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import f32

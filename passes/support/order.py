@@ -1,7 +1,5 @@
 """Positions of operators in a block, and hoisting of the operands of a fused operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue

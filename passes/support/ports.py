@@ -1,7 +1,5 @@
 """Which port a tensor needs to enter an epilogue over a given domain, and which tensor it loads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Tensors with channels before positions, B x C x T, as rows of channels: B x T x C."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

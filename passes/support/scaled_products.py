@@ -1,7 +1,5 @@
 """Sums on the block level as products times factors of whole rows, and other terms."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Cutting a joint function into a forward and a backward."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

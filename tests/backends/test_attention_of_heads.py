@@ -1,7 +1,5 @@
 """Attention of heads that are no columns: its derivative computes no softmax again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of PyTorch in emitted programs run under its deterministic algorithms, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import import_module

@@ -1,7 +1,5 @@
 """benchmarks/experts.py on tiny blocks, in float32: all of them run, with equal results."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """benchmarks/rows.py on tiny models: a run that is continued, and the figures of a record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs that fail: by a defect of this package, or by a mistake that PyTorch refuses, too."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

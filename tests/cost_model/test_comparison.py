@@ -1,7 +1,5 @@
 """Programs beside the library's GEMMs and a compiler's kernels, by estimates."""
 
-from __future__ import annotations
-
 import pytest
 from xdsl.dialects.builtin import UnitAttr
 

@@ -1,7 +1,5 @@
 """The cost model against what was measured, and its shape where nothing was."""
 
-from __future__ import annotations
-
 import pytest
 from support import gemm_programs as programs
 

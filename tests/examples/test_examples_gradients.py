@@ -5,8 +5,6 @@ error of each gradient against float64 is at most 1.25 times that of PyTorch eag
 reference backend on the joint function and for the compiled forward and backward programs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

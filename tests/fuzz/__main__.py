@@ -4,8 +4,6 @@ Prints executions, coverage and findings. Crashers go to `build/fuzz/findings`, 
 keeps to `build/fuzz/corpus`, and one line about each run to `build/fuzz/log.jsonl`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """Crashers: one file per kind of failure, made as small as it gets."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 import traceback

@@ -1,7 +1,5 @@
 """Structure-aware mutation: of tokens, lines, bracketed parts, and between texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from random import Random

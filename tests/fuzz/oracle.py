@@ -1,7 +1,5 @@
 """What has to be true of every text: an error with a place, or a module that round-trips."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the fuzzer starts from: the goldens, the examples, the snippets of the documents."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

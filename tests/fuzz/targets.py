@@ -1,7 +1,5 @@
 """The fuzzed readers by name: a language, and the check of a text in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

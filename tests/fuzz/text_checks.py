@@ -1,7 +1,5 @@
 """What has to be true of the smaller languages: pipelines, expectations, files of tensors."""
 
-from __future__ import annotations
-
 from coda_ir.pipeline.spec import SOURCE_NAME, parse_pipeline
 from coda_ir.registry import get_all_passes
 from coda_ir.tools.opt.verify_diagnostics import parse_expectations

@@ -1,7 +1,5 @@
 """`python -m generator run --programs 20000 --seed 1 --jobs 2`, and `replay FILE` of a failure."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -1,7 +1,5 @@
 """Tensors to call the functions of random programs with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Random programs of the block level, biased towards Transformer blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp

@@ -1,7 +1,5 @@
 """Random programs as `.coda` text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Properties of the `.coda` frontend: the formatter keeps the meaning and is idempotent."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.frontends.coda_text import format_text, parse_text

@@ -1,7 +1,5 @@
 """Which lines of the passes random programs run, and which they never reach."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Generator, Mapping

@@ -1,7 +1,5 @@
 """Emitted Triton modules of random programs, run where the tests run: mostly in the interpreter."""
 
-from __future__ import annotations
-
 import linecache
 import tempfile
 from collections.abc import Sequence

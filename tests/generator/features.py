@@ -1,7 +1,5 @@
 """What programs have in them: the motifs that a run counts, so that none gets lost unseen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A function of the block level under construction: its parameters, operators and values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

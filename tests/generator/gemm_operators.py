@@ -1,7 +1,5 @@
 """Random operators of the GEMM level: segments with ports, results and pairings of all kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Random programs of the GEMM level, also mixed with operators of the block level."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of

@@ -1,7 +1,5 @@
 """What backward passes are made of: gradients of inputs, of weights and of biases."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

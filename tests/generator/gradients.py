@@ -1,7 +1,5 @@
 """Derivatives of random programs: PyTorch's in float64, at every level of the pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Arguments that are not dense: every kind of strides that callers have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Properties of single passes, of coda-to-gemm and of pipelines in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """What Transformers are made of: chains that the passes look for, and near misses of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f32, i1

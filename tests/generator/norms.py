@@ -1,7 +1,5 @@
 """Norms and rotary embedding on what a function has computed so far."""
 
-from __future__ import annotations
-
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 

@@ -1,7 +1,5 @@
 """Single operators of the block level on what a function has computed so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias

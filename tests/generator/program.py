@@ -1,7 +1,5 @@
 """A random program: the module, extents for its symbols, and why its values may be odd."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The properties of every random program, by name, and how often the nightly run checks each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Random scalar code of epilogue regions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """parse(print(m)) = m, in the custom and the generic form, with and without locations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from io import StringIO
 from itertools import product

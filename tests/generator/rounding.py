@@ -1,7 +1,5 @@
 """How far a program may be from float64 when it rounds where its types say so."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 

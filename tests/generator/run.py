@@ -1,7 +1,5 @@
 """The nightly run: programs in parallel processes, failures in files, a summary in tables."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

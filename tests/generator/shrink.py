@@ -1,7 +1,5 @@
 """Makes failing programs small: removes and lowers decisions while the failure stays."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Generator, Sequence

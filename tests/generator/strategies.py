@@ -1,7 +1,5 @@
 """The generators as hypothesis strategies: `@given(programs("block"))`."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 

@@ -1,7 +1,5 @@
 """The choice between compiling and interpreting Triton, which it decides when it is imported."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Steps that make views: operands that broadcast, parts of packed values, views of views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import f32

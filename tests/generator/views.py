@@ -1,7 +1,5 @@
 """Views: slices, splits, transposes, reshapes, and views of these, of parameters and of values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """What a property says when a program does not have it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ PyTorch differs, too, is printed: its sums at places that tensors name do, and f
 gradient of an embedding of few ids.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module

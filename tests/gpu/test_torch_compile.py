@@ -1,7 +1,5 @@
 """`torch.compile(model, backend="coda")` on a GPU: Llama forward, training, caches, CUDA graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from importlib import import_module

@@ -3,8 +3,6 @@
 python -m pytest tests/gpu/test_training_memory.py -q -s      # also prints times and peaks
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

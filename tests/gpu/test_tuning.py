@@ -1,7 +1,5 @@
 """Tuning on a GPU: cuBLAS and unfused kernels beside fused ones, training, CUDA graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """When CUDA graphs are captured and replayed, with a recorder that needs no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -3,8 +3,6 @@
 That it is just what launches ask for: backends/triton/kernels_ahead_cases.py.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

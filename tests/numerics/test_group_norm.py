@@ -1,7 +1,5 @@
 """GroupNorm as sums of columns, through emitted Triton, compared with float64 and eager PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A logsumexp has the magnitude of the logits, a loss need not: a difference of tw
 80 has an error of 1e-5, whatever is left of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal

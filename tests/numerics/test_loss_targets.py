@@ -1,7 +1,5 @@
 """A target that is no column is an error, as in PyTorch: never NaN, and never some number."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """Rotary embedding with every kind of table, through emitted Triton, against float64."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

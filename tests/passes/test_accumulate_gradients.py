@@ -1,7 +1,5 @@
 """`accumulate-gradients` adds what a backward program computes to what it is given."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from support.goldens import GOLDENS

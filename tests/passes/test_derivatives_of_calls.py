@@ -1,7 +1,5 @@
 """Derivatives of calls of PyTorch: those of autograd, without running the call again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

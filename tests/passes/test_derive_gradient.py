@@ -1,7 +1,5 @@
 """Gradients of every operator: PyTorch's autograd and central differences, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """`drop-zero-gradients` knows operands by their names, and computes what zeros would give."""
 
-from __future__ import annotations
-
 import torch
 from support.joints import function_of
 

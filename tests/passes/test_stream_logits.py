@@ -1,7 +1,5 @@
 """Training with a language-model head whose logits, and their gradient, are never stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

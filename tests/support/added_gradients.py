@@ -1,7 +1,5 @@
 """Who adds gradients: what PyTorch adds in place."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from importlib import import_module

@@ -3,8 +3,6 @@
 They are written from the papers, in the type of the tensors that they get.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The device that kernels of tests run on: the GPU if CODA_TEST_GPU is 1, else the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

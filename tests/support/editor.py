@@ -1,7 +1,5 @@
 """An editor that talks to the language server over stdio or TCP, for tests: pygls' own client."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -7,8 +7,6 @@ made with a C compiler. It counts launches and, where it is asked to, records wh
 Tensors are those of the CPU; Triton must not be in its interpreter (TRITON_INTERPRET unset).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

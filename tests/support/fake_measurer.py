@@ -1,7 +1,5 @@
 """A measurer without a GPU: times that a test makes up, on a clock that it moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Functions of single operators, whose gradients are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias

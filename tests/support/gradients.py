@@ -1,7 +1,5 @@
 """Gradients of functions of the block level: derived ones, and those of PyTorch's autograd."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -13,8 +13,6 @@ Most of the time of a small kernel goes into a few things, whose results are the
 * functions of the device are rewritten for each module that has a copy of them.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from dataclasses import replace

@@ -5,8 +5,6 @@ command has arguments, pipes, exit code, working directory and environment as an
 is a call of the tool's `main`. tests/tools runs the installed commands.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import os

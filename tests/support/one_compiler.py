@@ -1,7 +1,5 @@
 """Compilation ahead of time in one process per process of tests, which starts once."""
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Generator, Sequence

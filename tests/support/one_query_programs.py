@@ -1,7 +1,5 @@
 """Programs of attention with one query for each head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

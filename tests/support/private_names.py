@@ -2,8 +2,6 @@
 the insides of functions, and attributes of their modules and classes that are replaced.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A limit to the time that the code of a block may take on the processor."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Finds the statements of emitted programs that give other bits in a second run."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 from collections import defaultdict

@@ -3,8 +3,6 @@
 The models have the widths of published ones, and few layers; their weights have no data.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Blocks of the standard library of .coda in small sizes, beside their references."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the tests of `torch.compile(model, backend="coda")` share."""
 
-from __future__ import annotations
-
 from functools import partial
 from importlib import import_module
 from typing import Any

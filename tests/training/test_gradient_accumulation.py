@@ -1,7 +1,5 @@
 """Gradients that GEMMs add to those that there are: the sums of PyTorch, and who adds them."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A handwritten forward and backward program as a part of PyTorch's autograd."""
 
-from __future__ import annotations
-
 import gc
 from importlib import import_module
 from typing import Any

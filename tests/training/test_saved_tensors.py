@@ -1,7 +1,5 @@
 """What a call saves for its backward is freed while the backward runs."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """`coda_ir.compile(training=True)`: derived gradients of the examples, and PyTorch's tools."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """How often attention runs in training, and what is kept of it."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 from collections.abc import Callable

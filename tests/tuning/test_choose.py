@@ -1,7 +1,5 @@
 """The choice between candidates, whatever the times are: with a measurer that makes them up."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from support.fake_measurer import FakeMeasurer, Times

@@ -1,7 +1,5 @@
 """Compiling candidates for a GPU that is not there, into Triton's cache."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

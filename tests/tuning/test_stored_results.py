@@ -1,7 +1,5 @@
 """Results of tuning in coda-cache: listed, pruned last, moved between caches."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Programs that are tuned with made-up times: results, what is stored, what is measured again."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Programs that are trained, tuned with made-up times: forward and backward together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

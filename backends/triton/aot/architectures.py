@@ -1,7 +1,5 @@
 """The GPU architectures that kernels can be compiled for, and what one program may use of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

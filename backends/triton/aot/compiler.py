@@ -1,7 +1,5 @@
 """Compiles emitted kernels for a named architecture, on any machine: no GPU is needed."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence

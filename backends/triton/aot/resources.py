@@ -1,7 +1,5 @@
 """The GPU resources of compiled kernels, and the number of programs that run at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

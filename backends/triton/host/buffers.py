@@ -1,7 +1,5 @@
 """The memory of the values of a host program: whose buffer each takes, and when it is let go."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

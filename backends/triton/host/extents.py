@@ -1,7 +1,5 @@
 """The extents of tensors as expressions of the host program, and the symbols in them."""
 
-from __future__ import annotations
-
 import re
 from math import prod
 

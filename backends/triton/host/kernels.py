@@ -1,7 +1,5 @@
 """The kernels of an emitted module, and the statements of its host program that launch them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 

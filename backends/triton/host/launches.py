@@ -19,8 +19,6 @@ the position of the tensor that each tensor of the kernel is, or is a view of: v
 kernels read are made in the function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

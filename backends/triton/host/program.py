@@ -1,7 +1,5 @@
 """The statements of the host program: allocations, launches in order, the results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile

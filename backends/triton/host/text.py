@@ -1,7 +1,5 @@
 """How the host program is spelled: names of arguments and types, and lines that fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import pairwise

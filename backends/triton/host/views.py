@@ -1,7 +1,5 @@
 """Views of tensors that kernels read where they are, without a statement of the host program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod

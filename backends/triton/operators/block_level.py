@@ -1,7 +1,5 @@
 """Operators of the block level that have kernels: pointwise ones, and those of whole rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Emits the operators of a function in order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.dialects.func import ReturnOp

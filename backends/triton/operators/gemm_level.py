@@ -1,7 +1,5 @@
 """Operators of the GEMM level: kernels, and vectors that are computed from weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

@@ -1,7 +1,5 @@
 """Operators of derivatives that are not pointwise: mostly calls of PyTorch, between kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 

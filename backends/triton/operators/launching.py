@@ -1,7 +1,5 @@
 """Launches of kernels, whose results are new tensors or take the place of operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """State space models, selective scans and models of heads: kernels over chunks of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any

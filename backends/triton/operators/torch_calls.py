@@ -1,7 +1,5 @@
 """Operators that run through PyTorch: attention, embeddings, calls, and views."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from xdsl.ir import Operation

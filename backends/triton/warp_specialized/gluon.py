@@ -1,7 +1,5 @@
 """Gluon's spelling: what differs from `tl`, and the device functions that kernels share."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`gemm.fused` as a persistent, warp-specialized kernel: `emit_warp_specialized`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 

@@ -12,8 +12,6 @@ Rows are gathered, or they are the last ones of a group that is summed over, of 
 have rows of the next group as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

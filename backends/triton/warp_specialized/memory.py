@@ -1,7 +1,5 @@
 """The shared memory of a kernel: stages, slots, and the barriers that tell who may use them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

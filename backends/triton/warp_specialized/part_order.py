@@ -1,7 +1,5 @@
 """In which order an epilogue goes over the parts of a tile: those that need the same together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, lcm

@@ -12,8 +12,6 @@ a tile from that of the tile before, which is the same one or close to it:
             first_row = group_start + (tile_m - tiles_before) * 128
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The epilogue of one column range in Gluon, part after part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, prod

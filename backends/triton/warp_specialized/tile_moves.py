@@ -12,8 +12,6 @@ warps that compute wait for `ready` or `free` in the first part of a tile, which
 all parts of the tile before have been seen, so that they are never ahead by more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -5,8 +5,6 @@ of integers have no gradient; some others have none here, with a reason that is 
 gradient is asked for (`refusal`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX

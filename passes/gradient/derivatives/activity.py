@@ -1,7 +1,5 @@
 """Activity analysis: the values of a function whose gradients are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Derivatives of gates, rotary embedding, attention, the loss and the embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32

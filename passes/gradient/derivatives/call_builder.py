@@ -1,7 +1,5 @@
 """Calls of PyTorch that are derivatives of calls: their arguments, read and put together."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Derivatives of calls of PyTorch that need not run the call again: other calls, or operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import prod
 

@@ -1,7 +1,5 @@
 """Derivatives of the linear maps: three GEMMs where the forward has one."""
 
-from __future__ import annotations
-
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda

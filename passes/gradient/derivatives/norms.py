@@ -8,8 +8,6 @@ With x̂ = (x − μ)·r, or x·r for RMSNorm, y = x̂ ⊙ w + b and g = dy ⊙ 
 and dw = Σ dy ⊙ x̂, db = Σ dy over all rows. Everything is computed in float32, as the norms are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import f64

@@ -1,7 +1,5 @@
 """Derivatives of the operators that move elements: they move gradients back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 

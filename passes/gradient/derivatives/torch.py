@@ -1,7 +1,5 @@
 """Derivatives of calls of PyTorch: PyTorch's own."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

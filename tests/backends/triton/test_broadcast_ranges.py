@@ -1,7 +1,5 @@
 """Ranges of columns that are broadcast over each dimension in turn, alone and after GEMMs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Equal operators have one kernel, which is emitted once."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import replace
 

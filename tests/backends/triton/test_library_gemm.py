@@ -1,7 +1,5 @@
 """GEMMs of PyTorch's library in emitted modules: layouts, transposed operands and results, sums."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Positions in kernels: computed where a tile, a row, a column or a table would be loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

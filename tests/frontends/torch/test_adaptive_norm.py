@@ -1,7 +1,5 @@
 """Norms whose scale and shift come from a projection of each sample, as in DiT."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

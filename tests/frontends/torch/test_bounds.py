@@ -1,7 +1,5 @@
 """Derivatives at bounds: a clamp, a ReLU and a maximum differ where an element is on the bound."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

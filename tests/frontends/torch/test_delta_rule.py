@@ -1,7 +1,5 @@
 """The gated delta rule as an operator of PyTorch, and a model of transformers with it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Exported models with parts that have no gradients: those derived here are PyTorch's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias

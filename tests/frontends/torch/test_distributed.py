@@ -1,7 +1,5 @@
 """Models that are distributed over two processes, compiled with the backend: the numbers of one."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """`torch.compile(model, backend="coda")`: the same numbers, few graphs, weights as they are."""
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`torch.compile(model, backend="coda")` with gradients that GEMMs add to those that there are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Decoding with the caches of transformers: eager's tokens, few graphs."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

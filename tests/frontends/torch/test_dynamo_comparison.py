@@ -1,7 +1,5 @@
 """Graphs that are left to Inductor whole, because an estimate says that they are faster there."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module

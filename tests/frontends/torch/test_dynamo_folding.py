@@ -1,7 +1,5 @@
 """The option `fold_weights`, of `torch.compile` and of exported models."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Models and inputs that are trouble for a compiler: right results, graph breaks or messages."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any, cast

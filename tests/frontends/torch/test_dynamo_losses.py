@@ -1,7 +1,5 @@
 """Losses of any number of samples and tokens through `torch.compile`, by kernels."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """`torch.compile(model, backend="coda")` in training: the gradients and updates of PyTorch."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable

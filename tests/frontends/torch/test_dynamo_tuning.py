@@ -1,7 +1,5 @@
 """`torch.compile` with tuned schedules, whose times are made up."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models with float64 in them: PyTorch computes that part, kernels the rest."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable

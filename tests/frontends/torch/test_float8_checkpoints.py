@@ -1,7 +1,5 @@
 """FP8 models of transformers, whose layers have `weight_scale_inv`: exported and compiled."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

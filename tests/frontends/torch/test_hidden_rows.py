@@ -1,7 +1,5 @@
 """Attention of rows whose keys are all hidden by numbers: what eager PyTorch computes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

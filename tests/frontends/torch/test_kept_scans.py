@@ -1,7 +1,5 @@
 """Models of transformers that ask whether they are exported, under torch.compile."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers.utils import import_utils

@@ -1,7 +1,5 @@
 """Models whose leftovers run in a graph that Inductor compiles, and that calls programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any

@@ -1,7 +1,5 @@
 """Layers of GPTQ and AWQ checkpoints: the layouts as their libraries unpack them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 What is frozen has no gradient, and the results are as exact as PyTorch eager's.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """State space models of heads that transformers spells by chunks: Mamba 2 and hybrids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `torch.compile(model, backend="coda")` says: names of the user's model, and true reasons."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from importlib import import_module

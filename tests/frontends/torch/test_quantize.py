@@ -1,7 +1,5 @@
 """`coda_ir.quantize`: models in float8, exported and compiled, against float64."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of torch.compile and of exported models lie in memory as those of eager PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

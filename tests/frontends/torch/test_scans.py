@@ -1,7 +1,5 @@
 """Associative scans of PyTorch in graphs of `torch.compile`: raised, or left to PyTorch."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What models spell out in many ways becomes one named operator, with the numbers of eager."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

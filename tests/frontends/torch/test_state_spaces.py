@@ -1,7 +1,5 @@
 """State space models as an operator of PyTorch, and models of transformers that are traced so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

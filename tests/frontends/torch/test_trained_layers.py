@@ -2,8 +2,6 @@
 kernels against float64.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

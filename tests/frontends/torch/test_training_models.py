@@ -4,8 +4,6 @@ Loss and gradients are as exact as those of PyTorch eager in float32 and bfloat1
 weights after a few steps of an optimizer.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """mbarriers: arrivals and bytes of a phase, and the one bit of parity that a wait can see."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from support.gluon_simulator.clocks import Clock, Epoch, join

@@ -1,7 +1,5 @@
 """Vector clocks: which accesses are known to be over, whatever the interleaving was."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The functions of `triton.experimental.gluon.language` on simulated values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Triton's layouts, which are plain data: the simulator passes them on and compares them."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from typing import Any, cast

@@ -4,8 +4,6 @@ Only the namespace of the loaded module sees the simulator: its imports of
 `triton.experimental.gluon` and of `torch` give what is defined here, other modules the real ones.
 """
 
-from __future__ import annotations
-
 import builtins
 import importlib
 import inspect

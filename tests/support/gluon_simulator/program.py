@@ -5,8 +5,6 @@ a partition that can go on, or to a TMA load that ends then. The order follows f
 seeds make a partition far slower than the others.
 """
 
-from __future__ import annotations
-
 import inspect
 import random
 import threading
