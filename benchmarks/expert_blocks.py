@@ -29,7 +29,7 @@ class Block:
 
     @property
     def expert_bytes(self) -> int:
-        """Return the bytes of the weights of one expert in bf16."""
+        """The bytes of the weights of one expert in bf16."""
         return 2 * 3 * self.hidden * self.intermediate
 
     def small(self) -> Block:

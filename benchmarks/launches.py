@@ -158,9 +158,7 @@ class Program:
 
     @cached_property
     def launches(self) -> tuple[tuple[Operation, str], ...]:
-        """Return the operators that are kernels, with their names, in the order of their
-        launches.
-        """
+        """The operators that are kernels, with their names, in the order of their launches."""
         return emit_program(self.function.module("scheduled"), self.function.name).launches
 
     @cached_property

@@ -94,7 +94,7 @@ class Comparison:
 
     @property
     def trained(self) -> Mapping[str, Variant]:
-        """Return the variants that have gradients."""
+        """The variants that have gradients."""
         return {name: each for name, each in self.variants.items() if each.is_trained}
 
     def forward(self, found: Measurement) -> None:

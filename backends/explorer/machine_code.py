@@ -115,7 +115,7 @@ def _compiled(program: EmittedProgram, options: PageOptions) -> dict[str, Any]:
 
 
 def _assembly_spans(text: str, operators: Mapping[int, int]) -> Iterator[Span]:
-    """Return the lines of assembly of each operator: those after a source location."""
+    """Yield the lines of assembly of each operator: those after a source location."""
     first, operator = 0, None
     lines = text.split("\n")
     for number, line in enumerate(lines):

@@ -51,7 +51,7 @@ class Fusion:
 
     @cached_property
     def kernels_of(self) -> tuple[tuple[int, ...], ...]:
-        """Return for each operator the numbers of its kernels in order; () if none is left."""
+        """For each operator, the numbers of its kernels in order; () if none is left."""
         found: list[list[int]] = [[] for _ in self.operators]
         for kernel, members in enumerate(self.members):
             for member in members:
@@ -60,7 +60,7 @@ class Fusion:
 
     @cached_property
     def flows(self) -> frozenset[tuple[int, int]]:
-        """Return the pairs of kernels in which the second reads what the first writes."""
+        """The pairs of kernels in which the second reads what the first writes."""
         number = {op: index for index, op in enumerate(self.kernels)}
         return frozenset(
             (number[source], reader)
@@ -72,7 +72,7 @@ class Fusion:
 
     @property
     def fused_module(self) -> ModuleOp:
-        """Return the module of the function after fusion."""
+        """The module of the function after fusion."""
         module = self.fused.parent_op()
         assert isinstance(module, ModuleOp), "functions are in modules"
         return module
@@ -147,7 +147,7 @@ def _numbers(location: Attribute) -> Iterator[int]:
 
 
 def viewed(value: SSAValue) -> Iterator[SSAValue]:
-    """Return the value that a view reads."""
+    """Yield a value, and the values that it is a view of."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
         yield value
