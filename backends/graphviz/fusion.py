@@ -147,7 +147,7 @@ def _numbers(location: Attribute) -> Iterator[int]:
 
 
 def viewed(value: SSAValue) -> Iterator[SSAValue]:
-    """Yield a value, and the values that it is a view of."""
+    """Yield the values that a value is a view of, the nearest first."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
         yield value
