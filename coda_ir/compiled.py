@@ -184,7 +184,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def used_arguments(self) -> tuple[bool, ...]:
-        """Whether the function needs each argument."""
+        """True if the function needs each argument."""
         return self.executable.info.used_arguments
 
     @property
@@ -196,7 +196,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def folds_weights(self) -> bool:
-        """Whether calls read copies of weights into which others were folded."""
+        """True if calls read copies of weights into which others were folded."""
         return self._lowering.options.fold_weights and FOLDED_WEIGHT in self.operators
 
     def resources(self, arch: str) -> tuple[KernelResources, ...]:

@@ -34,7 +34,7 @@ class Executable(Protocol):
 
     @property
     def has_cuda_graphs(self) -> bool:
-        """Whether a CUDA graph can replay a call."""
+        """True if a CUDA graph can replay a call."""
         ...
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:

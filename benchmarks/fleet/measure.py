@@ -55,7 +55,7 @@ class Record:
 
     @property
     def lacked_memory(self) -> bool:
-        """Whether a variant failed because the GPU ran out of memory."""
+        """True if a variant failed because the GPU ran out of memory."""
         return any(torch.OutOfMemoryError.__name__ in note for note in self.notes.values())
 
     @property

@@ -121,12 +121,12 @@ class CachedFile:
 
     @property
     def is_tuning(self) -> bool:
-        """Whether the file is a result of tuning."""
+        """True if the file is a result of tuning."""
         return self.path.parent.name == TUNING and self.path.suffix == PROGRAM_SUFFIX
 
     @property
     def is_temporary(self) -> bool:
-        """Whether another process is writing the file, or died while it did."""
+        """True if another process is writing the file, or died while it did."""
         return self.path.name.endswith(TEMPORARY)
 
 

@@ -116,7 +116,7 @@ class Rounding:
 
     @property
     def _is_of_rounding_errors(self) -> bool:
-        """Whether a LayerNorm has one column, whose difference from its mean is 0.
+        """True if a LayerNorm has one column, whose difference from its mean is 0.
 
         Nothing is left but rounding errors, and in gradients their products, which are 0 where one
         value after the other is changed.
@@ -127,7 +127,7 @@ class Rounding:
 
     @cached_property
     def _squares_overflow(self) -> bool:
-        """Whether the sum of squares of a norm's rows overflows float32, although the rows do not.
+        """True if the sum of squares of a norm's rows overflows float32, although the rows do not.
 
         The norm makes 0 of such rows. One that is applied to the results of GEMMs multiplies these
         by 0, and may find them infinite.
