@@ -184,7 +184,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def used_arguments(self) -> tuple[bool, ...]:
-        """True if the function needs each argument."""
+        """Which arguments the function needs."""
         return self.executable.info.used_arguments
 
     @property
