@@ -56,7 +56,7 @@ class ArgumentWriter:
             case _:
                 raise CodaError(
                     f"an operator has an argument of type {type(argument).__name__}",
-                    "export a model whose operators take tensors and plain numbers",
+                    "pass tensors and real numbers, or keep the operator out of what is compiled",
                 )
 
     def _node(self, node: Node) -> str:
@@ -66,7 +66,7 @@ class ArgumentWriter:
         if not isinstance(value, torch.Tensor):
             raise CodaError(
                 f"an operator depends on {node.name}, a number that depends on data",
-                "keep operators such as item outside of the exported model",
+                "keep operators such as item out of what is compiled",
             )
         return self._operand(self._tensor(node))
 

@@ -1,6 +1,4 @@
-"""Complex numbers of a captured graph as pairs of real numbers, because the IR has no complex
-types.
-"""
+"""Complex numbers of a captured graph as pairs of real ones, which the IR has."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -20,19 +18,19 @@ REAL_TYPES = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 @dataclass(frozen=True)
 class Parts:
-    """The real and the imaginary part of a complex value; None is 0."""
+    """A complex value as its real and its imaginary part; None is 0."""
 
     real: Any
     imaginary: Any = None
 
 
 def is_complex(node: object) -> bool:
-    """Return whether a node returns complex tensors."""
+    """Return whether a node gives complex tensors."""
     return isinstance(node, Node) and any(x.is_complex() for x in tensors_in(node.meta.get("val")))
 
 
 def without_complex_numbers(graph: Graph, inputs: Sequence[Node]) -> dict[Node, Node]:
-    """Rewrite a graph to compute with real and imaginary parts wherever the rules below apply.
+    """Let a graph compute with the parts of complex numbers wherever the rules below know how.
 
     Gives the node of its pairs, `view_as_real` of it, for each complex one of `inputs` of which
     nothing else is read. What has no rule stays, with what it reads.
@@ -51,7 +49,7 @@ def without_complex_numbers(graph: Graph, inputs: Sequence[Node]) -> dict[Node, 
 
 
 def _is_lazy(node: Node) -> bool:
-    """Return whether a tensor is a lazy conjugate, which has no pairs in memory."""
+    """Return whether a tensor is a conjugate that is computed where it is read: it has no pairs."""
     return any(x.is_conj() for x in tensors_in(node.meta.get("val")))
 
 
@@ -64,7 +62,7 @@ class _Rewriter:
         self.rewritten: set[Node] = set()
 
     def take(self, node: Node) -> Node:
-        """Read the pairs of an input."""
+        """The pairs of an input."""
         placeholders = [n for n in self._graph.nodes if n.op == "placeholder"]
         last = node if node.op == "get_attr" else placeholders[-1]
         with self._graph.inserting_after(last):
@@ -77,9 +75,7 @@ class _Rewriter:
         return pair
 
     def rewrite(self, node: Node) -> None:
-        """Add the parts of the value of a complex node, or replace a real node that reads complex
-        ones.
-        """
+        """Add the parts of what a complex node gives, or replace a real one that reads some."""
         read = [given for given in node.all_input_nodes if is_complex(given)]
         if not (read or is_complex(node)) or any(given not in self._parts for given in read):
             return
@@ -121,15 +117,23 @@ class _Rewriter:
         args, kwargs = map_arg(node.args, of), map_arg(node.kwargs, of)
         return self._call(node, node.target, *args, **kwargs)
 
-    def _fitted(self, node: Node, parts: Parts) -> Parts:
-        """Return parts with the shape and the type of the value of a node; one may be a number."""
+    def _fitted(self, node: Node, parts: Parts) -> Parts | None:
+        """Return parts with the shape and the type of a node's value; both may be numbers. None for
+        an operator that reads numbers alone.
+        """
         both = (parts.real, parts.imaginary)
         fitted = [self._fit(node, part) if isinstance(part, Node) else part for part in both]
-        like = next(part for part in fitted if isinstance(part, Node))
-        full = aten.full_like.default
-        return Parts(
-            *(p if isinstance(p, Node) else self._call(node, full, like, p or 0.0) for p in fitted)
-        )
+        read = [self._parts[n].real if n in self._parts else n for n in node.all_input_nodes]
+        like = next((part for part in (*fitted, *read) if isinstance(part, Node)), None)
+        if like is None:
+            return None
+
+        def tensor(part: Any) -> Node:
+            if isinstance(part, Node):
+                return part
+            return self._fit(node, self._call(node, aten.full_like.default, like, part or 0.0))
+
+        return Parts(*map(tensor, fitted))
 
     def _fit(self, node: Node, part: Node) -> Node:
         value: torch.Tensor = node.meta["val"]
@@ -157,7 +161,7 @@ def _name(node: Node) -> str:
 
 
 def _is_known(node: Node) -> bool:
-    """Return whether all tensors are on one device, and complex ones have supported types."""
+    """Return whether all tensors are on one device, and complex ones have known types."""
     values = [node, *node.all_input_nodes]
     tensors = [x for each in values for x in tensors_in(each.meta.get("val"))]
     is_known = all(not x.is_complex() or x.dtype in REAL_TYPES for x in tensors)
@@ -165,7 +169,7 @@ def _is_known(node: Node) -> bool:
 
 
 def _moves_alike(node: Node) -> bool:
-    """Return whether all values are complex and of one type."""
+    """Return whether all numbers are complex, and stay of one type."""
     read = [x for each in node.all_input_nodes for x in tensors_in(each.meta.get("val"))]
     is_alike = not any(x.is_floating_point() for x in read) and "dtype" not in node.kwargs
     return is_alike and _is_known(node)
@@ -277,7 +281,7 @@ def _times(call: Call, a: Any, b: Any) -> Any:
 
 
 def _combined(call: Call, target: Any, a: Any, b: Any) -> Any:
-    """Return the sum or the difference of terms, of which None is 0."""
+    """The sum or the difference of terms, of which None is 0."""
     if b is None:
         return a
     if a is None:
@@ -294,6 +298,6 @@ def _minus(call: Call, x: Any) -> Any:
 
 
 def _is_one(x: Any) -> bool:
-    """Return whether a node returns ones, such as `ones_like` in its decomposed form."""
+    """Return whether a node makes ones, such as `ones_like` in its decomposed form."""
     name = _name(x) if isinstance(x, Node) else ""
     return name in ("ones", "ones_like") or (name in ("full", "full_like") and bool(x.args[1] == 1))

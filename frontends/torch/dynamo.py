@@ -30,6 +30,7 @@ from coda_ir.frontends.torch.graph_compiler import (
     TrainingCompiler,
 )
 from coda_ir.frontends.torch.graph_inputs import (
+    NothingToDo,
     described_graph,
     fix_numbers_of_modules,
     has_distributed_tensors,
@@ -126,11 +127,13 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
                 compiler = TrainingCompiler(chosen, inputs, forward)
                 return _trace_whole(compiler, forward, example_inputs)
         except NotDerivedError as reason:
+            is_refused = not isinstance(reason.__cause__, NothingToDo)
             if _has_inductor(chosen, example_inputs):
                 raise LeftToInductor(
-                    f"no gradients are derived: {reason}", is_refused=True
+                    f"no gradients are derived: {reason}", is_refused=is_refused
                 ) from reason
-            logger.warning("the gradients of a graph are left to autograd: %s", reason)
+            level = logging.WARNING if is_refused else logging.INFO
+            logger.log(level, "the gradients of a graph are left to autograd: %s", reason)
     backend = _aot_autograd(
         fw_compiler=GraphCompiler(chosen, inputs, is_trained=True),
         bw_compiler=GraphCompiler(chosen, inputs, is_backward=True, is_trained=True),

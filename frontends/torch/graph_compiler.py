@@ -434,5 +434,5 @@ def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
         raise NothingToDo(
             "the graph has no linear map, which kernels are fused with; products of two "
             "activations (bmm) are PyTorch's",
-            "nothing to do: it is not for this backend",
+            "nothing to do: there is nothing to fuse",
         )

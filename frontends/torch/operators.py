@@ -428,6 +428,7 @@ HANDLERS: dict[str, Callable[[GraphImporter, Node], Value | None]] = {
     "aten.detach.default": detach,
     str(STOP): stop_gradient,
     "aten.contiguous.default": same,
+    "prims.copy_strided.default": same,
     "aten.linear.default": linear,
     "aten.mm.default": matmul,
     "aten.matmul.default": matmul,
