@@ -126,7 +126,9 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 
 def _last_view(value: SSAValue) -> SSAValue:
-    """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
+    """Return the only view through which a sum is read, with the same columns, or its
+    rounded form.
+    """
     use = value.get_unique_use()
     view = None if use is None else use.operation
     if not isinstance(view, coda.CastOp | coda.ReshapeOp):
