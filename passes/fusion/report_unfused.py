@@ -154,6 +154,8 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
     match op:
         case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op):
             return None  # own-results has said why a tensor is copied
+        case CallOp() if op.stored_row and _is_reported(op.location, (op.name,), rewriter):
+            return None
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             callee = op.callee.data
