@@ -27,6 +27,7 @@ from coda_ir.backends.triton.ports import (
 from coda_ir.backends.triton.result_places import (
     Groups,
     in_copies,
+    in_run,
     is_in_range,
     owner_of_column,
     place_of_column,
@@ -262,11 +263,8 @@ class SegmentEmitter(SegmentColumns):
 
     def _is_named(self, port: int) -> bool:
         """Return whether a result needs the elements of a port."""
-        ports = [result.port for result in self.segment.results]
-        return any(
-            (p.kind.data == ResultKind.SELECT or p.is_moved) and p.index == IntAttr(port)
-            for p in ports
-        )
+        named = [r.port for r in self.segment.results if r.port.kind.data != ResultKind.ACCUMULATE]
+        return any(each.index == IntAttr(port) for each in named)
 
     def _groups(self, columns: int) -> Groups:
         return Groups(self.columns, columns // 2 if self.is_pair else columns)
@@ -355,8 +353,7 @@ class SegmentEmitter(SegmentColumns):
         address, stated, mask = f"{pointer} + {place}", place_of(output), mask_of(columns)
         port = self._port_of(output)
         if stated is not None and port.is_moved:
-            number, is_run = self._run(port, stated)
-            address, mask = f"{address} + {number} * {stated.width.data}", f"{mask} & {is_run}"
+            address, mask = in_run(stated, self._run(port, stated.runs), address, mask)
         if stated is None or stated.copies.data == 1:
             self._store(address, value, mask)
             return
@@ -365,16 +362,12 @@ class SegmentEmitter(SegmentColumns):
         self._store(f"{address} + copy * {stated.period.data}", value, mask_of(columns))
         self.lines = [*before, *in_copies(stated, self.lines)]
 
-    def _run(self, port: ResultPortAttr, place: PlaceAttr) -> tuple[str, str]:
-        """The run of a period in which a result is stored, and whether there is one; on a GPU a
-        number of none ends the program with an error.
-        """
+    def _run(self, port: ResultPortAttr, count: int) -> str:
+        """Return the name of the number of the run, one of `count`, in which a result is stored."""
         assert isinstance(port.index, IntAttr)
         (argument,) = self.segment.port_args(port.index.data)
         self.helpers |= {"run_number", "checked_index"}
-        count = place.period.data // place.width.data
-        number = self._let("run", f"run_number({self.port_values[argument]}, {count})")
-        return number, f"({number} >= 0) & ({number} < {count})"
+        return self._let("run", f"run_number({self.port_values[argument]}, {count})")
 
     def _port_of(self, output: SSAValue) -> ResultPortAttr:
         return self.segment.results[list(self.segment.outputs).index(output)].port
