@@ -177,7 +177,7 @@ def _without_rows(segment: SegmentAttr) -> SegmentAttr:
 def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> SSAValue:
     """Return a result, or the tensor that it is stored as a part of, with zeros beside it."""
     place, part = place_of(old), part_of(old)
-    if place is None or (part is not None and part.index is not None):
+    if place is None or (part is not None and part.number is not None):
         return new
     offset, width, period = place.numbers
     *rows, columns = symbols.renamed(old)

@@ -8,7 +8,7 @@ from math import prod
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -102,7 +102,7 @@ class Part(NamedTuple):
 
     whole: SSAValue
     place: PlaceAttr
-    index: SSAValue | None = None
+    number: SSAValue | None = None
     """The number of the run within each period, if it is known only when the program runs."""
 
 
@@ -125,7 +125,7 @@ def _stored_row(value: SSAValue) -> Part | None:
     kept = shape_of(op.operands[0])[row.dim :]
     if DYNAMIC_INDEX in (*kept, *columns) or not prod(kept):
         return None
-    return Part(op.results[0], PlaceAttr.of(0, prod(kept[1:]), prod(kept)), row.index)
+    return Part(op.results[0], PlaceAttr.of(0, prod(kept[1:]), prod(kept)), row.number)
 
 
 def _joined_part(value: SSAValue) -> Part | None:
@@ -178,20 +178,21 @@ def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
 
 
 def verify_place(
-    what: str, place: PlaceAttr, output: SSAValue, index: SSAValue | None = None
+    what: str, place: PlaceAttr, output: SSAValue, number: SSAValue | None = None
 ) -> None:
-    """Raise unless `output` becomes the part of another tensor that `place` and `index` state."""
+    """Raise unless `output` becomes the part of another tensor that `place` and `number` state."""
     found = part_of(output)
     if found is None:
         raise VerifyException(
             f"{what} has a place, expected coda.concat of its rows or columns, or a call in place "
             "that stores it as a row, as its only use"
         )
+    whole = found.whole.owner
+    assert isinstance(whole, Operation), "a concatenation, or a call"
     if found.place != place:
         raise VerifyException(
-            f"{what} is at {place.stated}, expected {found.place.stated} as in its "
-            f"{found.whole.owner.name}"
+            f"{what} is at {place.stated}, expected {found.place.stated} as in its {whole.name}"
         )
-    if found.index is not index:
-        expected = "no port" if found.index is None else "a scalar port of the index of that call"
+    if found.number is not number:
+        expected = "no port" if found.number is None else "a scalar port of the index of that call"
         raise VerifyException(f"{what} names the wrong port for its row, expected {expected}")

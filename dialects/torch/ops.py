@@ -75,10 +75,10 @@ CONVOLUTION_GRAD = "aten.convolution_backward.default"
 
 
 class StoredRow(NamedTuple):
-    """One row of dimension `dim` of a tensor, at an `index` that is known when the program runs."""
+    """One row of dimension `dim` of a tensor, whose number is known when the program runs."""
 
     dim: int
-    index: SSAValue
+    number: SSAValue
     values: SSAValue
 
 
@@ -190,7 +190,7 @@ class CallOp(IRDLOperation):
                 pass
             case _:
                 return None
-        if named or not isinstance(index, SSAValue) or not isinstance(values, SSAValue):
+        if named or index not in self.inputs or values not in self.inputs:
             return None
         shape = shape_of(self.inputs[0])
         is_row = shape_of(index) == (1,) and element_type_of(index) != i1

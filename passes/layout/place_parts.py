@@ -58,9 +58,8 @@ class PlacePartsPass(FunctionPass):
                 _place_parts(op, rewriter)
             elif isinstance(op, CallOp) and (row := op.stored_row) is not None:
                 value = _reshaped(row.values)
-                refusal = _why_no_row(op, row.index, value, rewriter)
+                refusal = _why_no_row(op, row.number, value, rewriter)
                 if rewriter.accepts(op, refusal, f"{name_of(value)} is stored in place"):
-                    rewriter.order.hoist([row.index], value.owner)
                     _place(value, rewriter)
 
 
@@ -112,7 +111,7 @@ def _reshaped(values: SSAValue) -> SSAValue:
 
 
 def _why_no_row(
-    op: CallOp, index: SSAValue, value: SSAValue, rewriter: FunctionRewriter
+    op: CallOp, number: SSAValue, value: SSAValue, rewriter: FunctionRewriter
 ) -> Refusal | None:
     """Return why no kernel can store the row `value` for a call in place."""
     site, part, order = Site.of(value), part_of(value), rewriter.order
@@ -124,11 +123,11 @@ def _why_no_row(
     runs = PlaceAttr.of(0, part.place.width.data, part.place.width.data)
     if not _is_aligned(value, runs):
         return _why_unaligned(value, runs)
-    before = order.slices_after([index], site.op)
+    before = order.slices_after([number], site.op)
     if before is None or not all(map(is_view, before)):
         return Refusal(
             "the number of the row is known before the kernel runs",
-            f"{name_of(value)} is copied: {name_of(index)} is computed after it",
+            f"{name_of(value)} is copied: {name_of(number)} is computed after it",
         )
     memory, first, last = storage_root(part.whole), order.position(site.op), order.position(op)
     between = [each for each in rewriter.ops if first <= order.position(each) < last]
@@ -161,9 +160,10 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
     segment = editor.segments[site.segment]
     port, type = segment.results[site.result]
     number = None
-    if found.index is not None:
-        segment.add_port(PortKind.SCALAR, found.index)
-        number = segment.ports.index(Port(PortKind.SCALAR, found.index))
+    if found.number is not None:
+        rewriter.order.hoist([found.number], site.op)
+        segment.add_port(PortKind.SCALAR, found.number)
+        number = segment.ports.index(Port(PortKind.SCALAR, found.number))
     segment.results[site.result] = Result(port.at(found.place, number), type)
     editor.commit()
 
