@@ -82,11 +82,6 @@ def wide(x):
     """x in the type of sums."""
     if INTERPRET:
         return as_float64(x)
-    elif x.dtype == tl.int8:
-        # Converting an integer takes four times as long as adding floats: 2^23 + 128 + x is a float
-        # of which the lowest bits are those of 128 + x.
-        bits = (x.to(tl.uint8, bitcast=True) ^ 0x80).to(tl.int32) | 0x4B000000
-        return bits.to(tl.float32, bitcast=True) - 8388736.0
     else:
         return x.to(tl.float32)
 
