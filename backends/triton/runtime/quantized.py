@@ -119,8 +119,8 @@ def elements_of(words, FIRST: tl.constexpr):
         PLACE: tl.constexpr = FIRST if FIRST <= 16 else FIRST - 16
         # All exponents at once, of which the mask leaves one.
         moved = (words if FIRST <= 16 else words >> 16) | 0x7F800000
-        bits = moved & ((15 << PLACE) | ((150 - PLACE) << 23))
-        return bits.to(tl.float32, bitcast=True) - 1.0 * (1 << (23 - PLACE))
+        bits = moved & (15 * 2**PLACE | (150 - PLACE) * 2**23)
+        return bits.to(tl.float32, bitcast=True) - 2.0 ** (23 - PLACE)
 
 
 @triton.jit
