@@ -164,7 +164,9 @@ def results() -> Sequence[SSAValue]:
     x, y = torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
     keep, ids = torch.rand(ROWS, COLUMNS) > 0.5, torch.randint(0, ROWS, (ROWS,))
     block = Lowering(export(Model(), (x, y, keep, ids)).module).module("block")
-    return find_entry(block).get_return_op().operands
+    returned = find_entry(block).get_return_op()
+    assert returned is not None
+    return returned.operands
 
 
 @pytest.mark.parametrize("operator", MODELS, ids=lambda operator: operator.name)
