@@ -161,18 +161,17 @@ def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
 
 
 def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
-    """A loss that weights all results differently, and the gradients of all parameters, and of
-    inputs that ask for one.
+    """The result, and the gradients of parameters, and of inputs that ask for one, for a gradient
+    of the result whose columns differ. A loss would add 0.5 ms to a step of a block of experts.
     """
     model.zero_grad(set_to_none=True)
     asking = {name: x for name, x in inputs.items() if isinstance(x, torch.Tensor)}
     asking = {name: x for name, x in asking.items() if x.requires_grad}
     for x in asking.values():
         x.grad = None
-    result = _first(call(**inputs))
+    result: Any = _first(call(**inputs))
     weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
-    loss: Any = (result * weights).float().mean()
-    loss.backward()
+    result.backward(weights.expand_as(result).contiguous())
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
     found = {name: named[name] for name in large}
