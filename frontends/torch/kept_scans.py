@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ MODELS_OF_TRANSFORMERS = "transformers.models."
 
 
 def keep_scans() -> None:
-    """Make torch.compile trace the state space models of transformers as one operator each.
+    """Make torch.compile trace each state-space model of transformers as one operator.
 
     Their functions spell out a loop over time or over chunks, or products over chunks that take
     many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
@@ -233,7 +233,7 @@ def _load_balancing_loss(
     """
     if not isinstance(gate_logits, tuple):
         return 0
-    logits: tuple[Tensor, ...] = gate_logits
+    logits = cast(tuple[Tensor, ...], gate_logits)
     count, device = num_experts or 0, logits[0].device
     numbers = torch.arange(count, device=device)
     assigned, probabilities = torch.zeros((2, count), device=device)
