@@ -159,7 +159,7 @@ def test_every_operator_has_a_model_or_a_reason():
 
 @cache
 def results() -> Sequence[SSAValue]:
-    """What the model returns, by operator, once it is lowered."""
+    """Return the results of the lowered model, in the order of the operators."""
     torch.default_generator.manual_seed(0)
     x, y = torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
     keep, ids = torch.rand(ROWS, COLUMNS) > 0.5, torch.randint(0, ROWS, (ROWS,))
