@@ -62,7 +62,8 @@ def _is_over_rows(op: coda.SumToOp) -> bool:
     rank = len(shape)
     if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
         return False
-    return 1 < shape[rank - 2] <= MOST_ROWS and not _is_on_chip(op.x)
+    is_of_sample = rank == 3 and is_tilewise(op.x) and not op.x.has_one_use()
+    return 1 < shape[rank - 2] <= MOST_ROWS and not (is_of_sample or _is_on_chip(op.x))
 
 
 def _is_on_chip(value: SSAValue) -> bool:
