@@ -70,7 +70,7 @@ def _is_on_chip(value: SSAValue) -> bool:
     """Return whether a GEMM computes `value`, or what pointwise code makes it of."""
     found = [value]
     for each in found:
-        if is_pointwise(each.owner):
+        if isinstance(each.owner, Operation) and is_pointwise(each.owner):
             found += [x for x in each.owner.operands if x not in found]
     return any(is_tilewise(each) for each in found if not is_pointwise(each.owner))
 
@@ -168,7 +168,7 @@ def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAVal
 def _part(x: SSAValue, number: int, insert: OpInserter) -> SSAValue:
     """Row `number` of x. Pointwise code that nothing else reads computes it of rows."""
     op, shape = x.owner, shape_of(x)
-    if not is_pointwise(op) or not x.has_one_use():
+    if not (isinstance(op, Operation) and is_pointwise(op) and x.has_one_use()):
         return insert.insert(coda.SliceOp(x, len(shape) - 2, number, number + 1), x.name_hint)
     is_same = [len(shape_of(value)) < 2 or shape_of(value)[-2] == 1 for value in op.operands]
     operands = [
