@@ -57,10 +57,10 @@ def _is_of_packed(op: Operation) -> bool:
     """Return whether pointwise code computes columns of a projection that nothing else reads, and
     that has more than one row for each sample.
     """
-    *rows, columns = shape_of(op.results[0])
-    if 1 in rows[1:]:
+    shape = shape_of(op.results[0])
+    if not shape or 1 in shape[1:-1]:
         return False
-    wide = [x for x in op.operands if x.has_one_use() and shape_of(x)[-1:] == (columns,)]
+    wide = [x for x in op.operands if x.has_one_use() and shape_of(x)[-1:] == shape[-1:]]
     makers = [x.owner for x in wide if isinstance(x.owner, Operation)]
     return any(
         isinstance(maker, coda.LinearOp) or (is_pointwise(maker) and _is_of_packed(maker))
