@@ -230,8 +230,9 @@ def reduction(kind: str, call: Invocation) -> TensorValue:
 
 
 def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) -> TensorValue:
-    """What `rule`, for the last dimension of a tensor, gives for the dimension `dim` of x: the two
-    are exchanged before and after."""
+    """Apply `rule`, which is for the last dimension of a tensor, to the dimension `dim` of x: the
+    two are exchanged before and after.
+    """
     x = call.float_tensor("x", least_rank=1)
     last = len(x.dims) - 1
     dim = call.axis("dim", len(x.dims), -1)

@@ -34,7 +34,7 @@ class UnrollSumsPass(FunctionPass):
     Pointwise kernels read the slices where they are, and add up what follows in the same kernel:
     the results of the experts of a token, and the residual. The order is that of the rows. Legal
     iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
-    GEMM has the rows on chip. What pointwise code makes of rows is computed of each.
+    GEMM has the rows on chip. Pointwise code before the sum is computed for each row.
 
     Rows that were widened before they were moved are moved in their narrow type. If the numerics
     mode allows rounding points to move, so are rows of a GEMM that were scaled in float32: they are
