@@ -25,7 +25,6 @@ from coda_ir.cost_model.operator_times import (
 )
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike
-from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.traffic import is_executed
 
 
@@ -104,7 +103,7 @@ class _Cost:
 
     def add_graph(self, func: FuncOp, programs: Mapping[str, FuncOp] | None = None) -> None:
         """A function whose operators between GEMMs a compiler makes few kernels of."""
-        times = OperatorTimes(self.device, SymbolicShapes(func))
+        times = OperatorTimes.of(func, self.device)
         levels = _levels(func.body.block)
         self.host += HOST.graph
         for op in func.body.block.ops:
@@ -120,8 +119,10 @@ class _Cost:
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.spelled_states_us(op)
-        left = [op for op in func.body.block.ops if is_left(op)]
-        for group in connected(left, lambda a, b: levels[a] == levels[b]):
+            elif isinstance(op, coda.ConvolutionOp):
+                self.host += HOST.call
+                self.gpu += times.kernel_us(times.traffic([op]))
+        for group in _kernels(func.body.block, levels):
             self.gpu += times.kernel_us(times.traffic(group))
             self.host += HOST.compiled
             for op in group:
@@ -134,7 +135,7 @@ class _Cost:
         if any(isinstance(op, CallOp) for op in func.body.block.ops):
             self.add_graph(func, programs)
             return
-        times = OperatorTimes(self.device, SymbolicShapes(func))
+        times = OperatorTimes.of(func, self.device)
         for op in func.body.block.ops:
             if isinstance(op, LIBRARY):
                 self.host += HOST.library
@@ -143,7 +144,7 @@ class _Cost:
             if isinstance(op, gemm.FusedOp):
                 self.gpu += times.fused_us(op)
             elif is_attention(op):
-                self.gpu += times.attention_us(op)
+                self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
                 self.masked += _masked_us(op, times)
             elif is_left(op) and is_executed(op):
                 self.gpu += times.kernel_us(times.traffic([op]))
@@ -208,10 +209,29 @@ def _levels(block: Block) -> dict[Operation, int]:
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
         levels[op] = max(
-            (levels[owner] + is_waited_for(owner) for owner in before if owner in levels),
+            (levels[owner] + _is_called(owner) for owner in before if owner in levels),
             default=0,
         )
     return levels
+
+
+def _is_called(op: Operation) -> bool:
+    """Return whether no kernel of a compiler contains `op`."""
+    return is_waited_for(op) or isinstance(op, coda.ConvolutionOp)
+
+
+def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operation]]:
+    """The operators that a compiler makes one kernel of each: those that are connected and wait for
+    the same, also through views of results.
+    """
+    ops = dict[Operation, None]()
+    for op in block.ops:
+        is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and any(
+            value.owner in ops and levels[value.owner] == levels[op] for value in op.operands
+        )
+        if is_between or (is_left(op) and not _is_called(op)):
+            ops[op] = None
+    return connected(list(ops), lambda a, b: levels[a] == levels[b])
 
 
 def connected(
