@@ -146,6 +146,7 @@ SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
         "cross_attention_dim": 64,
     },
     "auraflow": {"attention_head_dim": 32, "caption_projection_dim": 64},
+    "ltx": {"cross_attention_dim": 128},
     "unet": {"block_out_channels": (32, 32, 64, 64), "attention_head_dim": 8},
 }
 """Settings of tiny models, in addition to their two heads."""
