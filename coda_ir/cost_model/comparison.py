@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
     GRADIENT_PRODUCTS,
+    KERNEL_US,
     LIBRARY,
     MEMORY_EFFICIENCY,
     SCORE_BYTES,
@@ -183,6 +184,11 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
     computing = 4 * scores * head_dim / (1e6 * device.vector_tflops)
     moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
     return computing + moving
+
+
+def copying_us(bytes: int, device: Device = DEVICES["sm_90"]) -> float:
+    """Microseconds of a kernel that moves so many bytes."""
+    return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
