@@ -40,6 +40,13 @@ class Groups(NamedTuple):
         return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
 
 
+def place_of_row(rows: tuple[int, int, int], row: str) -> str:
+    """The row of a concatenation that `row` of one of its parts is, for `PlaceAttr.rows`."""
+    offset, width, period = rows
+    within = f"{row} % {width} + {offset}" if offset else f"{row} % {width}"
+    return f"{row} // {width} * {period} + {within}"
+
+
 def place_of_column(place: PlaceAttr, column: str) -> str:
     """The column of a concatenation that `column` of one of its parts is, the first one where it is
     in several places. Columns past the end are past the end of the row.
@@ -52,6 +59,14 @@ def place_of_column(place: PlaceAttr, column: str) -> str:
 def in_copies(place: PlaceAttr, store: Sequence[str]) -> list[str]:
     """The statements `store` for each copy of a run, by its number `copy`."""
     return [f"for copy in range({place.copies.data}):", *indented(store)]
+
+
+def in_run(place: PlaceAttr, run: str, address: str, mask: str) -> tuple[str, str]:
+    """Return the address and the mask of a store in a run of each period, by its number `run`."""
+    return (
+        f"{address} + {run} * {place.width.data}",
+        f"{mask} & ({run} >= 0) & ({run} < {place.runs})",
+    )
 
 
 def is_in_range(columns: ColumnRange, wanted: str) -> str:

@@ -111,6 +111,36 @@ func.func @shared(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
 
 // -----
 
+// The rows of two GEMMs in each sample: keys of text behind those of an image, in heads.
+
+func.func @streams(%x: tensor<?x16x64xbf16> {coda.dims = ["B", 16, 64]}, %y: tensor<?x5x64xbf16> {coda.dims = ["B", 5, 64]}, %w: tensor<32x64xbf16>) -> tensor<?x21x2x16xbf16> {
+  %a = gemm.fused %x : tensor<?x16x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x16x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused %y : tensor<?x5x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x5x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a_heads = coda.reshape %a : (tensor<?x16x32xbf16>) -> tensor<?x16x2x16xbf16>
+  %b_heads = coda.reshape %b : (tensor<?x5x32xbf16>) -> tensor<?x5x2x16xbf16>
+  %joined = coda.concat %a_heads, %b_heads {dim = 1 : i64} : (tensor<?x16x2x16xbf16>, tensor<?x5x2x16xbf16>) -> tensor<?x21x2x16xbf16>
+  func.return %joined : tensor<?x21x2x16xbf16>
+}
+
+// CHECK:      func.func @streams(
+// CHECK:            -> (tile at<0, 512, 672> : tensor<?x16x32xbf16>) {
+// CHECK:            -> (tile at<512, 160, 672> : tensor<?x5x32xbf16>) {
+// CHECK:        %joined = coda.concat %a_heads, %b_heads {dim = 1 : i64} : (tensor<?x16x2x16xbf16>, tensor<?x5x2x16xbf16>) -> tensor<?x21x2x16xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x21x2x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // What pads the heads of a GEMM is filled beside them.
 
 func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>) -> tensor<?x?x2x32xbf16> {
@@ -139,4 +169,32 @@ func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
 // CHECK-NEXT:   %3 = torch.call "aten.expand.default"(%2) {coda.dims = ["B", "T", 2 : i64, 8 : i64], arguments = "{0}, [B, T, 2, 8]", view} : (tensor<bf16>) -> tensor<?x?x2x8xbf16>
 // CHECK-NEXT:   %padded = coda.concat %1, %heads, %3 {dim = 3 : i64} : (tensor<?x?x2x8xbf16>, tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x32xbf16>
 // CHECK-NEXT:   func.return %padded : tensor<?x?x2x32xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// The keys of a token in a cache, at the position that a port has.
+
+func.func @cache(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// CHECK:      func.func @cache(
+// CHECK-NEXT:   %k = gemm.fused %x : tensor<2x1x64xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x64xbf16>) scalar(%at : tensor<1xi64>)
+// CHECK-NEXT:       -> (tile<0> at<0, 16, 256> : tensor<2x1x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %at_1: i64):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+// CHECK-NEXT:   %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+// CHECK-NEXT:   func.return %c : tensor<2x2x16x16xbf16>
 // CHECK-NEXT: }

@@ -13,7 +13,7 @@ func.func @used(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>) -> (tensor<?x128xb
   func.return %joined, %a : tensor<?x128xbf16>, tensor<?x64xbf16>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is also used elsewhere; failed condition: the concatenation is the only use of a part, and the numbers of columns are known
+// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is also used elsewhere; failed condition: the concatenation is the only use of a part, and the extents of all parts are known
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<?x64xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x64xbf16>, tile at<64, 64, 128> : tensor<?x64xbf16>) {
@@ -42,7 +42,7 @@ func.func @unaligned(%x: tensor<?x3xbf16>, %y: tensor<?x13xbf16>) -> tensor<?x16
   func.return %joined : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %b is copied: its columns would start 6 bytes after multiples of 32; failed condition: runs of columns start at multiples of 16 bytes
+// REMARK: remark[missed] place-parts: coda.concat: %b is copied: its runs would start 6 bytes after multiples of 32; failed condition: runs of elements start at multiples of 16 bytes
 // CHECK:      func.func @unaligned(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x3xbf16>)
 // CHECK-NEXT:       -> (tile at<0, 3, 16> : tensor<?x3xbf16>) {
@@ -169,3 +169,119 @@ func.func @repeated_rows(%x: tensor<2x64xbf16>, %y: tensor<1x2x32xbf16>) -> tens
 // CHECK:      func.func @repeated_rows(
 // CHECK:            -> (tile : tensor<1x2x32xbf16>) {
 // CHECK:        coda.concat
+
+// -----
+
+// The rows of the samples that another tensor has are not known.
+
+func.func @unknown_rows(%x: tensor<?x4x8xbf16>, %y: tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16> {
+  %a = gemm.map tile(%x : tensor<?x4x8xbf16>) -> (tile : tensor<?x4x8xbf16>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e : f32
+    }
+  %b = gemm.map tile(%y : tensor<?x?x8xbf16>) -> (tile : tensor<?x?x8xbf16>) {
+    ^bb0(%y_1: f32):
+      %e = math.exp %y_1 : f32
+      gemm.yield %e : f32
+    }
+  %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x4x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  func.return %joined : tensor<?x?x8xbf16>
+}
+
+// CHECK:      func.func @unknown_rows(
+// CHECK:            -> (tile : tensor<?x4x8xbf16>) {
+// CHECK:            -> (tile : tensor<?x?x8xbf16>) {
+// CHECK:        coda.concat
+
+// -----
+
+// The cache is read between the kernel and the call that changes it.
+
+func.func @read_before(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> (tensor<2x2x16x16xbf16>, tensor<16xbf16>) {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %sum = coda.sum_to %cache : (tensor<2x2x16x16xbf16>) -> tensor<16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c, %sum : tensor<2x2x16x16xbf16>, tensor<16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// CHECK:      func.func @read_before(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// The position is computed after the kernel, from its result.
+
+func.func @late_position(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = gemm.map tile(%at : tensor<1xi64>) -> (tile : tensor<1xi64>) {
+    ^bb0(%at_1: i64):
+      %n = arith.addi %at_1, %at_1 : i64
+      gemm.yield %n : i64
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %row, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %row is computed after it; failed condition:
+// CHECK:      func.func @late_position(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// Another call stores a row of the same cache after the kernel: the two may be one row.
+
+func.func @two_rows(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>, %other: tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %first = torch.call "aten.index_put.default"(%cache, %at, %other) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  %c = torch.call "aten.index_put.default"(%first, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %other is copied: no kernel computes its elements for this call alone; failed condition:
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// CHECK:      func.func @two_rows(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// The row is returned, too.
+
+func.func @returned_row(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> (tensor<2x2x16x16xbf16>, tensor<2x1x32xbf16>) {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c, %k : tensor<2x2x16x16xbf16>, tensor<2x1x32xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: no kernel computes its elements for this call alone; failed condition:
+// CHECK:      func.func @returned_row(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
