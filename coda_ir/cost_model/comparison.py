@@ -232,9 +232,9 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
     """
     ops = dict[Operation, None]()
     for op in block.ops:
-        is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and any(
-            value.owner in ops and levels[value.owner] == levels[op] for value in op.operands
-        )
+        owners = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
+        is_joined = any(owner in ops and levels[owner] == levels[op] for owner in owners)
+        is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and is_joined
         if is_between or (is_left(op) and not _is_called(op)):
             ops[op] = None
     return connected(list(ops), lambda a, b: levels[a] == levels[b])
