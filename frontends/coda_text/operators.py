@@ -1,11 +1,11 @@
 """The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
@@ -328,14 +328,31 @@ def embedding(call: Invocation) -> TensorValue:
     return call.emit(op, (*ids.dims, table.dims[1]))
 
 
+NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {
+    coda.CompareOp: ("relation", {relation: relation for relation in COMPARISONS}),
+    coda.GeluOp: ("approximate", {"none": "gelu", "tanh": "gelu_tanh"}),
+    coda.GluOp: (
+        "activation",
+        {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"},
+    ),
+    coda.ReduceOp: ("kind", {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}),
+}
+"""Operators of which values of a property have names of their own in the language."""
+
+
+def _named(op: type[Operation], parameters: str, rule: Callable[..., Value]) -> dict[str, Rule]:
+    """The names of an operator in the language: `rule` takes the value that a name stands for."""
+    _, names = NAMED_BY[op]
+    return {f"{name}({parameters})": partial(rule, value) for value, name in names.items()}
+
+
 ELEMENTWISE: dict[str, Rule] = {
     **{f"{name}(x)": unary for name in UNARY if name != "detach"},
     **{f"{name}(a, b)": binary_call for name in coda.FUNCTIONS_OF_TWO},
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
-    "gelu(x)": partial(gelu, "none"),
-    "gelu_tanh(x)": partial(gelu, "tanh"),
+    **_named(coda.GeluOp, "x", gelu),
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
@@ -355,16 +372,10 @@ _RULES: dict[str, Rule] = {
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
     "softmax(x)": softmax,
-    "sum(x, *, dtype: type?)": partial(reduction, "sum"),
-    "mean(x, *, dtype: type?)": partial(reduction, "mean"),
-    "max(x, *, dtype: type?)": partial(reduction, "max"),
-    "logsumexp(x, *, dtype: type?)": partial(reduction, "lse"),
+    **_named(coda.ReduceOp, "x, *, dtype: type?", reduction),
     'glu(x, *, activation: string = "silu", adjacent: boolean = false)': partial(glu, None),
     "activate(x, activation: string)": activate,
-    "swiglu(x)": partial(glu, "silu"),
-    "geglu(x)": partial(glu, "gelu"),
-    "geglu_tanh(x)": partial(glu, "gelu_tanh"),
-    "reglu(x)": partial(glu, "relu"),
+    **_named(coda.GluOp, "x", glu),
     **ELEMENTWISE,
     "detach(x)": unary,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '
