@@ -30,6 +30,7 @@ from coda_ir.frontends.coda_text.arguments import (
     expression_of,
     signature,
 )
+from coda_ir.frontends.coda_text.body import Variable
 from coda_ir.frontends.coda_text.epilogue_body import Columns, EpilogueBody
 from coda_ir.frontends.coda_text.epilogue_ports import (
     EpilogueResult,
@@ -76,8 +77,9 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     interface = read_interface(definition, body.error)
     understood = {name.text for name in interface.accumulators}
     understood |= {operand.name.text for operand in interface.operands}
-    unclear = {port.name.text for port in definition.tree.ports} - understood
-    body.variables |= dict.fromkeys(unclear, POISON)
+    for port in definition.tree.ports:
+        if port.name.text not in understood:
+            body.variables[port.name.text] = Variable(POISON, port.name.span)
     for accumulator in interface.accumulators:
         body.declare(accumulator, [f32])
     for index, operand in enumerate(interface.operands):

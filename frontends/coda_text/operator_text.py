@@ -183,9 +183,15 @@ class OperatorWriter:
 
     def low_bits(self, op: coda.LowBitLinearOp) -> Text:
         depth, offset = str(op.scheme.depth.data), str(op.scheme.offset.data)
-        given = {"depth": depth, "offset": offset, "packing": f'"{op.scheme.packing.data}"'}
-        transposed = "true" if op.is_kn else "false"
-        return self._called(op, without=["scheme", "kn"], **given, transposed=transposed)
+        packing, transposed = f'"{op.scheme.packing.data}"', "true" if op.is_kn else "false"
+        return self._called(
+            op,
+            without=["scheme", "kn"],
+            depth=depth,
+            offset=offset,
+            packing=packing,
+            transposed=transposed,
+        )
 
     def quantized(self, op: coda.QuantizedLinearOp) -> Text:
         if op.blocks not in (None, coda.BlocksAttr.get()):
@@ -204,7 +210,7 @@ class OperatorWriter:
             raise Inexpressible("the logsumexp of scores of attention")
         tensors = {"sinks": op.sinks, "mask": op.mask}
         given = {name: self._tensor(x) for name, x in tensors.items() if x is not None}
-        return self._called(op, (op.q, op.k, op.v), **given)
+        return self._called(op, (op.q, op.k, op.v), (), **given)
 
     def state_space(self, op: coda.SelectiveScanOp | coda.SSDOp) -> Text:
         return self._called(op, final="false" if op.final is None else "true")
@@ -316,10 +322,11 @@ def _widened(op: Operation) -> dict[str, str]:
 
 def _name_of(op: Operation) -> tuple[str, str | None]:
     """The name of an operator in the language, and the property that it tells."""
-    key, names = NAMED_BY.get(type(op), (None, {}))
-    value = op.properties.get(key or "")
-    if isinstance(value, StringAttr) and value.data in names and "adjacent" not in op.properties:
-        return names[value.data], key
+    if type(op) in NAMED_BY and "adjacent" not in op.properties:
+        key, names = NAMED_BY[type(op)]
+        value = op.properties[key]
+        if isinstance(value, StringAttr) and value.data in names:
+            return names[value.data], key
     return op.name.rpartition(".")[2], None
 
 
