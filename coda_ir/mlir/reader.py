@@ -18,6 +18,7 @@ from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRan
 from coda_ir.dominance import misplaced_use
 from coda_ir.error_codes import INVALID, SYNTAX
 from coda_ir.mlir.parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
+from coda_ir.mlir.verification import failing_operation
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
 
@@ -73,7 +74,7 @@ class _Reader:
         except MemoryError:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
-            op = _failing(module, error)
+            op = failing_operation(module, error)
             raise self._error(*self._place(op), _message(error), INVALID) from error
         misplaced = misplaced_use(module)
         if misplaced is not None:
@@ -153,14 +154,3 @@ def _message(error: Exception) -> str:
     if "integer string conversion" in str(error):
         return "the number has too many digits"
     return f"malformed IR: {error}" if str(error) else "malformed IR"
-
-
-def _failing(module: ModuleOp, error: Exception) -> Operation | None:
-    """The operator whose own verification raises `error`; None where none does."""
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except Exception as found:  # the verification has failed before: this compares
-            if type(found) is type(error) and str(found) == str(error):
-                return op
-    return None

@@ -26,8 +26,7 @@ def verify_module(module: ModuleOp, sources: Mapping[str, str] | None = None) ->
     try:
         module.verify()
     except VerifyException as error:
-        op, found = failing_operation(module) or (module, error)
-        raise _invalid(op, one_line(found), None, sources) from error
+        raise _invalid(failing_operation(module, error), one_line(error), None, sources) from error
 
 
 def verify_calls(module: ModuleOp, sources: Mapping[str, str] | None = None) -> None:
@@ -54,19 +53,15 @@ def _invalid(
     return InvalidModuleError([diagnostic], texts)
 
 
-def failing_operation(module: Operation) -> tuple[Operation, VerifyException] | None:
-    """The first operator that does not verify, and its error; inner operators come first."""
-    for region in module.regions:
-        for block in region.blocks:
-            for op in block.ops:
-                failure = failing_operation(op)
-                if failure is not None:
-                    return failure
-    try:
-        module.verify()
-    except VerifyException as error:
-        return module, error
-    return None
+def failing_operation(module: Operation, error: Exception) -> Operation:
+    """The operator whose own verification raises `error`; `module` where none does."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except Exception as found:  # the verification has failed before: this compares
+            if type(found) is type(error) and str(found) == str(error):
+                return op
+    return module
 
 
 def one_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, OpResult, Region
 
-from coda_ir.diagnostics import Diagnostic, emit_diagnostic
+from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
@@ -33,7 +33,7 @@ from coda_ir.frontends.coda_text.program import (
     option_value,
 )
 from coda_ir.frontends.coda_text.remedies import element_remedy
-from coda_ir.frontends.coda_text.reporter import Reporter, source_range, suggestion
+from coda_ir.frontends.coda_text.reporter import Reporter, source_range
 from coda_ir.frontends.coda_text.syntax import (
     Call,
     Expression,
@@ -167,7 +167,7 @@ class FunctionLowering(ExpressionLowering):
             self.error(
                 qualifier.span,
                 f"unknown qualifier '{qualifier.text}'",
-                suggestion(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
+                closest(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
             )
         type = self._parameter_type(parameter.type)
         value: Value = POISON

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from coda_ir.diagnostics import closest
 from coda_ir.dialects.coda import REAL_FUNCTIONS
 from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import (
@@ -15,7 +16,6 @@ from coda_ir.frontends.coda_text.counterparts import (
     PARAMETERS,
     VALUES,
 )
-from coda_ir.frontends.coda_text.reporter import suggestion
 from coda_ir.frontends.coda_text.values import TensorValue
 
 SIMILAR = 0.7
@@ -87,7 +87,7 @@ def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: 
         return f"did you mean '{synonyms[0]}'?"
     if (operator, name) in KEYWORDS:
         return KEYWORDS[operator, name]
-    return suggestion(name, known, otherwise)
+    return closest(name, known, otherwise)
 
 
 def element_remedy(name: str, known: Collection[str], otherwise: str) -> str:
@@ -104,7 +104,7 @@ def _synonym_remedy(
     synonyms: Mapping[str, str], name: str, known: Collection[str], otherwise: str
 ) -> str:
     synonym = synonyms.get(name)
-    return f"did you mean '{synonym}'?" if synonym in known else suggestion(name, known, otherwise)
+    return f"did you mean '{synonym}'?" if synonym in known else closest(name, known, otherwise)
 
 
 def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
@@ -112,4 +112,4 @@ def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
     word = VALUES.get(name) or ELEMENT_NAMES.get(name)
     if word is not None:
         return word if " " in word else f"did you mean '{word}'?"
-    return suggestion(name, known, otherwise)
+    return closest(name, known, otherwise)
