@@ -138,7 +138,10 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
     functions = {
         op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks
     }
-    called = {name: set(_callees(func)) & functions.keys() for name, func in functions.items()}
+    called = {
+        name: [callee for callee in _callees(func) if callee in functions]
+        for name, func in functions.items()
+    }
     try:
         return {name: functions[name] for name in TopologicalSorter(called).static_order()}
     except CycleError:
