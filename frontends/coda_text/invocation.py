@@ -1,10 +1,12 @@
 """A call of an operator with evaluated arguments, as the operators' rules see it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
@@ -33,8 +35,23 @@ from coda_ir.frontends.coda_text.values import (
     ir_type,
     is_manageable,
     is_number,
+    with_coda_names,
 )
 from coda_ir.symbolic_size import SymbolicSize
+
+_ABOUT = re.compile(r"(?:operand|property) (\w+) ")
+_ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
+_ROLE = re.compile(r"\b(operand|property) ")
+"""What messages of verifiers are made of."""
+
+_PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
+"""Parameters that the dialect calls otherwise."""
+
+_REMEDIES = {
+    ("embedding", "padding_idx"): "name the row whose gradient is 0",
+    ("topk", "k"): "sort(x) gives all of them in order",
+}
+"""Remedies for values that a verifier refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +74,10 @@ class Invocation:
         """Insert an operator whose results have these symbolic extents."""
         if not all(is_manageable(dim) for dims in extents for dim in dims):
             raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
+        try:
+            op.verify_()
+        except VerifyException as error:
+            raise self.fault(error) from error
         self.insert(op)
         return [
             TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
@@ -130,6 +151,23 @@ class Invocation:
             assert value is not None, f"parameter {argument} is given"
             given = value.type if isinstance(value, TensorValue) else describe(value)
         return Mistake(f"{self.name}: {argument} is {given}, {expected}", remedy, argument=argument)
+
+    def fault(self, error: VerifyException) -> Mistake:
+        """What a verifier says, as the mistake of the argument that it is about."""
+        message = with_coda_names(str(error))
+        found = _ABOUT.match(message)
+        name = "" if found is None else found[1]
+        name = name if self.given(name) else _PARAMETERS.get(name, "")
+        if found is None or not self.given(name):
+            return Mistake(f"{self.name}: {_ROLE.sub('', message)}")
+        text, value = message[found.end() :], self.value(name)
+        element = _ELEMENT.fullmatch(text)
+        if element is None or not isinstance(value, TensorValue):
+            remedy = _REMEDIES.get((self.name, name))
+            return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
+        convert = f"convert it: cast({name}, {element[1]})"
+        remedy = convert if element[1] in ELEMENT_TYPES else None
+        return self.wrong(name, f"expected {element[1]} elements", remedy)
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)
