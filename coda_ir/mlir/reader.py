@@ -74,7 +74,7 @@ class _Reader:
         except MemoryError:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
-            op = failing_operation(module, error)
+            op = failing_operation(module)
             raise self._error(*self._place(op), _message(error), INVALID) from error
         misplaced = misplaced_use(module)
         if misplaced is not None:
