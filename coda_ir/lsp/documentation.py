@@ -4,8 +4,7 @@ from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
-from coda_ir.frontends.coda_text.casts import ROUNDINGS
-from coda_ir.frontends.coda_text.elementwise import BINARY, SIGNS
+from coda_ir.frontends.coda_text.elementwise import BINARY, ROUNDINGS, SIGNS
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import (
     GROUP_REDUCTIONS,

@@ -49,6 +49,7 @@ _PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
 
 _REMEDIES = {
     ("embedding", "padding_idx"): "name the row whose gradient is 0",
+    ("ssd", "b"): "give `states`, the states of a group",
     ("topk", "k"): "sort(x) gives all of them in order",
 }
 """Remedies for values that a verifier refuses."""
@@ -161,13 +162,14 @@ class Invocation:
         if found is None or not self.given(name):
             return Mistake(f"{self.name}: {_ROLE.sub('', message)}")
         text, value = message[found.end() :], self.value(name)
-        element = _ELEMENT.fullmatch(text)
-        if element is None or not isinstance(value, TensorValue):
-            remedy = _REMEDIES.get((self.name, name))
-            return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
-        convert = f"convert it: cast({name}, {element[1]})"
-        remedy = convert if element[1] in ELEMENT_TYPES else None
-        return self.wrong(name, f"expected {element[1]} elements", remedy)
+        element, remedy = _ELEMENT.fullmatch(text), _REMEDIES.get((self.name, name))
+        if isinstance(value, TensorValue) and element is not None:
+            if element[1] in ELEMENT_TYPES:
+                remedy = f"convert it: cast({name}, {element[1]})"
+            return self.wrong(name, f"expected {element[1]} elements", remedy)
+        if isinstance(value, TensorValue):
+            text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
+        return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)

@@ -12,14 +12,13 @@ from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import ATTENTION, attention
-from coda_ir.frontends.coda_text.casts import cast
-from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     NUMBER_UNARY,
     UNARY,
     applied,
     binary_call,
+    cast,
     clamp,
     compare,
     elu,
@@ -28,7 +27,7 @@ from coda_ir.frontends.coda_text.elementwise import (
     where,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.library_calls import CONVOLUTIONS, LIBRARY_CALLS
 from coda_ir.frontends.coda_text.scaled_linear import (
     LOW_BIT_LINEAR,
     QUANTIZED_LINEAR,
