@@ -100,10 +100,6 @@ class EpilogueBody(BodyEvaluator):
             values.append(ScalarValue(argument))
         self.bind(name, values[0] if len(values) == 1 else TupleValue(tuple(values)))
 
-    def run(self) -> None:
-        for statement in self.definition.tree.body.statements:
-            self.statement(statement)
-
     def returned(self, statement: Return, value: Value) -> None:
         self.error(
             statement.span,

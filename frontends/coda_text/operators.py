@@ -82,9 +82,7 @@ class Operator(NamedTuple):
     rule: Rule
 
 
-def _expect_depth(
-    call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, remedy: str
-) -> None:
+def expect_depth(call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, remedy: str) -> None:
     """Raises Mistake where K of the weight is another one than that of x."""
     if x.dims[-1] != depth:
         raise Mistake(
@@ -99,7 +97,7 @@ def linear(call: Invocation) -> TensorValue:
     (x, w), bias = call.factors(), call.given("b")
     rows, columns = w.dims
     other = "a weight stored as K x N goes with x @ w" if x.dims[-1] == rows else "w is N x K"
-    _expect_depth(call, x, w, columns, other)
+    expect_depth(call, x, w, columns, other)
     b = call.tensor("b") if bias else None
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
@@ -111,7 +109,7 @@ def matmul(call: Invocation) -> TensorValue:
     x, w = call.factors()
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
-    _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
+    expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
     op = coda.MatmulOp(x.ssa, w.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], columns))
 
@@ -122,7 +120,7 @@ def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     call.tensor("x", rank=2)
     groups, depth, columns = w.dims[0], w.dims[1 + kind.K_AXIS], w.dims[2 - kind.K_AXIS]
     layouts = ("groups x K x N", "groups x N x K")
-    _expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
+    expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
     ends = call.tensor("offsets")
     call.expect_dims("offsets", ends, (groups,), "the end of each group")
     b = call.optional_tensor("b")
