@@ -117,8 +117,8 @@ class OperatorWriter:
         """
         name, told = _name_of(op)
         formals = {formal.name: formal.default for formal in OPERATORS[name].signature.formals}
-        untold = op.properties.keys() - {"operandSegmentSizes", told, *without}
-        given = {key: _text_of(key, op.properties[key]) for key in op.properties if key in untold}
+        left_out = {"operandSegmentSizes", told, *without}
+        given = {k: _text_of(k, v) for k, v in op.properties.items() if k not in left_out}
         if "dtype" in formals:
             given |= _widened(op)
         given |= stated
