@@ -65,7 +65,7 @@ Tensors: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of q, k and v."""
+    """The sizes of q, k and v."""
 
     batch: int
     time: int
@@ -74,7 +74,7 @@ class Sizes:
     head_dim: int
 
     def inputs(self, device: str) -> Tensors:
-        """q, k, v with heads side by side, and the gradient of the result."""
+        """Draw q, k and v with heads side by side, and the gradient of the result."""
         generator = torch.Generator().manual_seed(0)
         counts = (self.heads, self.kv_heads, self.kv_heads, self.heads)
         shapes = [(self.batch, self.time, count * self.head_dim) for count in counts]
@@ -84,7 +84,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Variant:
-    """Attention that can be trained, by one of PyTorch's kernels or by any."""
+    """Attention with gradients, by one of PyTorch's kernels or by the one that PyTorch chooses."""
 
     attend: Callable[..., torch.Tensor]
     kernel: SDPBackend | None = None
@@ -102,7 +102,7 @@ class Variant:
                 torch.use_deterministic_algorithms(before)
 
     def step(self, inputs: Tensors) -> Tensors:
-        """The result and the gradients of q, k and v."""
+        """Return the result and the gradients of q, k and v."""
         *leaves, upstream = inputs
         leaves = [x.detach().requires_grad_() for x in leaves]
         with self.chosen():
@@ -114,7 +114,7 @@ class Variant:
             return self.attend(*(x.detach().requires_grad_() for x in inputs[:3]))
 
     def backward(self, inputs: Tensors) -> Candidate:
-        """The backward alone, again and again, of one forward."""
+        """Return a function that repeats the backward of one forward."""
         *leaves, upstream = inputs
         leaves = [x.detach().requires_grad_() for x in leaves]
         with self.chosen():
@@ -128,7 +128,7 @@ class Variant:
 
 
 def sdpa(head_dim: int) -> Callable[..., torch.Tensor]:
-    """PyTorch's attention of heads that lie side by side."""
+    """PyTorch's attention for heads that lie side by side in columns."""
 
     def attend(*tensors: torch.Tensor) -> torch.Tensor:
         q, k, v = (x.reshape(*x.shape[:2], -1, head_dim).transpose(1, 2) for x in tensors)
@@ -141,7 +141,7 @@ def sdpa(head_dim: int) -> Callable[..., torch.Tensor]:
 
 
 def make_variants(sizes: Sizes, inputs: Tensors) -> dict[str, Variant]:
-    """Those that run on the device for these sizes."""
+    """Return the variants that run on the device at these sizes."""
     constants = {"HEADS": sizes.heads, "KV_HEADS": sizes.kv_heads, "HEAD": sizes.head_dim}
     device = inputs[0].device
     ours: Any = coda_ir.compile(PROGRAM, training=True, constants=constants, device=device)
@@ -168,7 +168,7 @@ class Accuracy:
 
 
 def check(variants: Mapping[str, Variant], sizes: Sizes, inputs: Tensors) -> dict[str, Accuracy]:
-    """The accuracy on the first tokens, and the determinism on all."""
+    """Measure the accuracy on the first tokens, and compare bits on all of them."""
     short = tuple(x[:, :CHECKED_TOKENS].contiguous() for x in inputs)
     wide = tuple(x.double() for x in short)
     exact = Variant(sdpa(sizes.head_dim), SDPBackend.MATH).step(wide)

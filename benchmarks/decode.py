@@ -1,4 +1,4 @@
-"""The GEMMs of a Llama layer for few rows: decoding, where time is the reading of weights.
+"""GEMMs of a Llama layer for few rows: decoding, which mostly reads weights.
 
     python benchmarks/decode.py --sizes 4096 --rows 1,16,64 --json decode.json
     python benchmarks/decode.py --sizes 2048,4096 --rows 1,8,32,128,256 --more 4
@@ -72,7 +72,7 @@ LIBRARY = "cuBLAS"
 
 
 def schedule_pass(device: torch.device) -> SchedulePass:
-    """The pass with the options that `coda_ir.compile` takes for a device."""
+    """Return the pass `schedule` with the options that `coda_ir.compile` uses for a device."""
     options = default_schedule(architecture_name(device))
     (found,) = parse_pipeline(f"schedule{{{options}}}", get_all_passes()).steps
     assert isinstance(found, SchedulePass), "the pass of that name"
@@ -80,7 +80,9 @@ def schedule_pass(device: torch.device) -> SchedulePass:
 
 
 def schedules(problem: Problem, options: SchedulePass, more: int) -> dict[str, Ranked]:
-    """Return what the model takes under several conditions, by name; equal schedules once."""
+    """Return the schedules that the cost model chooses under several conditions, by name, without
+    duplicates.
+    """
 
     def best(rows: int | None = problem.rows, **space: Any) -> list[Ranked]:
         return rank(problem.op, replace(options.space(), **space), options.device, rows)[:1]
@@ -102,7 +104,7 @@ def schedules(problem: Problem, options: SchedulePass, more: int) -> dict[str, R
 
 
 def compile_ahead(problem: Problem, found: Mapping[str, Ranked], device: torch.device) -> None:
-    """Into Triton's cache, by as many processes as there are cores."""
+    """Compile into Triton's cache with one process per core."""
     if device.type == "cuda":
         candidates = [Candidate(problem, each.schedule, each.us) for each in found.values()]
 
@@ -115,7 +117,7 @@ def compile_ahead(problem: Problem, found: Mapping[str, Ranked], device: torch.d
 
 @dataclass(frozen=True)
 class Variants:
-    """Ways to compute one GEMM, each on sets of operands that exceed the L2 cache together."""
+    """Ways to compute one GEMM, each on sets of operands that together exceed the L2 cache."""
 
     calls: Mapping[str, Sequence[Call]]
     ranked: Mapping[str, Ranked]
@@ -138,7 +140,9 @@ class Variants:
         return Variants(calls, ranked, program.bytes_of(op))
 
     def times(self, rounds: int, device: torch.device) -> dict[str, float]:
-        """Microseconds of the kernels of each variant, medians over rounds in turn."""
+        """Return the microseconds of the kernels of each variant: medians over alternating
+        rounds.
+        """
         counts = {
             name: kernel_counts([each[0]] * 2, device)[1] for name, each in self.calls.items()
         }
@@ -153,7 +157,9 @@ class Variants:
 def layer_program(
     shape: LayerShape, device: str, options: SchedulePass
 ) -> tuple[Program, dict[str, dict[str, float]]]:
-    """The layer under the model's schedules for so many rows, and errors beside PyTorch's."""
+    """Return the layer under the model's schedules for a number of rows, and its errors beside
+    PyTorch's.
+    """
     inputs = make_inputs(shape, device)
     sizes = {"B": shape.batch, "T": shape.time}
     scheduled = replace(options, sizes=format_sizes(sizes))
@@ -187,7 +193,7 @@ def print_variants(title: str, found: Mapping[str, tuple[Variants, Times]], rate
 
 
 def facts(found: Mapping[str, Mapping[str, tuple[Variants, Times]]]) -> dict[str, object]:
-    """Return what is written to the JSON file beside the errors."""
+    """Return the facts that the JSON file has beside the errors."""
     return {
         "microseconds": {
             section: {name: times for name, (_, times) in gemms.items()}

@@ -1,4 +1,4 @@
-"""GEMMs with an epilogue by themselves, beside the GEMM of cuBLAS alone and what others make of it.
+"""Single GEMMs with an epilogue, beside the bare cuBLAS GEMM and other implementations.
 
     python benchmarks/epilogues.py --json epilogues.json
     python benchmarks/epilogues.py --shapes 2048x2048x2048,4096x4096x4096 --cases SwiGLU,residual
@@ -74,7 +74,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Case:
-    """One GEMM and what follows it, or precedes it as a norm."""
+    """One GEMM and the operators that follow it, or a norm before it."""
 
     name: str
     text: str
@@ -91,7 +91,7 @@ class Case:
         return {name: value for name, value in given.items() if f"const {name} " in self.text}
 
     def draw(self, sizes: Sizes, device: str) -> Tensors:
-        """Random arguments of the program by name, and the packed weights `packed`."""
+        """Draw random arguments of the program, by name, and the packed weights `packed`."""
 
         def normal(*extents: int) -> torch.Tensor:
             return torch.randn(*extents, device=device, dtype=torch.bfloat16)
@@ -124,7 +124,7 @@ def _rotary(t: Tensors) -> torch.Tensor:
 
 
 def _cross_entropy(t: Tensors) -> torch.Tensor:
-    """As models compute it; float64 stays as it is."""
+    """Return the cross entropy as models compute it; float64 stays float64."""
     logits = F.linear(t["x"], t["packed"])
     return F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), t["target"])
 
@@ -194,7 +194,7 @@ CASES = (
 def candidates(
     case: Case, sizes: Sizes, tensors: Tensors, names: Sequence[str]
 ) -> dict[str, Candidate]:
-    """Return what can be had here, by name; says what cannot, and why."""
+    """Return the variants that are available here, by name; print which are not, and why."""
     device = tensors["x"].device
     found: dict[str, Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
     for name, tune in {CODA: False, CODA_TUNED: True}.items():
@@ -242,7 +242,7 @@ def _liger(case: Case, tensors: Tensors) -> Candidate | None:
 def check(
     case: Case, tensors: Tensors, results: Mapping[str, torch.Tensor]
 ) -> dict[str, dict[str, float]]:
-    """Errors of the last rows, or of the loss, by variant."""
+    """Return the errors of the last rows, or of the loss, by variant."""
     rows = slice(-CHECKED_ROWS, None)
     by_row = ("x", "r", "target", "cos", "sin")
     is_loss = all(result.ndim == 0 for result in results.values())

@@ -1,4 +1,4 @@
-"""Blocks of experts of transformers, at the widths of published models."""
+"""Expert blocks of transformers at the widths of published models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness import Candidate
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a model, and the tokens that a table has for it."""
+    """A block of a model, and the number of tokens that tables use for it."""
 
     model: str
     """The folder of transformers, and the beginning of its names."""
@@ -29,18 +29,18 @@ class Block:
 
     @property
     def expert_bytes(self) -> int:
-        """Bytes of the weights of one expert in bf16."""
+        """The bytes of the weights of one expert in bf16."""
         return 2 * 3 * self.hidden * self.intermediate
 
     def small(self) -> Block:
-        """The same with tiny widths, few experts and few tokens, for the CPU."""
+        """Return the block with tiny widths, few experts and few tokens, for CPUs."""
         few = {"n_group": 2, "topk_group": 1} if "n_group" in self.options else {}
         options = {**self.options, **few}
         sizes = {"hidden": 64, "intermediate": 48, "experts": 8, "k": 2}
         return replace(self, **sizes, tokens=(33,), options=options)
 
     def make(self, setting: Setting) -> torch.nn.Module:
-        """x + block(x) with random weights."""
+        """Make x + block(x) with random weights."""
         module: Any = import_module(f"transformers.models.{self.model}.modeling_{self.model}")
         config = import_module(f"transformers.models.{self.model}")
         prefix = "".join(word.capitalize() for word in self.model.split("_"))
@@ -63,7 +63,7 @@ class Block:
         return block
 
     def member(self) -> Member:
-        """The block as a model of the fleet, for the `tokens` of a setting."""
+        """Return the block as a model of the fleet, for the number of `tokens` of a setting."""
         return Member(self.model, "experts", self.make, self._inputs)
 
     def _inputs(self, _: torch.nn.Module, setting: Setting) -> Mapping[str, torch.Tensor]:
@@ -73,7 +73,7 @@ class Block:
 
 
 class Residual(torch.nn.Module):
-    """A block and the residual around it, which a decoder layer has."""
+    """A block with the residual around it, as in a decoder layer."""
 
     def __init__(self, block: torch.nn.Module):
         super().__init__()
@@ -105,7 +105,8 @@ BLOCKS: Mapping[str, Block] = MappingProxyType(
 
 
 def grouped_gemms(block: Block, tokens: int, device: str) -> tuple[Candidate, Candidate]:
-    """The GEMMs over groups alone, by PyTorch: those of a forward, and the further ones of a step.
+    """The bare grouped GEMMs by PyTorch: those of a forward, and the additional ones of a training
+    step.
 
     All experts have equally many rows, which are neither gathered nor scattered.
     """

@@ -1,4 +1,4 @@
-"""Blocks of experts: a forward, a training step and one token, beside the grouped GEMMs alone.
+"""Expert blocks: a forward, a training step and one token, beside the bare grouped GEMMs.
 
     python benchmarks/experts.py --json experts.json
     python benchmarks/experts.py --blocks qwen3_moe --parts forward,training --tokens 32768
@@ -55,7 +55,7 @@ MOST_COMPARED = 2**33
 
 @dataclass
 class Figures:
-    """What one part of one block takes."""
+    """The measurements of one part of one block."""
 
     tokens: int
     record: Record
@@ -69,7 +69,7 @@ class Figures:
 def measure_part(
     block: Block, part: str, tokens: int, variants: Sequence[str], options: argparse.Namespace
 ) -> Figures:
-    """Measure a part of a block of so many tokens."""
+    """Measure a part of a block for a number of tokens."""
     is_decoding = part == DECODE
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
     record = measure(

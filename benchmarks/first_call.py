@@ -1,4 +1,4 @@
-"""How long the first call of a process takes: cold, from a warm cache, from an imported one.
+"""The time of the first call of a process: cold, with a warm cache, with an imported one.
 
     python benchmarks/first_call.py --json first_call.json
     python benchmarks/first_call.py --programs layer --tune
@@ -81,7 +81,7 @@ def processor_seconds() -> float:
 
 
 class Parts:
-    """Times of the parts of a first call."""
+    """The times of the parts of a first call."""
 
     def __init__(self) -> None:
         self.seconds: Seconds = {}
@@ -94,7 +94,7 @@ class Parts:
 
 
 def measure(program: str, *, tune: bool) -> dict[str, Any]:
-    """Return what a new process takes for its first call, and a hash of the results."""
+    """Return the times of the first call of this process, and a hash of its results."""
     import torch
 
     import_module("triton")
@@ -137,7 +137,9 @@ def call_layer(device: str, tune: bool) -> tuple[Run, Prepare]:
 
 
 def compile_model(device: str) -> tuple[Run, Prepare]:
-    """The text is made without coda_ir, whose import is a part of the figure."""
+    """Compile a model; its text is made without coda_ir, whose import is part of the
+    measured time.
+    """
     text = Path(os.environ["CODA_BENCHMARK_TEXT"]).read_text()
     return lambda _: None, lambda compile: compile(text, entry="llama", device=device)
 
@@ -151,7 +153,7 @@ print(json.dumps(measure(sys.argv[1], tune="--tune" in sys.argv)))
 
 
 def in_new_process(program: str, folder: Path, *options: str) -> dict[str, Any]:
-    """`measure` with the caches below `folder`."""
+    """Run `measure` in a new process, with its caches below `folder`."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, program, *options],
         cwd=Path(__file__).parent,
@@ -172,7 +174,7 @@ def caches(folder: Path) -> Mapping[str, str]:
 
 
 def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """The measurements in each state of the caches, by state."""
+    """Return the measurements for each state of the caches."""
     results = {state: in_new_process(program, folder) for state in ("cold", "warm")}
     digests = {result["digest"] for result in results.values()}
     if len(digests) != 1:
@@ -181,7 +183,7 @@ def compare(program: str, folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def compare_tuned(program: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """The measurements of processes that tune, by state."""
+    """Return the measurements of processes that tune, for each state of the caches."""
     states = ("tuned", "tuned before")
     return {state: in_new_process(program, folder, "--tune") for state in states}
 

@@ -1,4 +1,4 @@
-"""The layer between two attentions in float8: modules that are quantized, and GEMMs of cuBLAS."""
+"""The layer between two attentions in float8: quantized modules, and cuBLAS GEMMs."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def _linear(weight: torch.Tensor) -> nn.Linear:
 
 
 class LlamaLayer(nn.Module):
-    """The layer on linear layers of its own, which `coda_ir.quantize` finds."""
+    """The layer as a module of linear layers, which `coda_ir.quantize` finds."""
 
     def __init__(self, inputs: Tensors):
         super().__init__()
@@ -69,7 +69,7 @@ class LlamaLayer(nn.Module):
 
 
 def float8_layer(inputs: Tensors, recipe: str) -> Callable[[], Sequence[torch.Tensor]]:
-    """Ours: the layer, quantized, exported and compiled."""
+    """Return the layer, quantized, exported and compiled by coda."""
     tables = {name: inputs[name].to(inputs["y"].dtype) for name in ("cos", "sin")}
     arguments = (inputs["y"], inputs["x0"], tables["cos"], tables["sin"])
     model = coda_ir.quantize(LlamaLayer(inputs), recipe)
@@ -78,7 +78,7 @@ def float8_layer(inputs: Tensors, recipe: str) -> Callable[[], Sequence[torch.Te
 
 
 class _Scaled(nn.Module):
-    """A linear layer by `torch._scaled_mm`, quantized by rows as torchao's recipe `rowwise` is."""
+    """A linear layer by `torch._scaled_mm`, quantized by rows like torchao's recipe `rowwise`."""
 
     def __init__(self, weight: torch.Tensor, *, fast: bool):
         super().__init__()
@@ -96,7 +96,7 @@ class _Scaled(nn.Module):
 
 
 def inductor_layer(inputs: Tensors, *, fast: bool) -> Callable[[], Sequence[torch.Tensor]]:
-    """The layer with the products of `torch._scaled_mm` and packed weights, by torch.compile."""
+    """Return the layer with packed weights and `torch._scaled_mm`, compiled by torch.compile."""
     packed = pack(inputs)
     scaled: dict[str, Any] = {
         name: _Scaled(w, fast=fast) for name, w in packed.items() if name.startswith("w")
@@ -119,8 +119,8 @@ def _called(x: torch.Tensor, layer: Any) -> torch.Tensor:
 
 
 class _Trained(torch.autograd.Function):
-    """The product of `torch._scaled_mm` in the forward and for the gradient of x, as torchao's
-    recipe `rowwise` has it; the gradient of the weight is bf16, as in its `rowwise_with_gw_hp`.
+    """A product by `torch._scaled_mm`, forward and for the gradient of x, like torchao's recipe
+    `rowwise`; the weight gradient is computed in bf16, like in `rowwise_with_gw_hp`.
     """
 
     @staticmethod
@@ -144,20 +144,22 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def trained_layer() -> Layer:
-    """The layer with gradients on packed weights, in float8 by `torch._scaled_mm`, compiled."""
+    """Return the trainable layer on packed weights, with products by `torch._scaled_mm`,
+    compiled.
+    """
     function: Any = _Trained  # has no complete types
     return torch_compile(partial(torch_layer, linear=function.apply), dynamic=False)
 
 
 def float8_program(recipe: str) -> str:
-    """The program of the layer, whose linear maps quantize their operands."""
+    """Return the program of the layer, whose linear layers quantize their operands."""
     quantized = rf'quantized_linear(\1, recipe="{recipe}")'
     return re.sub(r"\blinear\(([^()]*)\)", quantized, PROGRAM.read_text())
 
 
 def float8_gemms(packed: Tensors, shape: LayerShape, recipe: str) -> Callable[[], object]:
-    """The four GEMMs of the forward alone, in float8 with scales, as cuBLAS runs them; the sums are
-    promoted.
+    """Return the four bare GEMMs of the forward in float8 with scales, by cuBLAS, with promoted
+    sums.
     """
     calls = [_product(a, w, recipe) for a, w in forward_operands(packed, shape)]
     return lambda: [call() for call in calls]

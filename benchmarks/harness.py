@@ -1,4 +1,4 @@
-"""Timing of alternatives in one process: interleaved, so that clocks and heat are shared."""
+"""Interleaved timing of alternatives in one process, under the same clocks and temperature."""
 
 import argparse
 import gc
@@ -45,7 +45,7 @@ TOY_SIZES: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Queued:
-    """Calls that wait in a queue of their own, not in that of PyTorch's stream.
+    """A function whose calls wait in a separate queue, not in that of PyTorch's stream.
 
     Several are queued at a time, and only the last one is waited for, so that the time it takes to
     queue them is hidden, as it is for calls on the stream.
@@ -64,7 +64,7 @@ class Queued:
 
 
 def do_bench(candidate: Candidate, warmup: int, rep: int) -> float:
-    """The milliseconds of a call: the median by Triton on a GPU, one call on the CPU."""
+    """Return the milliseconds of a call: Triton's median on a GPU, one call on a CPU."""
     if isinstance(candidate, Queued):
         return _do_bench(candidate, warmup, rep) / candidate.count
     return _do_bench(candidate, warmup, rep)
@@ -87,7 +87,7 @@ class Timing:
 
 
 def time_interleaved(candidates: Mapping[str, Candidate], *, rounds: int = 5) -> dict[str, Timing]:
-    """Time every candidate `rounds` times in turn, 80 milliseconds each.
+    """Time every candidate in turn, `rounds` times, for 80 milliseconds each.
 
     The first round warms up for 100. Every other round goes backwards: a GPU that grows
     hot lowers its clock, which would slow those that come last. On a GPU, the cache is cleared
@@ -105,7 +105,7 @@ def time_interleaved(candidates: Mapping[str, Candidate], *, rounds: int = 5) ->
 
 
 def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) -> dict[str, float]:
-    """The median time on the host of a call, which a GPU runs in the background.
+    """Return the median host time of a call that the GPU runs in the background.
 
     Candidates take turns, so few calls of each at a time that the queue of launches does not fill.
     """
@@ -121,13 +121,13 @@ def host_microseconds(candidates: Mapping[str, Candidate], *, rounds: int = 50) 
 
 
 def synchronize() -> None:
-    """Wait for the GPU, where there is one."""
+    """Wait for the GPU, if there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def timed(call: Callable[[], ResultT]) -> tuple[ResultT, float]:
-    """The result of a call, and the seconds until the GPU has computed it."""
+    """Return the result of a call, and the seconds until the GPU has computed it."""
     start = time.perf_counter()
     result = call()
     synchronize()
@@ -135,7 +135,9 @@ def timed(call: Callable[[], ResultT]) -> tuple[ResultT, float]:
 
 
 def peak_memory(candidate: Candidate) -> float | None:
-    """GiB that a call needs at its peak beside what was there before; None without a GPU."""
+    """Return the GiB that a call needs at its peak, beyond the memory in use before it; None
+    without a GPU.
+    """
     if not torch.cuda.is_available():
         return None
     torch.cuda.synchronize()
@@ -147,7 +149,9 @@ def peak_memory(candidate: Candidate) -> float | None:
 
 
 def torch_compile(function: Any, **options: Any) -> Any:
-    """`torch.compile`. Raises CodaError without a GPU, as compiling C++ takes Inductor long."""
+    """Call `torch.compile`. Raises CodaError without a GPU, where Inductor takes long to compile
+    C++.
+    """
     if not torch.cuda.is_available():
         raise CodaError("it needs a GPU")
     compile: Any = import_module("torch").compile  # has no complete types
@@ -155,14 +159,14 @@ def torch_compile(function: Any, **options: Any) -> Any:
 
 
 def seed() -> None:
-    """Make every run draw the same numbers."""
+    """Seed the random numbers, so that every run draws the same ones."""
     torch.default_generator.manual_seed(0)
     torch.cuda.manual_seed_all(0)
 
 
 def reset_compilers() -> None:
-    """Forget what was compiled for another part: beyond a few graphs of one function, torch.compile
-    runs it as it is.
+    """Reset all compilers: beyond a few graphs of one function, torch.compile falls back to
+    eager.
     """
     dynamo: Any = import_module("torch._dynamo")
     dynamo.reset()
@@ -170,7 +174,7 @@ def reset_compilers() -> None:
 
 
 def release_memory() -> None:
-    """Give back what PyTorch keeps of memory that is free: other allocators do not see it."""
+    """Release the free memory that PyTorch caches, so that other allocators see it."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -178,7 +182,9 @@ def release_memory() -> None:
 
 @dataclass
 class Budget:
-    """Seconds that a command may take: a part is begun only where the longest so far would fit."""
+    """The time budget of a command in seconds: a part begins only if the longest one so far would
+    still fit.
+    """
 
     seconds: float
     _start: float = field(default_factory=lambda: time.monotonic())
@@ -191,7 +197,7 @@ class Budget:
         self._longest = max(self._longest, time.monotonic() - start)
 
     def allows(self, what: str) -> bool:
-        """Return whether there is time for another part; says so where there is not."""
+        """Return whether there is time for another part; print a line if not."""
         spent = time.monotonic() - self._start
         if not self._longest or spent + self._longest <= self.seconds:
             return True
@@ -200,12 +206,12 @@ class Budget:
 
 
 def wanted(text: str) -> list[str]:
-    """The words of an option such as `forward,backward`."""
+    """Split an option such as `forward,backward` into words."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def chosen(text: str, known: Sequence[str]) -> list[str]:
-    """The words of an option, which are among the `known` ones, or `all`.
+    """Split an option into words, each among the `known` ones, or `all`.
 
     Raises SystemExit for another one.
     """
@@ -221,7 +227,7 @@ def wanted_sizes(text: str) -> list[int]:
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
-    """A parser that describes a command by the first line of its module's docstring."""
+    """Make a parser that describes a command by the first line of its module's docstring."""
     return argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
 
 
@@ -241,7 +247,7 @@ def read_options(
 
 
 def _at_most(most: int, value: Sequence[Any] | int | None) -> Any:
-    """The number, or those of a list or tuple; a list has equal ones once."""
+    """Limit a number, or each number of a list or tuple; a list keeps equal numbers once."""
     if not isinstance(value, Sequence):
         return most if value is None else min(value, most)
     numbers = [_at_most(most, each) for each in value]
@@ -249,28 +255,28 @@ def _at_most(most: int, value: Sequence[Any] | int | None) -> Any:
 
 
 def add_sizes(parser: argparse.ArgumentParser, default: str = "2048") -> None:
-    """The hidden sizes of a layer."""
+    """Add the option for the hidden sizes of a layer."""
     parser.add_argument(
         "--sizes", type=wanted_sizes, default=default, help="hidden sizes, separated by commas"
     )
 
 
 def add_layer_options(parser: argparse.ArgumentParser) -> None:
-    """The shape of a layer beside its hidden size: heads and tokens."""
+    """Add options for the shape of a layer other than its hidden size: heads and tokens."""
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--time", type=int, default=8192, help="tokens of a sequence")
     parser.add_argument("--head-dim", type=int, default=128)
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that makes a table."""
+    """Add the options of every command that prints a table."""
     parser.add_argument("--rounds", type=int, default=5, help="in which every variant is timed")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, help="write the results to this file")
 
 
 def table_of(title: str, *columns: str, texts: int = 1) -> Table:
-    """An empty table whose first columns are `texts`, the others numbers."""
+    """Make an empty table whose first columns are `texts` and whose others are numbers."""
     table = Table(title=title)
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index < texts else "right")
@@ -278,7 +284,7 @@ def table_of(title: str, *columns: str, texts: int = 1) -> Table:
 
 
 def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> None:
-    """A table of the medians and their ratios to `baseline`."""
+    """Print a table of the medians and their ratios to `baseline`."""
     table = table_of(title, "variant", "ms (median)", "rounds (ms)", f"x {baseline}")
     for name, timing in timings.items():
         table.add_row(
@@ -291,7 +297,7 @@ def print_timings(title: str, timings: Mapping[str, Timing], baseline: str) -> N
 
 
 def print_errors(errors: Mapping[str, Mapping[str, float]], reference: str, title: str) -> None:
-    """Errors against float64: a row for each tensor, a column for each variant."""
+    """Print errors against float64: a row for each tensor, a column for each variant."""
     what = f"{title}: error against float64, ratio to that of {reference}"
     table = table_of(what, "", *errors)
     by_reference = errors.get(reference, {})
@@ -308,7 +314,7 @@ def _error(found: Mapping[str, float], reference: Mapping[str, float], tensor: s
 
 
 def timings_data(results: Mapping[str, Mapping[str, Timing]]) -> dict[str, dict[str, Any]]:
-    """Timings by section and variant, as data."""
+    """Return timings by section and variant, as plain data."""
     return {
         section: {name: asdict(timing) for name, timing in timings.items()}
         for section, timings in results.items()
@@ -321,7 +327,7 @@ def write_facts(path: Path, **facts: object) -> None:
 
 
 def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
-    """`facts` and where they come from."""
+    """Return `facts` with the device and the versions of PyTorch and Triton."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     triton: Any = import_module("triton")
     return {
@@ -333,7 +339,7 @@ def with_machine(facts: Mapping[str, object]) -> dict[str, Any]:
 
 
 def publish(options: argparse.Namespace, **facts: object) -> None:
-    """Write the results so far to the file of `--json`."""
+    """Write the results so far to the file named by `--json`."""
     if options.json is not None:
         write_facts(options.json, **facts)
 
@@ -356,7 +362,7 @@ class Job(Generic[ResultT]):
         sender.close()
 
     def poll(self, until: float) -> ResultT | None:
-        """The result, once there is one; at the time `until` the process is ended."""
+        """Return the result once there is one; end the process at the time `until`."""
         if self._results.poll():
             try:
                 result: ResultT = self._results.recv()

@@ -1,4 +1,4 @@
-"""The kernels of a Llama layer: each GEMM fused, bare and by cuBLAS, and what the time is spent on.
+"""The kernels of a Llama layer: each GEMM fused, bare and by cuBLAS, and the breakdown of the time.
 
     python benchmarks/kernels.py --sizes 2048,4096 --json kernels.json
     python benchmarks/kernels.py --parts forward,backward --sizes 2048 --profile
@@ -60,7 +60,7 @@ DEFAULT = ""
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """Microseconds of the kernels of one GEMM: medians."""
+    """The median microseconds of the kernels of one GEMM."""
 
     cublas: float
     bare: float
@@ -72,7 +72,7 @@ class KernelTimes:
 
 @dataclass(frozen=True)
 class OtherTimes:
-    """A kernel that is no GEMM: its microseconds, and the bytes that it moves at least."""
+    """A kernel other than a GEMM: its microseconds, and the minimum of bytes that it moves."""
 
     name: str
     us: float
@@ -81,7 +81,7 @@ class OtherTimes:
 
 @dataclass(frozen=True)
 class Found:
-    """What one program under one schedule gives."""
+    """The measurements of one program under one schedule."""
 
     gemms: dict[str, KernelTimes]
     others: list[OtherTimes]
@@ -89,7 +89,7 @@ class Found:
     """Between two calls that are queued: kernels and gaps."""
 
     def spent(self) -> dict[str, float]:
-        """Microseconds of a call by what they are spent on, the GEMMs of cuBLAS first."""
+        """Return the breakdown of the microseconds of a call, with the cuBLAS GEMMs first."""
         gemms = self.gemms.values()
         kernels = sum(t.fused for t in gemms) + sum(other.us for other in self.others)
         return {
@@ -104,7 +104,7 @@ class Found:
 def forward_program(
     shape: LayerShape, inputs: Tensors, schedule: str | None
 ) -> tuple[Program, dict[str, float]]:
-    """The forward by itself, and the errors of its results."""
+    """Return the forward program and the errors of its results."""
     function = coda_ir.compile(
         PROGRAM, constants=shape.constants, device=inputs["y"].device, schedule=schedule
     )
@@ -115,7 +115,9 @@ def forward_program(
 def backward_program(
     shape: LayerShape, inputs: Tensors, schedule: str | None, exact: Exact
 ) -> tuple[Program, dict[str, float]]:
-    """The backward with what a forward has saved, and the errors of the gradients."""
+    """Return the backward program on the tensors that a forward saved, and the errors of the
+    gradients.
+    """
     layer = coda_ir.compile(
         PROGRAM,
         training=True,
@@ -146,7 +148,7 @@ def symbols(shape: LayerShape) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Exact:
-    """Gradients of the results, and those in float64 that follow from them."""
+    """The gradients of the results, and the gradients in float64 derived from them."""
 
     upstream: Sequence[torch.Tensor]
     gradients: Tensors
@@ -161,7 +163,7 @@ Maker = Callable[[str | None], tuple[Program, dict[str, float]]]
 
 
 def makers(shape: LayerShape, inputs: Tensors, parts: Sequence[str]) -> dict[str, Maker]:
-    """Return what makes the program of each part under a schedule."""
+    """Return a function for each part that makes its program under a schedule."""
     found: dict[str, Maker] = {}
     if FORWARD in parts:
         found[FORWARD] = lambda schedule: forward_program(shape, inputs, schedule)
@@ -172,7 +174,7 @@ def makers(shape: LayerShape, inputs: Tensors, parts: Sequence[str]) -> dict[str
 
 
 def measure(programs: Mapping[str, Program], rounds: int) -> dict[str, Found]:
-    """Times of the kernels by schedule, in turn."""
+    """Return the times of the kernels by schedule, measured in turn."""
     times = {text: Times.of(program) for text, program in programs.items()}
     for _ in range(rounds):
         for each in times.values():
@@ -182,7 +184,7 @@ def measure(programs: Mapping[str, Program], rounds: int) -> dict[str, Found]:
 
 @dataclass(frozen=True)
 class Times:
-    """What is measured of a program, one entry for each round."""
+    """The measured times of a program, one entry for each round."""
 
     program: Program
     gemms: dict[int, Gemm]
@@ -251,7 +253,7 @@ def print_kernels(title: str, found: Mapping[str, Found]) -> None:
 
 
 def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
-    """What the time of a call is spent on, and the kernels that are no GEMMs."""
+    """Print the breakdown of the time of a call, and the kernels other than GEMMs."""
     for text, program in found.items():
         unit = next(iter(program.spent().values()))
         what = f"{title}, {text or 'default'}: what a call is spent on"
@@ -269,7 +271,7 @@ def print_profile(title: str, found: Mapping[str, Found], rate: float) -> None:
 def facts(
     found: Mapping[str, Mapping[str, Found]], errors: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return what is written to the JSON file."""
+    """Return the facts for the JSON file."""
     programs = {
         f"{section}, {text}" if text else section: program
         for section, programs in found.items()

@@ -1,4 +1,4 @@
-"""What a program launches, kernel by kernel: times, and the bare GEMM behind each fused one."""
+"""The launches of a program, kernel by kernel: times, and the bare GEMM beside each fused one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AHEAD_CYCLES = 20_000_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """A kernel that ran, in microseconds."""
+    """A kernel that ran, and its time in microseconds."""
 
     name: str
     start: float
@@ -44,7 +44,7 @@ class Recorded:
 
 
 def record_on_gpu(call: Call) -> list[Recorded]:
-    """The kernels of a call in the order in which they ran, by the GPU's own clock."""
+    """Return the kernels of a call in the order in which they ran, timed by the GPU's clock."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         call()
@@ -60,7 +60,7 @@ def _is_kernel(event: Any) -> bool:
 
 
 class _Watched:
-    """A kernel in Triton's interpreter whose launches are recorded."""
+    """A kernel in Triton's interpreter, whose launches are recorded."""
 
     def __init__(self, name: str, kernel: Any, recorded: list[Recorded]):
         self._name, self._kernel, self._recorded = name, kernel, recorded
@@ -88,7 +88,7 @@ def _watched(module: Any, kernels: Sequence[str]) -> Generator[list[Recorded]]:
 
 
 def kernel_counts(calls: Sequence[Call], device: torch.device) -> list[int]:
-    """Return how many kernels each call launches; on the CPU each is one."""
+    """Return the number of kernels that each call launches; on a CPU, every call counts as one."""
     for call in calls:
         call()
     if device.type != "cuda":
@@ -102,9 +102,9 @@ def sequence_us(
     device: torch.device,
     repeats: int = 10,
 ) -> list[float]:
-    """Microseconds of the kernels of each call, medians over `repeats` of calling one after the
-    other, as a layer does. Of each sequence a call is taken in turn. `counts` are those of
-    `kernel_counts`.
+    """Return the microseconds of the kernels of each call: medians over `repeats` of calling all
+    one after the other, as a layer does. Each round takes the next call of each sequence. `counts`
+    are those of `kernel_counts`.
     """
     rotated = [cycle(calls) for calls in sequences]
     if device.type != "cuda":
@@ -121,8 +121,8 @@ def sequence_us(
 
 
 def queued_us(call: Call, device: torch.device) -> float:
-    """Microseconds from one call to the next, where the host is ahead of the device: kernels, and
-    what lies between them.
+    """Return the microseconds between queued calls, with the host ahead of the device: kernels and
+    the gaps between them.
     """
     call()
     if device.type != "cuda":
@@ -140,7 +140,7 @@ def queued_us(call: Call, device: torch.device) -> float:
 
 
 def copy_rate(device: torch.device) -> float:
-    """Bytes a microsecond that a copy moves, read and written."""
+    """Return the bytes per microsecond that a copy reads and writes."""
     size = COPIED_BYTES if device.type == "cuda" else 1 << 20
     source = torch.randint(255, (size,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -149,7 +149,7 @@ def copy_rate(device: torch.device) -> float:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled function with operands, and what it launches."""
+    """A compiled function with operands, and its launches."""
 
     function: CompiledFunction
     operands: Sequence[torch.Tensor]
@@ -169,8 +169,8 @@ class Program:
         return self._generated.run(*self.operands)
 
     def kernel_times(self, count: int = 10) -> list[float]:
-        """Microseconds of each launch, medians over `count` calls; what else runs, such as a
-        kernel of PyTorch, is not among them.
+        """Return the microseconds of each launch: medians over `count` calls; other kernels, such
+        as PyTorch's, are excluded.
         """
         self.run()
         if self.function.device.type == "cuda":
@@ -188,7 +188,7 @@ class Program:
         ]
 
     def bytes_of(self, op: Operation) -> int:
-        """Return what an operator moves at least: partial sums count where their number is
+        """Return the minimum of bytes that an operator moves; partial sums count if their number is
         known.
         """
         func = op.parent_op()
@@ -199,7 +199,9 @@ class Program:
 
 
 def label(op: Operation) -> str:
-    """A GEMM by its weights or the gradients of weights that it gives, others by their name."""
+    """Return a label: for a GEMM its weights, or the weights whose gradients it computes; for other
+    operators their name.
+    """
     if not isinstance(op, FusedOp):
         return op.name
     if op.is_transposed:
@@ -215,7 +217,7 @@ def name_of(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Gemm:
-    """A GEMM of a program by itself, on random operands that exceed the L2 cache together."""
+    """A GEMM of a program, run alone on random operands that together exceed the L2 cache."""
 
     bare: Sequence[Call]
     """The same main loop and schedule with nothing behind it, on each set of operands."""
@@ -238,7 +240,7 @@ class Gemm:
 
 
 def _library_call(op: FusedOp, operands: Sequence[torch.Tensor]) -> Call:
-    """The same product by PyTorch, its operands packed beforehand."""
+    """Return the same product by PyTorch, on operands that were packed beforehand."""
     block = op.parent_block()
     assert block is not None, "operators stand in the function"
     values: dict[SSAValue, torch.Tensor] = dict(zip(block.args, operands, strict=True))
@@ -258,5 +260,5 @@ def _library_call(op: FusedOp, operands: Sequence[torch.Tensor]) -> Call:
 
 
 def _columns(weight: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """A weight as K x N."""
+    """Return a weight as K x N."""
     return weight.T if layout is Layout.NK else weight.flatten(0, -2)

@@ -71,7 +71,7 @@ GEMMS = "cuBLAS GEMMs"
 
 @dataclass
 class Measurement:
-    """What one size gives: by section and variant, and by variant."""
+    """The measurements of one size, by section and variant, and by variant."""
 
     timings: dict[str, dict[str, Timing]] = field(default_factory=dict[str, dict[str, Timing]])
     errors: dict[str, dict[str, dict[str, float]]] = field(
@@ -85,7 +85,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Variants of a layer of one size, which are measured in rounds."""
+    """Variants of a layer of one size, measured in alternating rounds."""
 
     shape: LayerShape
     inputs: Tensors
@@ -98,7 +98,7 @@ class Comparison:
         return {name: each for name, each in self.variants.items() if each.is_trained}
 
     def forward(self, found: Measurement) -> None:
-        """The forward alone."""
+        """Measure the forward alone."""
         results: dict[str, Sequence[torch.Tensor]] = {}
         seconds = found.first_call_s.setdefault("forward", {})
         for name, variant in self.variants.items():
@@ -118,7 +118,7 @@ class Comparison:
         found.host_us = host_microseconds(own, rounds=self.rounds)
 
     def training(self, found: Measurement) -> None:
-        """The backward of one forward, and forward and backward."""
+        """Measure the backward of one forward, and forward and backward together."""
         upstream = [torch.randn_like(self.inputs["x0"]) for _ in range(4)]
         exact = exact_gradients(self.inputs, upstream)
         release_memory()
@@ -138,7 +138,7 @@ class Comparison:
     def _steps(
         self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
     ) -> dict[str, Candidate]:
-        """Return what runs forward and backward of each variant, whose gradients are compared."""
+        """Return the training step of each variant; their gradients are compared."""
         steps: dict[str, Candidate] = {}
         seconds = found.first_call_s.setdefault("forward + backward", {})
         errors = found.errors.setdefault("gradients", {})
@@ -154,7 +154,7 @@ class Comparison:
 
 
 def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
-    """All parts of one size."""
+    """Measure all parts of one size."""
     names, parts = chosen(options.variants, VARIANTS), chosen(options.parts, PARTS)
     inputs = make_inputs(shape, options.device)
     reset_compilers()
@@ -188,7 +188,7 @@ def print_measurement(section: str, shape: LayerShape, found: Measurement) -> No
 
 
 def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
-    """Return what is written to the JSON file."""
+    """Return the facts for the JSON file."""
     timings = {
         f"{part}, {size}": timings
         for size, found in measured.items()

@@ -1,4 +1,4 @@
-"""Who computes the layer between two attentions: coda, PyTorch, its compiler, Liger, XLA."""
+"""Implementations of the layer between two attentions: coda, PyTorch, torch.compile, Liger, XLA."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ grad: Any = torch.autograd.grad  # has no complete types
 
 @dataclass(frozen=True)
 class Variant:
-    """The layer with the tensors that it takes."""
+    """An implementation of the layer, with its tensors."""
 
     tensors: Tensors
     forward: Callable[[], Sequence[torch.Tensor]]
@@ -57,26 +57,28 @@ class Variant:
     """True if it has gradients."""
 
     def seeds(self, upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """Gradients of the results that a step may have for itself."""
+        """Return gradients of the results for a step to use."""
         return [x.clone() for x in upstream] if self.overwrites else upstream
 
     def finish(self, result: Any) -> None:
-        """Wait for what a call gave, where PyTorch's stream does not."""
+        """Wait for the results of a call that does not run on PyTorch's stream."""
         if self.xla is not None:
             self.xla.wait(result)
 
     def timed(self, call: Candidate) -> Candidate:
-        """A call of this variant, in the form that can be timed."""
+        """Return a call of this variant in a form that can be timed."""
         return call if self.xla is None else Queued(call, self.finish)
 
     def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float | None:
-        """GiB that a step needs at its peak; None where nobody knows."""
+        """Return the GiB that a step needs at its peak; None if unknown."""
         if self.xla is not None:
             return self.xla.peak_gib(upstream)
         return peak_memory(lambda: self.step(upstream))
 
     def backward(self, upstream: Sequence[torch.Tensor]) -> Candidate | None:
-        """The backward alone, again and again, of one forward; None where that cannot be."""
+        """Return a function that repeats the backward of one forward; None if that is
+        impossible.
+        """
         if self.xla is not None:
             return self.xla.backward(upstream)
         layer = self.layer
@@ -94,7 +96,8 @@ def _trained(tensors: Tensors) -> Tensors:
 def autograd_variant(
     layer: Layer, tensors: Tensors, inference: Layer | None = None, *, repeats: bool = True
 ) -> Variant:
-    """A layer that PyTorch's autograd differentiates; `inference` runs where nothing is trained.
+    """Make a variant of a layer that PyTorch's autograd differentiates; `inference` runs if nothing
+    is trained.
 
     Where it does not repeat, it overwrites what it has saved and what it is given.
     """
@@ -120,7 +123,7 @@ def make_variants(
     *,
     training: bool,
 ) -> dict[str, Variant]:
-    """The variants that can be had here, by name; says which cannot, and why.
+    """Return the variants that are available here, by name; print which are not, and why.
 
     There is one more of coda for each of `schedules`.
     """
@@ -183,7 +186,7 @@ def coda_variant(
     program: str | Path = PROGRAM,
     **options: Any,
 ) -> Variant:
-    """Ours, on separate weights; `options` are those of `coda_ir.compile`."""
+    """Make the variant of coda on separate weights; `options` are those of `coda_ir.compile`."""
     compile = partial(
         coda_ir.compile,
         program,
@@ -201,20 +204,20 @@ def coda_variant(
 
 
 def _inference(shape: LayerShape, inputs: Tensors, **options: Any) -> Variant:
-    """The forward alone, which is not trained."""
+    """Run the forward without training."""
     return replace(coda_variant(shape, inputs, training=False, **options), is_trained=False)
 
 
 def _untrained(
     inputs: Tensors, make: Callable[[], Callable[[], Sequence[torch.Tensor]]]
 ) -> Variant:
-    """A forward without gradients."""
+    """Make a forward without gradients."""
     forward, seconds = timed(make)
     return Variant(inputs, forward, lambda _: {}, compile_s=seconds, is_trained=False)
 
 
 def _graphed(shape: LayerShape, inputs: Tensors) -> Variant:
-    """The forward in a CUDA graph."""
+    """Make a forward in a CUDA graph."""
     layer = coda_ir.compile(PROGRAM, constants=shape.constants, device=inputs["y"].device).graphed()
     return replace(_inference(shape, inputs), forward=lambda: layer(**inputs))
 

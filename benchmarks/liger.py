@@ -1,4 +1,4 @@
-"""The layer between two attentions by the kernels of Liger, as its models put them together."""
+"""The layer between two attentions by Liger's kernels, composed as in its models."""
 
 import copy
 from importlib import import_module
@@ -11,14 +11,14 @@ from llama_layer import EPS, Layer, Tensors
 
 
 def liger_tensors(inputs: Tensors) -> Tensors:
-    """The inputs as Liger takes them: weights side by side, tables for whole heads."""
+    """Return the inputs in Liger's layout: packed weights, tables for whole heads."""
     dtype = inputs["y"].dtype
     tables = {name: inputs[name].to(dtype).repeat(1, 2)[None] for name in ("cos", "sin")}
     return inputs | tables
 
 
 def make_layer() -> Layer:
-    """The layer as a differentiable function of `liger_tensors`.
+    """Return the layer as a differentiable function of `liger_tensors`.
 
     A backward overwrites what its forward has saved: it runs once. Raises ImportError where Liger
     is not installed.
@@ -43,7 +43,7 @@ def make_layer() -> Layer:
 
 
 class LigerModel:
-    """A copy of a model that Liger has patched; it shares the parameters.
+    """A copy of a model, patched by Liger, that shares the parameters.
 
     Liger also replaces functions of the module that the model's class is from. They stand there
     during calls only, so that the model itself stays as it was. Raises ImportError where Liger is

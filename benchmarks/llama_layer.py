@@ -1,4 +1,4 @@
-"""What is measured by the layer benchmarks: everything between two attentions of a Llama."""
+"""The layer that the layer benchmarks measure: everything between two attentions of a Llama."""
 
 import argparse
 import math
@@ -24,7 +24,7 @@ Layer = Callable[[Tensors], Sequence[torch.Tensor]]
 
 @dataclass(frozen=True)
 class LayerShape:
-    """Sizes of the layer: `d` columns, `batch` sequences of `time` tokens."""
+    """The sizes of the layer: `d` columns, `batch` sequences of `time` tokens."""
 
     d: int
     head_dim: int = 128
@@ -33,7 +33,9 @@ class LayerShape:
 
     @property
     def f(self) -> int:
-        """8/3 of the hidden size, rounded up to a multiple of 256, as Llama has it."""
+        """The width of the MLP: 8/3 of the hidden size, rounded up to a multiple of 256, as in
+        Llama.
+        """
         return -(-int(self.d * 8 / 3) // 256) * 256
 
     @property
@@ -47,7 +49,9 @@ class LayerShape:
 
 
 def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[LayerShape]:
-    """The shapes that the options of a command ask for, while there is time for another one."""
+    """Yield the shapes that the options of a command name, while the time budget allows another
+    one.
+    """
     for d in options.sizes:
         if not budget.allows(f"D = {d}"):
             return
@@ -55,7 +59,7 @@ def affordable_shapes(options: argparse.Namespace, budget: Budget) -> Iterator[L
 
 
 def make_inputs(shape: LayerShape, device: str = "cuda") -> Tensors:
-    """Random normal inputs and weights, scaled by 1/sqrt(K), by their names in the program."""
+    """Draw random normal inputs and weights, scaled by 1/sqrt(K), by their names in the program."""
 
     def normal(*extents: int) -> torch.Tensor:
         return torch.randn(*extents, device=device, dtype=torch.bfloat16)
@@ -83,7 +87,7 @@ def make_inputs(shape: LayerShape, device: str = "cuda") -> Tensors:
 
 
 def leaves(tensors: Tensors) -> Tensors:
-    """The tensors, detached, as what gradients are wanted of, but for the tables."""
+    """Return the tensors, detached, as leaves that require gradients, except for the tables."""
     return {
         name: tensor.detach().requires_grad_(name not in ("cos", "sin"))
         for name, tensor in tensors.items()
@@ -91,7 +95,9 @@ def leaves(tensors: Tensors) -> Tensors:
 
 
 def pack(inputs: Tensors) -> Tensors:
-    """The weights as the PyTorch layer likes them best: gate and up, and q, k, v, in one matrix."""
+    """Pack the weights for the PyTorch layer: gate and up in one matrix, and q, k and v in
+    another.
+    """
     packed = pack_weights(inputs) | {name: inputs[name] for name in ("y", "x0")}
     for table in ("cos", "sin"):
         packed[table] = inputs[table].to(inputs["y"].dtype)
@@ -99,7 +105,7 @@ def pack(inputs: Tensors) -> Tensors:
 
 
 def pack_weights(weights: Tensors) -> Tensors:
-    """Weights, or gradients of weights, of the program as those of the PyTorch layer."""
+    """Pack weights of the program, or their gradients, like those of the PyTorch layer."""
     packed = {name: weights[name] for name in ("wo", "norm1", "w_down", "norm2")}
     packed["w_gate_up"] = torch.cat([weights["w_gate"], weights["w_up"]])
     packed["w_qkv"] = torch.cat([weights["wq"], weights["wk"], weights["wv"]])
@@ -109,7 +115,7 @@ def pack_weights(weights: Tensors) -> Tensors:
 def torch_layer(
     t: Tensors, linear: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = F.linear
 ) -> tuple[torch.Tensor, ...]:
-    """The layer in plain PyTorch on packed weights; returns x2, q, k, v."""
+    """Compute the layer in plain PyTorch on packed weights; return x2, q, k and v."""
     d, tables = t["x0"].shape[-1], (t["cos"], t["sin"])
 
     def norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -123,20 +129,20 @@ def torch_layer(
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """The heads of x (... x T x D), side by side, turned by angles (T x half a head)."""
+    """Rotate the heads of x (... x T x D), which lie side by side, by angles (T x half a head)."""
     a, b = x.reshape(*x.shape[:-1], -1, 2 * cos.shape[-1]).chunk(2, -1)
     cos, sin = cos[:, None], sin[:, None]
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
 def forward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
-    """The four GEMMs of the forward alone, as cuBLAS runs them."""
+    """Return the four bare GEMMs of the forward, by cuBLAS."""
     pairs = forward_operands(packed, shape)
     return lambda: [a @ w.T for a, w in pairs]
 
 
 def backward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
-    """The eight GEMMs of the backward alone: for each weight dX = dY W and dW = dYᵀ X."""
+    """Return the eight bare GEMMs of the backward: for each weight, dX = dY W and dW = dYᵀ X."""
     triples = [
         (torch.randn(shape.rows, w.shape[0], device=w.device).to(w.dtype), a, w)
         for a, w in forward_operands(packed, shape)
@@ -145,7 +151,7 @@ def backward_gemms(packed: Tensors, shape: LayerShape) -> Callable[[], object]:
 
 
 def forward_operands(packed: Tensors, shape: LayerShape) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return what each GEMM of the forward multiplies: rows x K and N x K."""
+    """Return the operands of each GEMM of the forward: rows x K and N x K."""
     hidden = packed["x0"].reshape(shape.rows, shape.d)
     wide = torch.randn(shape.rows, shape.f, device=hidden.device).to(hidden.dtype)
     names = ("wo", "w_gate_up", "w_down", "w_qkv")
@@ -161,7 +167,7 @@ grad: Any = torch.autograd.grad  # has no complete types
 def check(
     results: Mapping[str, Sequence[torch.Tensor]], inputs: Tensors
 ) -> dict[str, dict[str, float]]:
-    """Errors of every variant's results on the last rows of the last batch element."""
+    """Return the errors of every variant on the last rows of the last batch element."""
     exact: Tensors = {}
     for name, tensor in inputs.items():
         part = tensor[..., -CHECKED_ROWS:, :] if name in ROWS else tensor
@@ -177,7 +183,7 @@ def check(
 
 
 def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensors:
-    """The gradients in float64, those of the tokens only for the last `CHECKED_ROWS` of them.
+    """Return the gradients in float64; for tokens, only those of the last `CHECKED_ROWS`.
 
     The rows are taken in parts, which bounds the memory.
     """
@@ -198,7 +204,9 @@ def exact_gradients(inputs: Tensors, upstream: Sequence[torch.Tensor]) -> Tensor
 
 
 def gradient_errors(gradients: Tensors, exact: Tensors) -> dict[str, float]:
-    """Errors by name of the packed tensors, of the last tokens where there is one for each."""
+    """Return the errors of the packed tensors by name, on the last tokens for tensors with one row
+    per token.
+    """
     expected = pack_weights(exact) | {name: exact[name] for name in ("y", "x0")}
     if "wq" in gradients:
         gradients = pack_weights(gradients) | {name: gradients[name] for name in ("y", "x0")}

@@ -1,4 +1,4 @@
-"""The rows of `rows.py`: models of published sizes, a step of each, and the work of that step."""
+"""The rows of `rows.py`: models of published sizes, a step of each, and the work of a step."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def make_model(name: str, device: str, layers: int | None, *, small: bool) -> An
 
 
 class Part(ABC):
-    """One thing that a model does, of which each variant has its own step."""
+    """One step of a model; each variant has its own copy of the step."""
 
     def __init__(self, model: Any, tokens: int):
         self.model = model.eval()
@@ -93,15 +93,15 @@ class Part(ABC):
 
     @abstractmethod
     def step(self, function: Any) -> Step:
-        """A step with `function`, the model or what a compiler made of it."""
+        """Return a step with `function`: the model, or its compiled form."""
 
     @abstractmethod
     def exact(self) -> Tensors:
-        """Return what a step should give, when the model has become one in float64."""
+        """Return the exact result of a step; the model has been converted to float64."""
 
 
 class KeysAndValues(Part):
-    """The next token after a prompt whose keys and values are in a static cache."""
+    """The next token after a prompt, with keys and values in a static cache."""
 
     def __init__(self, model: Any, tokens: int):
         super().__init__(model, tokens)
@@ -111,7 +111,9 @@ class KeysAndValues(Part):
         return self._step(function, self._filled())
 
     def exact(self) -> Tensors:
-        """From the keys and values of the model in bf16, which all steps start from."""
+        """Return the exact result, starting from the keys and values of the model in bf16, like all
+        steps.
+        """
         self.model.eval()
         cache = self._filled()
         for layer, known in zip(cache.layers, self.known.layers, strict=True):
@@ -124,7 +126,7 @@ class KeysAndValues(Part):
         return Work(2 * _weights(self.model), bytes_read(self.model) + keys, 1)
 
     def _filled(self) -> Any:
-        """A cache with all tokens but the last, as eager PyTorch fills it."""
+        """Return a cache with all tokens but the last, filled by eager PyTorch."""
         cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.ids.shape[1])
         with torch.no_grad():
             self.model(self.ids[:, :-1], past_key_values=cache, use_cache=True)
@@ -146,7 +148,9 @@ class KeysAndValues(Part):
 
 
 def bytes_read(model: Any) -> int:
-    """Bytes of the weights that a token needs: the embedding only where it is the last map, too."""
+    """Return the bytes of the weights that a token needs; those of the embedding only if it is also
+    the last linear layer.
+    """
     table = model.get_input_embeddings().weight
     unread = () if table is model.get_output_embeddings().weight else (table,)
     return sum(p.nbytes for p in model.parameters() if all(p is not each for each in unread))
@@ -154,7 +158,7 @@ def bytes_read(model: Any) -> int:
 
 @contextmanager
 def in_float64(model: Any) -> Generator[None]:
-    """The model computes in float64, and stays so: a copy might not fit."""
+    """Convert the model itself to float64, because a copy might not fit."""
     model.zero_grad(set_to_none=True)
     model.double()
     with computing_in_float64():
@@ -167,7 +171,9 @@ CHECKED = 512
 
 @dataclass(frozen=True)
 class Work:
-    """Floating-point operations of the products of a step, bytes that it reads, its tokens."""
+    """The work of a step: floating-point operations of its products, bytes that it reads,
+    tokens.
+    """
 
     flops: float
     bytes: float
@@ -192,7 +198,7 @@ class StartOfPrompt(Part):
         return Work(products, bytes_read(self.model), tokens)
 
     def products(self) -> Step:
-        """The products of all linear maps alone, in the model's type, as cuBLAS runs them."""
+        """Return the bare products of all linear layers in the model's type, by cuBLAS."""
         like, tokens = self.model.lm_head.weight, self.ids.shape[1]
         # Quantized layers have no weight of that type: random ones stand in for theirs.
         weights = [
@@ -215,7 +221,7 @@ class StartOfPrompt(Part):
 
 
 class RecurrentStates(Part):
-    """One token after a prompt, from the states in a cache, which a step also changes.
+    """One token after a prompt, from states in a cache, which a step updates.
 
     Every step computes the same token again from other states; `restart` returns to the first ones.
     """
@@ -240,7 +246,7 @@ class RecurrentStates(Part):
         return decode
 
     def restart(self) -> None:
-        """Make the next step of each variant start from the same states."""
+        """Reset the states, so that the next step of each variant starts from the same ones."""
         for cache in self._caches:
             for state, known in zip(_states(cache), _states(self._known), strict=True):
                 state.copy_(known)
@@ -294,7 +300,7 @@ Case = LanguagePart | ImageStep
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: a model of which so many layers are measured, and one step of it."""
+    """A row of the table: a model, the number of layers that are measured, and one of its steps."""
 
     name: str
     bound: str
@@ -339,12 +345,12 @@ ROWS = (
 
 
 def _weights(model: Any) -> int:
-    """The elements of all matrices of linear maps."""
+    """Return the number of elements in the matrices of all linear layers."""
     return sum(rows * columns for _, (rows, columns) in _linear_maps(model))
 
 
 def _linear_maps(model: Any) -> Sequence[tuple[Any, tuple[int, int]]]:
-    """The linear layers, quantized ones too, each with the shape of its matrix."""
+    """Return the linear layers, including quantized ones, each with the shape of its matrix."""
     return [
         (m, (m.out_features, m.in_features))
         for m in model.modules()
@@ -353,7 +359,7 @@ def _linear_maps(model: Any) -> Sequence[tuple[Any, tuple[int, int]]]:
 
 
 def _attention_columns(model: Any) -> int:
-    """The columns of all heads of all layers; 0 without attention."""
+    """Return the columns of all heads of all layers; 0 without attention."""
     config = model.config
     heads = getattr(config, "num_attention_heads", 0)
     return config.num_hidden_layers * heads * getattr(config, "head_dim", 0)

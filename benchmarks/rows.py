@@ -91,7 +91,7 @@ class Record:
     notes: dict[str, str] = field(default_factory=dict[str, str])
 
     def missing(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that were neither measured nor failed."""
+        """Return the names that were neither measured nor failed."""
         return [n for n in names if n not in self.milliseconds and n not in self.notes]
 
 
@@ -103,7 +103,9 @@ def measure(
     end: Deadline,
     kernels: int = 0,
 ) -> None:
-    """Add the times, errors and energy of variants to a record. Print so many `kernels` of each."""
+    """Add the times, errors and energy of variants to a record. Print the `kernels` longest kernels
+    of each.
+    """
     seed()
     case = row.make(setting)
     record.work, record.whole_work = asdict(case.work()), whole_work(case, record)
@@ -129,7 +131,9 @@ def measure(
 def prepare(
     record: Record, case: Case, setting: Setting, names: Sequence[str], end: Deadline
 ) -> dict[str, Step]:
-    """Steps that are compiled, by variant. What fails is noted; what is too late is left out."""
+    """Compile the step of each variant. Failures are noted; variants for which no time is left are
+    omitted.
+    """
     compile_by_name = compilers(setting)
     steps: dict[str, Step] = {}
     for name in VARIANTS:
@@ -171,7 +175,7 @@ class Replay:
 
 
 def captured(step: Step) -> Step:
-    """The step as one CUDA graph. Raises RuntimeError without a GPU."""
+    """Capture the step as one CUDA graph. Raises RuntimeError without a GPU."""
     if not torch.cuda.is_available():
         raise RuntimeError("CUDA graphs need a GPU")
     stream: Any = torch.cuda.Stream()
@@ -186,7 +190,9 @@ def captured(step: Step) -> Step:
 
 
 def times(steps: Mapping[str, Step]) -> dict[str, float]:
-    """Medians in milliseconds, in turn; of slow steps the fastest of three calls."""
+    """Return medians in milliseconds, measured in turn; for slow steps, the fastest of
+    three calls.
+    """
     slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
     fast: dict[str, Candidate] = {name: step for name, step in steps.items() if not slow[name]}
     found = {name: timing.median for name, timing in time_interleaved(fast).items()}
@@ -197,7 +203,7 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
 
 
 def energy(step: Step, milliseconds: float) -> float | None:
-    """Joules of a call, by the counter of the GPU; None without `pynvml` or a GPU."""
+    """Return the joules of a call, by the counter of the GPU; None without `pynvml` or a GPU."""
     if not torch.cuda.is_available() or find_spec("pynvml") is None:
         return None
     nvml: Any = import_module("pynvml")
@@ -215,7 +221,7 @@ def energy(step: Step, milliseconds: float) -> float | None:
 
 
 def compare(record: Record, case: Case, results: Mapping[str, Tensors]) -> None:
-    """Add the errors; the model becomes one in float64 for it, or in float32 for want of memory."""
+    """Add the errors, converting the model to float64, or to float32 if memory is short."""
     bytes_needed = 4 * sum(p.nbytes for p in case.model.parameters())
     fits = not torch.cuda.is_available() or bytes_needed < 0.85 * torch.cuda.mem_get_info()[1]
     if not fits:
@@ -249,7 +255,9 @@ def print_kernels(title: str, step: Step, count: int) -> None:
 
 
 def whole_work(case: Case, record: Record) -> float:
-    """The work of the whole model over the work of the measured layers, by their parameters."""
+    """Return the work of the whole model divided by that of the measured layers, by their
+    parameters.
+    """
     sizes = {name: p.numel() for name, p in case.model.named_parameters()}
     repeated = sum(n for name, n in sizes.items() if any(map(str.isdigit, name.split("."))))
     output = getattr(case.model, "lm_head", None)
@@ -258,7 +266,7 @@ def whole_work(case: Case, record: Record) -> float:
 
 
 def share_of_peak(record: Record, name: str, device: Device | None) -> float | None:
-    """The share of the peak rate of products or of memory; None for an unknown device."""
+    """Return the share of the peak rate of products or of memory; None for an unknown device."""
     if device is None:
         return None
     seconds = record.milliseconds[name] / 1000
@@ -268,7 +276,7 @@ def share_of_peak(record: Record, name: str, device: Device | None) -> float | N
 
 
 def gpu() -> Device | None:
-    """The vendor's figures of the GPU."""
+    """Return the vendor's figures for the GPU."""
     if not torch.cuda.is_available():
         return None
     words = torch.cuda.get_device_name().lower().split()
@@ -277,7 +285,7 @@ def gpu() -> Device | None:
 
 
 def print_records(records: Sequence[Record]) -> None:
-    """One line for each variant of each row."""
+    """Print one line for each variant of each row."""
     columns = ("row", "variant", "ms", "x eager", "all layers, ms", "% of peak", "mJ / token")
     table = table_of("", *columns, "error", "first call, s", texts=2)
     device = gpu()
@@ -326,7 +334,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def read(path: Path, device: str | None = None) -> list[Record]:
-    """The records that are in a file. Raises SystemExit if they are of another device."""
+    """Read the records of a file. Raises SystemExit if they are from another device."""
     if not path.exists():
         return []
     facts = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""The layer between two attentions by JAX, each part of it as one XLA program."""
+"""The layer between two attentions by JAX, each part as one XLA program."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ TABLES = ("cos", "sin")
 
 
 class XlaResults(Sequence[torch.Tensor]):
-    """Arrays of JAX, as tensors where they are looked at: a call that is timed makes none."""
+    """Arrays of JAX that become tensors when they are read; timed calls make none."""
 
     def __init__(self, arrays: Sequence[Any]):
         self.arrays = arrays
@@ -26,7 +26,7 @@ class XlaResults(Sequence[torch.Tensor]):
 
 
 class XlaGradients(dict[str, Any]):
-    """The same by name."""
+    """Gradients by XLA, by name."""
 
     def __getitem__(self, name: str) -> torch.Tensor:
         return torch.from_dlpack(super().__getitem__(name))
@@ -37,7 +37,7 @@ class XlaGradients(dict[str, Any]):
 
 
 class XlaLayer:
-    """The layer on packed tensors. Calls are queued, and PyTorch's stream does not wait for them.
+    """The layer on packed tensors. Calls are queued; PyTorch's stream does not wait for them.
 
     Raises ImportError where JAX cannot be imported or does not see the device of the tensors.
     """
@@ -54,34 +54,40 @@ class XlaLayer:
         return XlaResults(self._call(self._layer, self._arrays, self._tables))
 
     def step(self, upstream: Sequence[torch.Tensor]) -> Tensors:
-        """The gradients of all inputs but the tables, by forward and backward as one program."""
+        """Return the gradients of all inputs but the tables, computed by one program for forward
+        and backward.
+        """
         arguments = (self._arrays, self._tables, self._arrays_of(upstream))
         _, gradients = self._call(self._results_and_gradients, *arguments)
         return XlaGradients(gradients)
 
     def backward(self, upstream: Sequence[torch.Tensor]) -> Callable[[], Tensors]:
-        """A call for these gradients by a program that begins with what one forward has saved."""
+        """Return a call for these gradients, by a program that begins with the tensors saved by one
+        forward.
+        """
         saved = self._call(self._saved, self._arrays, self._tables)
         arguments = (saved, self._arrays_of(upstream))
         program = self._program(self._pulled_back, arguments)
         return lambda: XlaGradients(program(*arguments))
 
     def peak_gib(self, upstream: Sequence[torch.Tensor]) -> float:
-        """GiB that a step needs beside its inputs, as XLA has planned them."""
+        """Return the GiB that a step needs besides its inputs, as planned by XLA."""
         arguments = (self._arrays, self._tables, self._arrays_of(upstream))
         plan = self._program(self._results_and_gradients, arguments).memory_analysis()
         needed = plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes
         return needed / 2**30
 
     def wait(self, result: Any) -> None:
-        """Until the arrays of a result are there."""
+        """Wait for the arrays of a result."""
         self.jax.block_until_ready(result.arrays)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return self._program(function, arguments)(*arguments)
 
     def _program(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        """`function`, compiled when it is first seen: its arguments always have the same types."""
+        """Return `function`, compiled when it is first called; its arguments always have the same
+        types.
+        """
         if function not in self._compiled:
             self._compiled[function] = self.jax.jit(function).lower(*arguments).compile()
         return self._compiled[function]
@@ -104,15 +110,15 @@ class XlaLayer:
         return saved(seeds)[0]
 
     def _results_and_gradients(self, inputs: Any, tables: Any, seeds: Any) -> Any:
-        """Results too, which the next attention needs: without them XLA leaves out a GEMM, as no
-        gradient depends on q, k and v.
+        """Return results and gradients. The next attention needs the results; without them XLA
+        would remove a GEMM, because no gradient depends on q, k and v.
         """
         results, pull_back = self.jax.vjp(partial(self._layer, tables=tables), inputs)
         return results, pull_back(seeds)[0]
 
 
 def jax_on(device: torch.device) -> Any:
-    """JAX for a device. Raises ImportError where it is missing or does not see the device."""
+    """Return JAX for a device. Raises ImportError if JAX is missing or does not see the device."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax: Any = import_module("jax")
     platform = "gpu" if device.type == "cuda" else "cpu"
@@ -122,7 +128,7 @@ def jax_on(device: torch.device) -> Any:
 
 
 def to_jax(jax: Any, tensor: torch.Tensor) -> Any:
-    """The same memory as an array of JAX."""
+    """Return a JAX array on the same memory."""
     return jax.dlpack.from_dlpack(tensor.detach().contiguous())
 
 

@@ -64,7 +64,7 @@ def parse(
 
 
 def _check_program(program: object) -> None:
-    """Raises CodaError for what is no program, and names what takes it."""
+    """Raise CodaError for anything but a program, and name the function that takes it."""
     if isinstance(program, str | os.PathLike):
         return
     import torch
@@ -88,7 +88,7 @@ def _check_program(program: object) -> None:
 
 
 def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tuple[str, str, str]:
-    """The text of a program, the name of its file, and its syntax."""
+    """Return the text of a program, the name of its file, and its syntax."""
     if syntax is not None and syntax not in get_args(Syntax):
         raise CodaError(f"unknown syntax '{syntax}'", f"use one of {', '.join(get_args(Syntax))}")
     if isinstance(program, str) and not _is_path(program):
@@ -102,7 +102,7 @@ def _read(program: str | os.PathLike[str], syntax: Syntax | None = None) -> tupl
 
 
 def _check_text(text: str) -> None:
-    """Raises CodaError for one word, which is meant as the name of a file."""
+    """Raise CodaError for a single word, which is probably the name of a file."""
     if not re.fullmatch(r"[^\s{}]+", text):
         return
     files = [name for name in (f"{text}.coda", f"{text}.mlir") if Path(name).is_file()]
@@ -260,8 +260,8 @@ def compile(
 
 
 def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
-    """Return how to tune, if at all. Raises CodaError for what is no target, or cannot be tuned
-    for.
+    """Return how to tune, or None. Raises CodaError for an unknown target, or one that cannot be
+    tuned for.
     """
     if target not in get_args(Target):
         raise CodaError(f"unknown target '{target}'", f"use one of {', '.join(get_args(Target))}")
@@ -272,7 +272,7 @@ def _tuning(tune: Tune, target: Target) -> TuningOptions | None:
 
 
 def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> None:
-    """Raises CodaError for options that matter to programs that are trained."""
+    """Raise CodaError for options that apply only to training."""
     if fuse_gradient_accumulation:
         raise CodaError("only programs that are trained have gradients", "pass training=True")
     if policy != SavePolicy():
@@ -282,7 +282,7 @@ def _check_untrained(policy: SavePolicy, fuse_gradient_accumulation: bool) -> No
 
 
 def _check_folding(fold_weights: bool, *, training: bool) -> None:
-    """Raises CodaError where weights are to be folded that change."""
+    """Raise CodaError if weights that change are to be folded."""
     if fold_weights and training:
         raise CodaError(
             "fold_weights is for programs that are not trained: each step changes the weights, and "
@@ -292,7 +292,7 @@ def _check_folding(fold_weights: bool, *, training: bool) -> None:
 
 
 def _place(device: str | torch.device | None) -> tuple[torch.device, str]:
-    """The device that is meant, and its architecture."""
+    """Return the device and its architecture."""
     from coda_ir.devices import architecture_name, default_device, resolve_device
 
     place = default_device() if device is None else resolve_device(device)
@@ -307,7 +307,7 @@ def _checked_schedule(schedule: str | None) -> str | None:
 def _origin(
     program: Program, constants: Mapping[str, int | float] | None, numerics: str | None
 ) -> Origin:
-    """Where the module of a program comes from; a module may be changed afterwards."""
+    """Return the origin of a program's module; the caller may change the module afterwards."""
     _check_program(program)
     expect_kind("constants", constants or {}, Mapping, "pass a dictionary, such as {'D': 64}")
     if not isinstance(program, str | os.PathLike):
@@ -342,7 +342,7 @@ def _module_origin(
 
 
 def _with_numerics(module: ModuleOp, numerics: str | None) -> ModuleOp:
-    """The module itself, changed where `numerics` says something else than it does."""
+    """Return the module, in the mode `numerics` if that differs from its own."""
     if numerics is not None:
         from coda_ir.context import make_context
         from coda_ir.passes.block.set_numerics import SetNumericsPass

@@ -1,4 +1,4 @@
-"""The result of `compile`: a function of tensors, with properties that show how it was made."""
+"""The result of `compile`: a function of tensors, with properties that show how it was compiled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CompiledFunction(NotCopied):
         target: Target,
         device: torch.device,
     ):
-        """`function` may be None where the program has only one."""
+        """Set up the function; `function` may be None if the program has only one."""
         self.target: Target = target
         self.device = device
         self._lowering = lowering
@@ -55,7 +55,7 @@ class CompiledFunction(NotCopied):
 
     @property
     def signature(self) -> Signature:
-        """The arguments and the results."""
+        """The arguments and results of the function."""
         return self.executable.info.signature
 
     @property
@@ -88,13 +88,13 @@ class CompiledFunction(NotCopied):
     def fitting(
         self, args: Sequence[torch.Tensor], kwargs: Mapping[str, torch.Tensor]
     ) -> Sequence[torch.Tensor] | None:
-        """The arguments of a call by position where it is plain that they fit, ready for
-        `unchecked`; None where a call would raise an ArgumentError, or a size is 0.
+        """Return the arguments of a call by position if they obviously fit, ready for `unchecked`;
+        None if the call would raise an ArgumentError, or a size is 0.
         """
         return self._arguments.find(args, kwargs)
 
     def graphed(self) -> GraphedFunction:
-        """The function with calls that replay a CUDA graph; see `GraphedFunction`."""
+        """Return a version of the function that replays CUDA graphs; see `GraphedFunction`."""
         from coda_ir.launching.cuda_graphs import GraphedFunction
 
         return GraphedFunction(self)
@@ -106,7 +106,7 @@ class CompiledFunction(NotCopied):
         return CallCheck(self.signature, self.device)
 
     def sizes(self, *tensors: torch.Tensor) -> dict[str, int]:
-        """The sizes of the symbols in a call with these tensors.
+        """Return the sizes of the symbols in a call with these tensors.
 
         Raises an ArgumentError if a tensor does not fit.
         """
@@ -118,14 +118,14 @@ class CompiledFunction(NotCopied):
     def run_checked(
         self, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
-        """A call with tensors that have been checked; `sizes` are those of the symbols."""
+        """Call the function with checked tensors; `sizes` are those of the symbols."""
         return self._run_empty(tensors, sizes) if 0 in sizes.values() else self.unchecked(*tensors)
 
     def run_boxed(
         self, tensors: list[torch.Tensor], sizes: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
-        """`run_checked` with a list that the program of a boxed function empties: what nobody else
-        holds is freed after its last use.
+        """Like `run_checked`, with a list that the program of a boxed function empties: tensors
+        without other references are freed after their last use.
         """
         if 0 in sizes.values():
             return self._run_empty(tensors, sizes)
@@ -153,11 +153,11 @@ class CompiledFunction(NotCopied):
         return unpack(interpret(module, self.name, tensors, self.device, precision))
 
     def module(self, level: Level) -> ModuleOp:
-        """A copy of the module at a level: `block`, `gemm` or `scheduled`."""
+        """Return a copy of the module at a level: `block`, `gemm` or `scheduled`."""
         return self._lowering.module(level).clone()
 
     def ir(self, level: Level) -> str:
-        """The printed IR at a level: `block`, `gemm` or `scheduled`."""
+        """Return the printed IR at a level: `block`, `gemm` or `scheduled`."""
         return str(self._lowering.module(level))
 
     @property
@@ -167,27 +167,31 @@ class CompiledFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return the remarks of the passes: fused operators, refusals, and reasons."""
+        """The remarks of the passes: fused operators, refusals, and reasons."""
         return self.executable.info.remarks
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
-        """The remarks of deriving the program, where it is a derived one."""
+        """The remarks of deriving the program, if it is a derived one."""
         return self.executable.info.origin_remarks
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of the generated kernels in the order of their first launch; () for `reference`."""
+        """The names of the generated kernels in the order of their first launch; () for
+        `reference`.
+        """
         return self.executable.info.kernels
 
     @property
     def used_arguments(self) -> tuple[bool, ...]:
-        """For each argument whether the function needs it."""
+        """Which arguments the function needs."""
         return self.executable.info.used_arguments
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Return the number of operators of each name in the scheduled function, with epilogues."""
+        """Count the operators of each name in the scheduled function, including those in
+        epilogues.
+        """
         return self.executable.info.operators
 
     @property
@@ -236,7 +240,9 @@ class CompiledFunction(NotCopied):
     def _run_empty(
         self, tensors: Sequence[torch.Tensor], bindings: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
-        """The results for a size of 0; those with elements (a mean of nothing) by the reference."""
+        """Return the results if a size is 0; those with elements (a mean of nothing) are computed
+        by the reference backend.
+        """
         empty = self.signature.empty_results(bindings, self.device)
         if empty is not None:
             return tuple(empty)

@@ -11,7 +11,7 @@ from coda_ir.dialects import get_all_dialects
 
 
 def make_context() -> Context:
-    """A context with builtin, func, arith, math, tensor and every CODA dialect."""
+    """Make a context with builtin, func, arith, math, tensor and every CODA dialect."""
     context = Context()
     for dialect in (Builtin, Func, Arith, Math, Tensor):
         context.load_dialect(dialect)

@@ -1,4 +1,5 @@
-"""Calls of compiled programs that fail by a defect of this package: PyTorch runs them instead.
+"""Fallback for compiled programs that fail because of a defect of this package: PyTorch runs them
+instead.
 
     run = WithFallback(compiled, eager, lambda: Described("f", "eager PyTorch", "..."))
 
@@ -29,7 +30,7 @@ class DefectWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Described:
-    """A compiled program in the words of a warning."""
+    """A compiled program as a warning describes it."""
 
     name: str
     """The name of the function."""
@@ -39,7 +40,7 @@ class Described:
     """The option that raises the error instead."""
 
     def warning(self, error: Exception, *, is_raised: bool) -> str:
-        """The text: the error, the replacement, and how to report both."""
+        """Return the text of the warning: the error, the replacement, and how to report both."""
         first = (str(error).strip().splitlines() or [""])[0]
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{PurePath(frame.filename).name}:{frame.lineno}"
@@ -55,7 +56,7 @@ class Described:
 
 
 class WithFallback(Generic[Parameters, Results]):
-    """A compiled program, or PyTorch in its place once it failed by a defect."""
+    """A compiled program that PyTorch replaces once it failed because of a defect."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where a compiled function runs: on a GPU, or on the CPU in the interpreter of Triton."""
+"""The device of a compiled function: a GPU, or the CPU by Triton's interpreter."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ from coda_ir.diagnostics import CodaError
 
 
 def default_device() -> torch.device:
-    """The current GPU, or the CPU where there is none."""
+    """Return the current GPU, or the CPU if there is none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The device that is meant. Raises CodaError for one that does not exist on this machine."""
+    """Return a device by name. Raises CodaError for one that does not exist on this machine."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
@@ -39,21 +39,21 @@ _chosen_here: list[str] = []
 
 
 def interpreter_is_asked_for() -> bool:
-    """Return whether the user wants Triton to interpret."""
+    """Return whether the user asked for Triton's interpreter."""
     is_set = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
     return is_set and "TRITON_INTERPRET" not in _chosen_here
 
 
 def interpret_without_gpu() -> None:
-    """Switch the interpreter on where there is no GPU, before PyTorch imports triton: that decides
-    whether programs can be compiled for the CPU later on.
+    """Switch the interpreter on if there is no GPU, before PyTorch imports triton, which decides
+    whether programs can be compiled for the CPU later.
     """
     if not torch.cuda.is_available():
         _switch_interpreter_on()
 
 
 def _switch_interpreter_on() -> None:
-    """Without effect where triton has been imported."""
+    """Switch the interpreter on; without effect if triton has been imported."""
     if "triton" not in sys.modules and not interpreter_is_asked_for():
         os.environ["TRITON_INTERPRET"] = "1"
         _chosen_here.append("TRITON_INTERPRET")
@@ -84,19 +84,21 @@ def require_triton_for(device: torch.device) -> None:
 
 
 def _silence_interpreter() -> None:
-    """NumPy warns of infinities that kernels handle: the logarithm of an empty sum is one."""
+    """Silence NumPy's warnings about infinities that kernels handle, such as the logarithm of an
+    empty sum.
+    """
     module = r"triton\.runtime\.interpreter"
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=module)
 
 
 def _is_interpreting() -> bool:
-    """Return whether triton's own library functions were made for the interpreter."""
+    """Return whether triton's library functions were made for the interpreter."""
     library = import_module("triton.language.standard")
     return type(library.sigmoid).__name__ == "InterpretedFunction"
 
 
 def architecture_name(device: torch.device) -> str:
-    """`cpu`, `sm_90` or `gfx942`."""
+    """Return `cpu`, `sm_90` or `gfx942`."""
     if device.type == "cpu":
         return "cpu"
     if torch.version.hip is not None:

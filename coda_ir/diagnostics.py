@@ -1,4 +1,4 @@
-"""Diagnostics: what a user sees when the input is wrong.
+"""Diagnostics: what a user sees if the input is wrong.
 
 A mistake of the user is a `CodaError`, whose message ends with the remedy. A mistake that has a
 place in a source text is a `Diagnostic`, several of which make a `DiagnosticError`.
@@ -36,7 +36,7 @@ class SourceRange:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message about the input, with its place and what to do about it, where known."""
+    """A message about the input, with its place and a remedy if they are known."""
 
     severity: Severity
     range: SourceRange | None
@@ -57,8 +57,8 @@ class Diagnostic:
         return known if self.range is None else {**known, "location": asdict(self.range)}
 
     def render(self, source_text: str | None = None) -> str:
-        """The message as `file:line:col: error[code]: message`, the source line, carets and the
-        remedy.
+        """Return the message as `file:line:col: error[code]: message`, with the source line, carets
+        and the remedy.
 
         The source line and the carets are left out where `source_text` is None or has no such line.
         """
@@ -77,7 +77,8 @@ class Diagnostic:
 
 
 def excerpt(place: SourceRange, source_text: str) -> list[str]:
-    """The line of `place` and the carets under it; of a very long line, the part around `place`.
+    """Return the line of `place` with carets under it; of a very long line, the part around
+    `place`.
 
     Carets under indentation move to the first character: PyTorch only knows lines.
     """
@@ -96,7 +97,7 @@ def excerpt(place: SourceRange, source_text: str) -> list[str]:
 
 
 def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
-    """The part of a line around `start`, and where `start` and `stop` are in it."""
+    """Return the part of a line around `start`, and where `start` and `stop` are in it."""
     first = max(0, start - MAX_WIDTH // 2)
     last = min(len(line), first + MAX_WIDTH)
     before, after = "..." if first else "", "..." if last < len(line) else ""
@@ -117,24 +118,24 @@ class CodaError(Exception):
 
     @property
     def code(self) -> str:
-        """The kind of the mistake, which `--explain` of coda-opt explains."""
+        """The code of the mistake, which `coda-opt --explain` explains."""
         names = [each.__name__ for each in type(self).__mro__ if issubclass(each, CodaError)]
         return exception_code(names, self.message)
 
 
 class IndexOutOfRangeError(CodaError, IndexError):
-    """An index among the arguments of a program is no row or column of what it selects from."""
+    """An index in the arguments of a program that is out of the range of what it selects from."""
 
 
 def expect_kind(name: str, value: object, kind: type | tuple[type, ...], remedy: str) -> None:
-    """Raises CodaError for an argument that is not of the type that its annotation states."""
+    """Raise CodaError for an argument whose type is not the annotated one."""
     if not isinstance(value, kind):
         given = "None" if value is None else f"of type {type(value).__name__}"
         raise CodaError(f"{name} is {given}", remedy)
 
 
 class DefectError(CodaError):
-    """A fault of a pass or of a backend, not of the input, which a check has found."""
+    """A defect of a pass or a backend, not of the input, that a check has found."""
 
 
 class DiagnosticError(CodaError):
@@ -153,7 +154,7 @@ class DiagnosticError(CodaError):
 
 
 def render_diagnostics(diagnostics: Sequence[Diagnostic], sources: Mapping[str, str]) -> str:
-    """All `diagnostics` as text, separated by newlines; after 20, only their number is told."""
+    """Return all `diagnostics` as text, separated by newlines; beyond 20, only their number."""
     shown = [_render_with_source(diagnostic, sources) for diagnostic in diagnostics[:MAX_REPORTED]]
     left_out = len(diagnostics) - MAX_REPORTED
     if left_out > 0:
@@ -171,7 +172,7 @@ _collector: ContextVar[list[Diagnostic] | None] = ContextVar("coda_ir_diagnostic
 
 @contextmanager
 def collect_diagnostics() -> Generator[list[Diagnostic]]:
-    """Gather the warnings and notes that are emitted inside the `with` block, in order.
+    """Collect the warnings and notes that are emitted inside the `with` block, in order.
 
     Errors are raised (see DiagnosticError), not emitted. The innermost block gets a diagnostic.
     """
@@ -184,8 +185,8 @@ def collect_diagnostics() -> Generator[list[Diagnostic]]:
 
 
 def emit_diagnostic(diagnostic: Diagnostic) -> None:
-    """Hand a warning or a note to the innermost `collect_diagnostics` block; dropped where there
-    is none.
+    """Pass a warning or a note to the innermost `collect_diagnostics` block; without one, it is
+    dropped.
     """
     diagnostics = _collector.get()
     if diagnostics is not None:
@@ -199,5 +200,5 @@ def closest(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return `1 file`, `2 files`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What values depend on, and whether they are defined before they are used, which xDSL's verifier
+"""Dependences of values, and whether values are defined before they are used, which xDSL's verifier
 does not check.
 """
 
@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def depend_on(values: Iterable[SSAValue], sources: Collection[SSAValue]) -> bool:
-    """Return whether one of `values` is one of `sources`, or computed from one."""
+    """Return whether one of `values` is, or is computed from, one of `sources`."""
     pending, seen = list(values), set[SSAValue]()
     while pending:
         value = pending.pop()
@@ -22,7 +22,8 @@ def depend_on(values: Iterable[SSAValue], sources: Collection[SSAValue]) -> bool
 
 
 def misplaced_use(module: Operation) -> tuple[Operation, VerifyException] | None:
-    """The first operator that uses a value from a later operator, or from inside of another one.
+    """Return the first operator that uses a value before its definition, or from inside another
+    operator.
 
     Between the blocks of one region, where control flow decides, every use is taken as right.
     """

@@ -30,7 +30,7 @@ _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?:error:
 
 
 def diagnostics_of(error: BaseException) -> Sequence[Diagnostic]:
-    """The diagnostics that an error of `INPUT_ERRORS` carries, at least one.
+    """Return the diagnostics of an error of `INPUT_ERRORS`, at least one.
 
     A `CodaError` whose message begins with `file:line:col: ` is at that place.
     """

@@ -1,4 +1,4 @@
-"""The stage `load`: a function of a lowered program becomes an Executable of a target."""
+"""The stage `load`: makes an Executable of a function of a lowered program."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ ProgramInfo: TypeAlias = "Artifact | ReferenceInfo"
 
 
 class Executable(Protocol):
-    """A program on a device. Its tensors have been checked, and no size is 0."""
+    """A program on a device. Its caller has checked the tensors, and no size is 0."""
 
     @property
     def info(self) -> ProgramInfo: ...
 
     @property
     def has_cuda_graphs(self) -> bool:
-        """True where a CUDA graph can replay a call."""
+        """True if a CUDA graph can replay a call."""
         ...
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Do now what the first call would have to do, if it has these `sizes` of symbols."""
+        """Do the work of the first call for these `sizes` of symbols."""
         ...
 
     def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]: ...
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """`run` with a list that a boxed function empties: a tensor that nobody else holds is freed
-        after its last use.
+        """Like `run`, with a list that a boxed function empties: tensors without other references
+        are freed after their last use.
         """
         ...
 
 
 def start(target: Target, device: torch.device) -> None:
-    """Begin with what a process does once for a target, beside the lowering of a program.
+    """Start the one-time setup of a target in the background, while the program is lowered.
 
     Raises CodaError where Triton cannot run on the device.
     """
@@ -70,7 +70,7 @@ def start(target: Target, device: torch.device) -> None:
 def load(
     lowering: Lowering, function: str | None, target: Target, device: torch.device
 ) -> Executable:
-    """A function of a program; None is the only one."""
+    """Load a function of a program; None stands for its only function."""
     if target == "reference":
         return ReferenceExecutable(lowering, function, device)
     artifact, jobs = lowering.artifact(function), lowering.options.jobs
@@ -89,7 +89,7 @@ def _begun(program: TritonExecutable) -> TritonExecutable:
 
 
 class GraphExecutable:
-    """A graph of PyTorch that Inductor compiles, and that calls programs."""
+    """A PyTorch graph that Inductor compiles and that calls programs."""
 
     def __init__(
         self, artifact: Artifact, programs: Mapping[str, TritonExecutable], device: torch.device
@@ -107,7 +107,7 @@ class GraphExecutable:
         return load_graph(self.info.graph, name, self._programs, self.device)
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Import the programs, and trace the graph."""
+        """Import the programs and trace the graph."""
         for program in self._programs.values():
             program.prepare()
         _ = self._graph
@@ -120,12 +120,12 @@ class GraphExecutable:
         return self._graph(*tensors)
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The results; the graph frees nothing before it ends."""
+        """Return the results; the graph frees nothing before it ends."""
         return self.run(*tensors)
 
 
 class ReferenceExecutable:
-    """A function that the reference backend runs, rounding where the IR states it."""
+    """A function that the reference backend runs, with the rounding that the IR states."""
 
     has_cuda_graphs = False
 
@@ -134,7 +134,7 @@ class ReferenceExecutable:
         self._lowering, self._device = lowering, device
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """There is nothing to do before a call."""
+        """Do nothing: the interpreter needs no preparation."""
 
     @cached_property
     def _module(self) -> ModuleOp:
@@ -158,7 +158,7 @@ class ReferenceExecutable:
 
 
 class ReferenceInfo:
-    """What is known of a function by its IR, which is lowered where that is asked for."""
+    """Facts about a function by its IR, which is lowered on demand."""
 
     kernels: tuple[str, ...] = ()
 
@@ -200,8 +200,8 @@ def interpret(
     device: torch.device,
     precision: Precision = "stated",
 ) -> tuple[torch.Tensor, ...]:
-    """The results of a function by the reference backend, on the device of its tensors, or on
-    `device` where it has none.
+    """Return the results of a function by the reference backend, on the device of its tensors, or
+    on `device` if it has none.
     """
     from coda_ir.backends.reference import run_function
 

@@ -56,11 +56,11 @@ class ExportedModel:
         return html_of(repr(self), self.module, self.remarks)
 
     def arguments(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-        """The tensors of the function, in order, for a call of the model."""
+        """Return the tensors of the function, in order, for a call of the model."""
         return [*self.tree.flatten(args, kwargs), *self.weights.values()]
 
     def result(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """The results of the function in the structure that the model returns."""
+        """Return the results of the function in the structure that the model returns."""
         return self.tree.unflatten(tensors)
 
     def compile(
@@ -87,7 +87,7 @@ class ExportedModel:
         return CompiledModel(guarded(), self.weights, self.tree, plain)
 
     def to(self, device: str | torch.device) -> ExportedModel:
-        """The same model with its weights on another device; weights already there are shared."""
+        """Return the model with its weights on another device; weights already there are shared."""
         weights = {name: weight.to(device) for name, weight in self.weights.items()}
         return ExportedModel(self.module, weights, self.tree, self.remarks)
 
@@ -134,7 +134,7 @@ class ExportedModel:
 
 
 class CompiledModel:
-    """A compiled model: it takes the arguments of the model and returns the same structure.
+    """A compiled model, with the arguments and the return structure of the model.
 
     Each call reads the weights, so in-place updates take effect. Inputs that require gradients are
     refused outside of `torch.no_grad`; weights are treated as constants.
@@ -147,7 +147,9 @@ class CompiledModel:
         tree: CallTree,
         plain: Callable[[], CompiledFunction] | None = None,
     ):
-        """`plain` makes the function that replaces one that failed by a defect of this package."""
+        """Set up the model; `plain` makes the function that replaces one that failed because of a
+        defect of this package.
+        """
         self.function = function
         self.weights = weights
         self._tree = tree
@@ -175,12 +177,12 @@ class CompiledModel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return the remarks of the passes: fused operators, refusals, and reasons."""
+        """The remarks of the passes: fused operators, refusals, and reasons."""
         return self.function.remarks
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of the generated kernels; () for the target `reference`."""
+        """The names of the generated kernels; () for the target `reference`."""
         return self.function.kernels
 
     @property
@@ -190,7 +192,9 @@ class CompiledModel:
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
-    """A callable of the tensors of a function, which checks that the model takes their sizes."""
+    """Return a callable on the tensors of a function, which checks that the model accepts their
+    sizes.
+    """
 
     def call(*tensors: torch.Tensor) -> Any:
         if tree.ranges:
@@ -243,7 +247,7 @@ def load(
 
 
 def _check_tree(func: FuncOp, tree: CallTree, path: Path) -> None:
-    """Raises CodaError where a module was changed so that it no longer fits its call."""
+    """Raise CodaError if a module was changed so that it no longer fits its call tree."""
     signature = signature_of(func)
     inputs = [spec.name for spec in signature.arguments if not spec.is_weight]
     weights_last = [spec.is_weight for spec in signature.arguments]
@@ -293,7 +297,7 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
 def load_weights(
     path: Path, specs: Sequence[TensorSpec], device: str | torch.device = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """The weights that `specs` names, in their order. Raises CodaError if one does not fit."""
+    """Return the weights that `specs` names, in order. Raises CodaError if one does not fit."""
     from safetensors import SafetensorError, safe_open
 
     if not specs:

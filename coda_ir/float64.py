@@ -1,4 +1,4 @@
-"""The exact side of a comparison: PyTorch computing in float64, and the error against it."""
+"""Exact references: PyTorch in float64, and errors against it."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -17,12 +17,12 @@ FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor`; as float32 where its elements are float8, which PyTorch does not compare."""
+    """Return `tensor`; as float32 if it is float8, which PyTorch does not compare."""
     return tensor.float() if tensor.dtype in FLOAT8 else tensor
 
 
 def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
-    """‖actual − exact‖ / ‖exact‖ in float64, over the finite elements of `exact`.
+    """Return ‖actual − exact‖ / ‖exact‖ in float64, over the finite elements of `exact`.
 
     Infinite where the two differ in shape, or in where they are NaN or infinite.
     """
@@ -43,8 +43,8 @@ def relative_error(actual: torch.Tensor, exact: torch.Tensor) -> float:
 
 @contextmanager
 def computing_in_float64() -> Generator[None]:
-    """PyTorch computes in float64 also where a model asks for float32 or less, as norms and
-    softmaxes do; what the model is given has to be in float64 already.
+    """Within the context, PyTorch computes in float64 even where a model asks for less, as norms
+    and softmaxes do; the inputs of the model must be float64 already.
     """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -73,8 +73,8 @@ def grouped_mm(
     bias: torch.Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """`aten._grouped_mm`, whose kernel knows no float64: the product of each matrix of a batch, or
-    of each group of rows or columns, which end at `offs`; zeros in the others.
+    """Compute `aten._grouped_mm` in float64, which its kernel lacks: the product of each matrix of
+    a batch, or of each group of rows or columns, which end at `offs`; zeros outside of groups.
     """
     if offs is None:
         result = torch.bmm(a, b)
@@ -91,7 +91,7 @@ def grouped_mm(
 
 
 def slices_of_groups(ends: torch.Tensor) -> list[slice]:
-    """The rows of each group, which end at `ends`."""
+    """Return the rows of each group, which end at `ends`."""
     stops = [int(end) for end in ends]
     return [slice(*pair) for pair in pairwise([0, *stops])]
 

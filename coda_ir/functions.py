@@ -1,4 +1,4 @@
-"""The functions of a module: which one is meant, what it takes, and how many operators it has.
+"""The functions of a module: the entry, what it takes, and how many operators it has.
 
 xDSL is imported where it is used: a program of the cache needs none of it.
 """
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of a module by name."""
+    """Return the functions of a module by name."""
     from xdsl.dialects.func import FuncOp
 
     return {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
 
 
 def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The function named `entry`, or the only public one. Raises CodaError where there is none."""
+    """Return the function named `entry`, or the only public one. Raises CodaError if there
+    is none.
+    """
     from xdsl.dialects.func import FuncOp
 
     functions = {
@@ -49,7 +51,7 @@ def find_entry(module: ModuleOp, entry: str | None = None) -> FuncOp:
 
 
 def returned_values(func: FuncOp) -> Sequence[SSAValue]:
-    """The operands of the terminator of a function."""
+    """Return the operands of the terminator of a function."""
     from xdsl.dialects.func import ReturnOp
 
     terminator = func.body.block.last_op
@@ -58,15 +60,15 @@ def returned_values(func: FuncOp) -> Sequence[SSAValue]:
 
 
 def count_operators(module: ModuleOp, function: str | None = None) -> Mapping[str, int]:
-    """Return how many operators of each name a function has, those in regions included."""
+    """Count the operators of each name in a function, including those in regions."""
     return Counter(op.name for op in find_entry(module, function).walk())
 
 
 def used_arguments(func: FuncOp) -> tuple[bool, ...]:
-    """For each argument whether the function needs it."""
+    """Return for each argument whether the function needs it."""
     return tuple(bool(argument.uses) for argument in func.args)
 
 
 def is_private(func: FuncOp) -> bool:
-    """Return whether only functions of its module call a function."""
+    """Return whether a function can be called only from its module."""
     return func.sym_visibility is not None and func.sym_visibility.data == "private"

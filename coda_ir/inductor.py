@@ -1,4 +1,4 @@
-"""Functions as graphs of PyTorch that Inductor compiles, and that call programs.
+"""Functions as PyTorch graphs that Inductor compiles, and that call programs.
 
 A program is an operator with a fake implementation, `coda_ir::program`: Inductor plans its memory
 and its place among other kernels, and knows nothing else of it.
@@ -40,7 +40,7 @@ Equal programs have one name, in every process: Inductor finds in its cache what
 def load_graph(
     text: str, name: str, programs: Mapping[str, TritonExecutable], device: torch.device
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The function @`name` of an IR `text`, which Inductor compiles in its first call.
+    """Load the function @`name` of an IR `text`; Inductor compiles it in its first call.
 
     `programs` are the functions that it calls, by name. The graph keeps them.
     """
@@ -61,8 +61,8 @@ def load_graph(
 def _repeatable(
     compiled: Callable[..., tuple[torch.Tensor, ...]], *, warn_only: bool
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The function under PyTorch's deterministic algorithms, when it is compiled and in each call:
-    Inductor asks for them in either.
+    """Run the function under PyTorch's deterministic algorithms, which Inductor consults both when
+    it compiles and in each call.
     """
 
     def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -75,7 +75,7 @@ def _repeatable(
 def compiled_by_inductor(
     graph: Callable[..., Any], *, is_dynamic: bool | None = None
 ) -> Callable[..., Any]:
-    """A function of tensors that Inductor compiles in its first call.
+    """Return a function of tensors that Inductor compiles in its first call.
 
     TorchDynamo takes it for one operator; what traces it sees the operators that it calls.
     """
@@ -98,7 +98,7 @@ def compiled_by_inductor(
 
 
 def operator_name(program: TritonExecutable) -> str:
-    """The name under which the operator `coda_ir::program` finds a program."""
+    """Return the name under which the operator `coda_ir::program` finds a program."""
     return module_name(program.info.source, program.info.signature.name)
 
 
@@ -121,7 +121,7 @@ def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors of the shapes and types of the results."""
+    """Return tensors with the shapes and types of the results."""
     signature = _PROGRAMS[name].info.signature
     sizes: dict[str, int] = {}
     for spec, tensor in zip(signature.arguments, tensors, strict=True):

@@ -1,4 +1,4 @@
-"""A program at its levels, and what is emitted for one of its functions.
+"""A program at each level, and the code emitted for one of its functions.
 
 What lowers is imported where it is used: a program of the cache needs none of it, nor xDSL.
 """
@@ -45,8 +45,8 @@ _is_inside: ContextVar[bool] = ContextVar("coda_own_stack", default=False)
 
 
 def on_own_stack(work: Callable[[], R]) -> R:
-    """The result of `work`, which runs in a thread of its own, with the context variables of this
-    one. Work inside of such work stays in its thread. Raises what `work` raises.
+    """Run `work` in a thread with a large stack and the context variables of the caller; nested
+    work stays in its thread. Raises what `work` raises.
 
     What PyTorch keeps for each thread, such as the current device, has its defaults there.
 
@@ -73,7 +73,7 @@ PASSES: dict[Level, str] = {
 
 
 def check_schedule(schedule: str) -> None:
-    """Raises CodaError for a text that has other options than those of the pass `schedule`."""
+    """Raise CodaError for options that the pass `schedule` does not have."""
     _parse_passes(f"schedule{{{schedule}}}", schedule)
 
 
@@ -91,7 +91,7 @@ def _parse_passes(passes: str, schedule: str) -> Pipeline:
 
 
 class Lowering:
-    """A module at the levels `block`, `gemm` and `scheduled`, each made when it is asked for.
+    """A module at the levels `block`, `gemm` and `scheduled`, each made on demand.
 
     What is emitted for the program of an Origin is kept in the cache; that of a module is not.
     """
@@ -128,7 +128,7 @@ class Lowering:
         return complete_schedule(self.options.schedule or "", self.options.architecture)
 
     def module(self, level: Level) -> ModuleOp:
-        """The module at `level`; it must not be changed."""
+        """Return the module at `level`; it must not be changed."""
         levels = get_args(Level)
         if level not in levels:
             raise CodaError(f"unknown level '{level}'", f"use one of {', '.join(levels)}")
@@ -137,7 +137,7 @@ class Lowering:
         return self._modules[level]
 
     def _apart(self, work: Callable[[], R]) -> R:
-        """The result of `work`, on a stack of its own unless it measures on the current device."""
+        """Run `work` on a large stack, unless it measures on the current device."""
         return work() if self.options.tuning is not None else on_own_stack(work)
 
     def _make(self, level: Level, levels: tuple[Level, ...]) -> ModuleOp:
@@ -180,8 +180,7 @@ class Lowering:
         return module
 
     def artifact(self, function: str | None = None) -> Artifact:
-        """Return what is emitted for a function, or for the only one: from the cache, or lowered
-        now.
+        """Return the Artifact of a function, or of the only one: from the cache, or lowered now.
 
         Raises CodaError where there is no such function, and for what cannot be emitted.
         """
@@ -190,7 +189,7 @@ class Lowering:
         return self._artifacts[function]
 
     def comparison(self, function: str | None = None) -> Estimates | None:
-        """Estimates of a function, which nothing is emitted for.
+        """Return the estimates for a function; nothing is emitted.
 
         None where the library of the device is not known, and for schedules that are tuned.
         """
@@ -240,7 +239,7 @@ class Lowering:
         return artifact
 
     def _is_final(self) -> bool:
-        """Return whether there is nothing more to measure for the schedules."""
+        """Return whether no schedule remains to be measured."""
         if self.options.tuning is None:
             return True
         from coda_ir.dialects.gemm import TUNED_ATTRIBUTE, FusedOp, LibraryOp, TunedAttr
@@ -268,8 +267,8 @@ class Lowering:
         return self._program_artifact(find_entry(self.module("block"), function))
 
     def _start_compiler(self) -> None:
-        """Start the process that compiles kernels, which is ready when they are emitted. Tuning has
-        compiled them already.
+        """Start the process that compiles kernels, so that it is ready when they are emitted. After
+        tuning, they are compiled already.
         """
         options = self.options
         if self.compiler is not None or not options.is_for_gpu or options.tuning is not None:
@@ -364,7 +363,7 @@ def _calls(func: FuncOp) -> list[CallOp]:
 
 
 def _graph_text(func: FuncOp) -> str:
-    """A module of `func` and the declarations of what it calls."""
+    """Return the text of a module with `func` and the declarations of its callees."""
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
@@ -377,7 +376,7 @@ def _graph_text(func: FuncOp) -> str:
 
 
 def _program_names(module: ModuleOp) -> set[str]:
-    """The functions of the GEMM level that are called."""
+    """Return the names of the GEMM-level functions that are called."""
     from xdsl.dialects.func import CallOp
 
     return {op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)}
@@ -388,7 +387,7 @@ def _commented(text: str) -> str:
 
 
 def _tell(artifact: Artifact) -> None:
-    """Say what would have been said, had the program been lowered now."""
+    """Emit the diagnostics that lowering the program now would have emitted."""
     for warning in artifact.warnings:
         emit_diagnostic(warning)
     if "coda_ir.remarks" not in sys.modules:

@@ -8,6 +8,7 @@ import pytest
 from support.daily import run_daily
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
+from support.tracing import speed_up as speed_up_tracing
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -70,6 +71,10 @@ def _runs_on_gpu(item: pytest.Item) -> bool:
 def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item not in selected])
     items[:] = [item for item in items if item in selected]
+
+
+def pytest_runtest_setup() -> None:
+    speed_up_tracing()
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""A page in which one sees what was fused, what was not, and what it costs: `--emit=html`."""
+"""The target `--emit=html`: a page that shows what was fused, what was not, and what it costs."""
 
 from coda_ir.backends.explorer.options import PageOptions
 from coda_ir.backends.explorer.page import HtmlTarget, explore_module

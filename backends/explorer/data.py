@@ -27,7 +27,7 @@ Data: TypeAlias = dict[str, Any]
 def describe_function(
     module: ModuleOp, func: FuncOp, sources: Mapping[str, str], options: PageOptions
 ) -> Data:
-    """One function of a module: tensors, operators, kernels, files, and emitted text.
+    """Describe one function of a module: tensors, operators, kernels, files and emitted text.
 
     Times are microseconds, sizes are bytes for the sizes of the page.
     """
@@ -116,8 +116,8 @@ class _Description:
             }
 
     def _applied(self, number: int, op: Operation) -> list[int]:
-        """The operators of other kernels whose statistics of rows a kernel applies: deferred
-        norms.
+        """Return the operators of other kernels (deferred norms) whose row statistics a kernel
+        applies.
         """
         if isinstance(op, FinalizeOp):
             return []
@@ -128,7 +128,9 @@ class _Description:
         return [member for member in applied if member not in own]
 
     def _traffic(self, op: Operation, values: Values) -> Data:
-        """The tensors that go through memory, and the time of an operator by itself."""
+        """Return the tensors that an operator moves through memory, and its time as a kernel of its
+        own.
+        """
         is_free = isinstance(op, (*VIEWS, *PREPARED)) or (
             isinstance(op, FusedOp) and op.schedule is None
         )
@@ -146,7 +148,7 @@ class _Description:
         }
 
     def _tensor(self, values: Values, value: SSAValue) -> int:
-        """The number of a tensor, which is one for all views of it."""
+        """Return the number of a tensor; all views of it share one."""
         base = _base(value)
         if base not in self._numbers:
             self._numbers[base] = len(self.tensors)
@@ -157,7 +159,9 @@ class _Description:
         return self._numbers[base]
 
     def _owner_name(self, value: SSAValue) -> str:
-        """The name of the operator that computes a value, of the last one of a kernel."""
+        """Return the name of the operator that computes a value; for a kernel, that of its last
+        operator.
+        """
         if not isinstance(value, OpResult):
             return ""
         number = self._kernel_numbers.get(value.op)
@@ -165,7 +169,9 @@ class _Description:
         return short_name(self.fusion.operators[members[-1]] if members else value.op)
 
     def _size(self, size: SymbolicSize) -> Data:
-        """The bytes for the sizes of the page, and by symbols."""
+        """Return the size of a tensor in bytes, as a number for the sizes of the page and as a
+        formula.
+        """
         return {"bytes": size.evaluate(self._known), "symbolic": str(size) if size.symbols else ""}
 
     def _refusal(self, remark: Remark) -> Data:
@@ -190,7 +196,9 @@ def _roofline(found: Roofline) -> Data:
 
 
 def _measured(op: Operation) -> Data | None:
-    """The time that tuning measured for a kernel, or for those that begin with it, if it did."""
+    """Return the time that tuning measured for a kernel, or for the group of kernels that it
+    begins; None if it measured none.
+    """
     found = op.attributes.get(TUNED_ATTRIBUTE)
     if not isinstance(found, TunedAttr):
         return None
@@ -208,7 +216,7 @@ def _symbols(values: Values) -> frozenset[str]:
 
 
 def _base(value: SSAValue) -> SSAValue:
-    """Return the tensor of which a value is a view."""
+    """Return the tensor that a value is a view of."""
     return [value, *viewed(value)][-1]
 
 

@@ -1,4 +1,6 @@
-"""The text that is emitted for a function, and what it is compiled to, with their operators."""
+"""The text emitted for a function and the machine code compiled from it, line by line with their
+operators.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Emitted:
-    """A module of Triton, or why there is none, as a comment; and machine code."""
+    """An emitted Triton module (or a comment that explains why there is none) and its
+    machine code.
+    """
 
     triton: dict[str, Any]
     """A `text`, and its `spans`."""
@@ -47,7 +51,7 @@ class Emitted:
 
     @staticmethod
     def of(fusion: Fusion, options: PageOptions) -> Emitted:
-        """Emit a function that is scheduled, and compile it where the options name a GPU."""
+        """Emit a scheduled function, and compile it if the options name a GPU."""
         level = "AMDGCN" if options.machine_level == "amdgcn" else "PTX"
         try:
             program = emit_program(fusion.fused_module, fusion.func.sym_name.data)
@@ -62,8 +66,8 @@ class Emitted:
 
 
 def spans(text: str) -> Iterator[Span]:
-    """The lines of emitted text that belong to an operator: those behind a comment that names it,
-    up to the next one or the end of the function.
+    """The emitted lines of an operator: from the comment that names it to the next such comment or
+    the end of the function.
     """
     first, operator = 0, None
     number = 0
@@ -79,7 +83,7 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _placed(text: str, fusion: Fusion) -> str:
-    """The text with the places of operators in the source instead of their numbers."""
+    """Return the text with source locations of operators in place of their numbers."""
 
     def place(match: re.Match[str]) -> str:
         found = source_position(fusion.operators[int(match[1])].location)
@@ -111,7 +115,7 @@ def _compiled(program: EmittedProgram, options: PageOptions) -> dict[str, Any]:
 
 
 def _assembly_spans(text: str, operators: Mapping[int, int]) -> Iterator[Span]:
-    """The lines of assembly that belong to an operator: those behind a place in its text."""
+    """Yield the lines of assembly of each operator: those after a source location."""
     first, operator = 0, None
     lines = text.split("\n")
     for number, line in enumerate(lines):

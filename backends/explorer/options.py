@@ -1,4 +1,4 @@
-"""The GPU, the sizes and the passes that a page is made for."""
+"""The options of a page: GPU, sizes, passes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,12 +44,12 @@ class PageOptions:
 
     @property
     def device(self) -> Device:
-        """The GPU that times are estimated for."""
+        """The GPU whose times are estimated."""
         return DEVICES[self._schedule["target"]]
 
     @property
     def title(self) -> str:
-        """The GPU that times are estimated for, for people."""
+        """The name of that GPU, as shown on the page."""
         device = self.device
         products = "an A100's rates" if device.name == "portable" else device.products
         return f"{products} ({self.architecture.name})"
@@ -64,6 +64,6 @@ class PageOptions:
         return self.schedule(**self._schedule, sizes=sizes), PlanBuffersPass()
 
     def sizes_of(self, symbols: frozenset[str]) -> Sizes:
-        """The sizes of the symbols of a function."""
+        """Return the sizes of the symbols of a function."""
         nominal = round(NOMINAL_ROWS ** (1 / max(1, len(symbols))))
         return Sizes([*((symbol, nominal) for symbol in sorted(symbols)), *self.sizes.items()])

@@ -28,7 +28,7 @@ def explore_module(
     sources: Mapping[str, str] | None = None,
     options: PageOptions | None = None,
 ) -> str:
-    """The page about the functions of a module on the block level, or about one of them.
+    """Return the page about the functions of a block-level module, or about one of them.
 
     `sources` has the texts of source files by name; others are read. Raises CodaError for an
     unknown function, and for an unknown architecture of the options.
@@ -46,7 +46,7 @@ def explore_module(
 
 
 def as_script(contents: object) -> str:
-    """JSON that ends no element of HTML, whatever texts are in it."""
+    """Return JSON that is safe inside a `<script>` element, whatever text it contains."""
     return json.dumps(contents, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
 
 

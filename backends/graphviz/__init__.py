@@ -1,4 +1,4 @@
-"""Pictures of modules by Graphviz: what the IR is, and what was fused."""
+"""Pictures of modules, drawn by Graphviz: the IR, and what was fused."""
 
 from coda_ir.backends.graphviz.target import VIEWS, DotTarget, SvgTarget, draw_module, render_svg
 

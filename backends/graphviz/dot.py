@@ -19,14 +19,16 @@ SMALL_FONT, SMALL_COLOR = 10, "#5b6570"
 
 
 def label(title: str, *details: str) -> Html:
-    """A bold title above lines of small grey text; empty details are left out."""
+    """Return a label: a bold title above lines of small grey text, without empty lines."""
     lines = [f"<B>{escape(title)}</B>"] if title else []
     lines += [small(detail) for detail in details if detail]
     return Html("<BR/>".join(lines))
 
 
 def title(text: str, *details: str) -> Html:
-    """A label of a box, aligned to the left: edges enter boxes rather in the middle."""
+    """Return the label of a box, aligned to the left, because edges tend to enter boxes in the
+    middle.
+    """
     lines = label(text, *details).split("<BR/>")
     return Html("".join(f'{line}<BR ALIGN="LEFT"/>' for line in lines))
 
@@ -50,7 +52,7 @@ class Edge:
 
 @dataclass
 class Box:
-    """A cluster: a box drawn around nodes and other boxes. The root of a graph is one, too."""
+    """A cluster: a box around nodes and other boxes. The root of a graph is a box, too."""
 
     graph: Graph
     name: str
@@ -58,13 +60,13 @@ class Box:
     items: list[Node | Box] = field(default_factory=list["Node | Box"])
 
     def node(self, **attributes: Value) -> str:
-        """Add a node; its name, for edges."""
+        """Add a node and return its name, which edges use."""
         name = self.graph.fresh("n")
         self.items.append(Node(name, attributes))
         return name
 
     def box(self, **attributes: Value) -> Box:
-        """Add a box inside of this one."""
+        """Add a box inside this one."""
         box = Box(self.graph, self.graph.fresh("cluster_"), attributes)
         self.items.append(box)
         return box
@@ -82,7 +84,7 @@ class Box:
 
 
 class Graph:
-    """A directed graph; `defaults` are attributes of all nodes and of all edges."""
+    """A directed graph; `defaults` are the attributes of all nodes and edges."""
 
     def __init__(self, name: str, attributes: dict[str, Value], defaults: Mapping[str, Attributes]):
         self.name = name
@@ -97,7 +99,7 @@ class Graph:
         return name
 
     def edge(self, source: str, target: str, **attributes: Value) -> None:
-        """Add an edge; an equal one is there only once."""
+        """Add an edge, unless an equal one exists."""
         edge = Edge(source, target, attributes)
         if edge not in self.edges:
             self.edges.append(edge)
@@ -130,5 +132,5 @@ def _quoted(text: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """The texts that are not empty, one per line."""
+    """Join the texts that are not empty, one per line."""
     return "\n".join(text for text in texts if text)

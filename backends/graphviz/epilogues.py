@@ -38,7 +38,7 @@ SIDES = ("first", "second")
 
 @dataclass
 class Source:
-    """Where an edge begins, and what it is labelled with."""
+    """The start of an edge, and its label."""
 
     node: str
     text: str = ""
@@ -55,7 +55,9 @@ class EpilogueDrawing:
         self.sources: dict[SSAValue, Source] = {}
 
     def port(self, port: Port, arguments: Sequence[BlockArgument], source: Source) -> None:
-        """A node for a port, an edge into it that tells its kind, and edges to its uses."""
+        """Add a node for a port, an edge into it that is labelled with the port's kind, and edges
+        to its uses.
+        """
         used = [argument for argument in arguments if argument.uses.get_length()]
         if not used:
             return
@@ -82,7 +84,7 @@ class EpilogueDrawing:
             self.sources[result] = Source(node)
 
     def edge(self, value: SSAValue, target: str, text: str = "") -> None:
-        """An edge from what computes `value`; a constant gets a node of its own."""
+        """Add an edge from the node that computes `value`; a constant gets its own node."""
         if value not in self.sources:
             owner = value.owner
             known = constant(owner) if isinstance(owner, Operation) else None
@@ -98,7 +100,7 @@ def _edge(source: Source, text: str) -> Attributes:
 
 
 def draw_results(drawing: EpilogueDrawing, segment: Segment) -> list[Source]:
-    """A node for each result of a segment, and where the edges of its uses begin."""
+    """Add a node for each result of a segment; return where the edges to its uses begin."""
     found: list[Source] = []
     for index, (port, value) in enumerate(zip(segment.results, segment.outputs, strict=True)):
         partial = port.port.is_partial
@@ -117,7 +119,7 @@ def draw_results(drawing: EpilogueDrawing, segment: Segment) -> list[Source]:
 
 
 def result_text(port: ResultPortAttr) -> str:
-    """`tile`, or what a partial combines."""
+    """Return `tile`, or the combiner of a partial."""
     kind = port.kind.data.value.replace("_", " ")
     if port.is_partial:
         return f"{kind}: {getattr(port.combiner, 'data').value} per tile"  # noqa: B009
@@ -127,7 +129,7 @@ def result_text(port: ResultPortAttr) -> str:
 
 
 def scalar_label(op: Operation) -> str:
-    """`×`, `exp`, or with its constant `+ 1e-05`."""
+    """Return the label of a scalar operator: `×`, `exp`, or with a constant, `+ 1e-05`."""
     name = SYMBOLS.get(op.name, op.name.partition(".")[2] or op.name)
     if isinstance(op, GroupReduceOp):
         return f"{op.combiner.data.value} over {op.group.data} columns"
@@ -146,7 +148,7 @@ def scalar_label(op: Operation) -> str:
 
 
 def _comparison(op: arith.CmpiOp | arith.CmpfOp) -> str:
-    """`=`, `<`, ...; the name of a predicate that has no sign, such as `uno`."""
+    """Return `=`, `<`, ..., or the name of a predicate that has no sign, such as `uno`."""
     names = arith.CMPI_COMPARISON_OPERATIONS
     if isinstance(op, arith.CmpfOp):
         names = arith.CMPF_COMPARISON_OPERATIONS
@@ -159,7 +161,7 @@ def _operand_constant(operand: SSAValue) -> str | None:
 
 
 def constant(op: Operation) -> str | None:
-    """The text of a scalar constant; None for other operators."""
+    """Return the text of a scalar constant; None for other operators."""
     if not isinstance(op, arith.ConstantOp):
         return None
     match op.value:

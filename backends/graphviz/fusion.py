@@ -1,4 +1,4 @@
-"""Which operators of a program end up in which kernel."""
+"""The mapping from the operators of a program to the kernels that compute them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ MARK = "operator"
 
 @dataclass(frozen=True)
 class Fusion:
-    """The operators of a function, its kernels, and how they belong together."""
+    """The operators of a function, its kernels, and which kernels compute which operators."""
 
     func: FuncOp
     """The function before fusion."""
@@ -51,7 +51,7 @@ class Fusion:
 
     @cached_property
     def kernels_of(self) -> tuple[tuple[int, ...], ...]:
-        """For each operator, the numbers of its kernels in order; () where none is left of it."""
+        """For each operator, the numbers of its kernels in order; () if none is left."""
         found: list[list[int]] = [[] for _ in self.operators]
         for kernel, members in enumerate(self.members):
             for member in members:
@@ -60,7 +60,7 @@ class Fusion:
 
     @cached_property
     def flows(self) -> frozenset[tuple[int, int]]:
-        """The pairs of kernels of which the second reads what the first writes."""
+        """The pairs of kernels in which the second reads what the first writes."""
         number = {op: index for index, op in enumerate(self.kernels)}
         return frozenset(
             (number[source], reader)
@@ -147,7 +147,7 @@ def _numbers(location: Attribute) -> Iterator[int]:
 
 
 def viewed(value: SSAValue) -> Iterator[SSAValue]:
-    """What a value is a view of."""
+    """Yield the values that a value is a view of, the nearest first."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
         yield value

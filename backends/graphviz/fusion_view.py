@@ -1,4 +1,4 @@
-"""The view `fusion`: the operators of a program, with a box around those of one kernel."""
+"""The view `fusion`: the operators of a program, with a box around those of each kernel."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -27,12 +27,14 @@ Part = tuple[int, int | None]
 
 
 def draw_fusion(box: Box, module: ModuleOp, func: FuncOp) -> None:
-    """Draw one function, which may not be on the GEMM level yet, into `box`."""
+    """Draw one function into `box`, lowering it to the GEMM level if necessary."""
     FusionDrawing(box, analyze_fusion(module, func)).draw()
 
 
 class FusionDrawing:
-    """One function: a box per kernel, a node per operator in each kernel that it has a part in."""
+    """One function: a box per kernel, and in each box a node per operator that it computes, wholly
+    or in part.
+    """
 
     def __init__(self, box: Box, fusion: Fusion):
         self.box = box
@@ -96,7 +98,7 @@ class FusionDrawing:
         )
 
     def _connect(self, index: int, arguments: dict[SSAValue, str]) -> None:
-        """The edges into the parts of an operator, and those from part to part."""
+        """Add the edges into the parts of an operator, and from part to part."""
         for first, second in combinations(self.fusion.kernels_of[index], 2):
             if (first, second) in self.fusion.flows:
                 combines = isinstance(self.fusion.kernels[second], FinalizeOp)
@@ -111,13 +113,15 @@ class FusionDrawing:
                 self._connect_operators(self.number[operand.op], index)
 
     def _readers(self, index: int, argument: BlockArgument) -> Sequence[int | None]:
-        """The kernels in which an operator reads an argument."""
+        """Return the kernels in which an operator reads an argument."""
         kernels = self.fusion.kernels_of[index]
         readers = [k for k in kernels if self.fusion.reads_argument(k, argument.index)]
         return readers or kernels[:1] or (None,)
 
     def _connect_operators(self, source: int, target: int) -> None:
-        """Inside of a kernel where both have a part in one, else as the kernels' data flows."""
+        """Connect two operators inside a kernel that computes parts of both; otherwise along the
+        data flow between kernels.
+        """
         sources = self.fusion.kernels_of[source]
         targets = self.fusion.kernels_of[target]
         same = [kernel for kernel in sources if kernel in targets]
@@ -134,7 +138,7 @@ class FusionDrawing:
         self.box.graph.edge(self.nodes[source], self.nodes[target], **style)
 
     def _last_node(self, value: SSAValue) -> str:
-        """The node of the operator that gives a value; a constant gets one."""
+        """Return the node of the operator that computes a value; a constant gets a new one."""
         assert isinstance(value, OpResult), "arguments have nodes of their own"
         if value.op not in self.number:
             return self.box.node(label=operator_label(value.op, self.values), **theme.REMOVED)
@@ -143,7 +147,7 @@ class FusionDrawing:
 
 
 def kernel_title(fusion: Fusion, values: Values, kernel: int) -> tuple[str, str]:
-    """The name of a kernel, and its size in the `values` of the fused function."""
+    """Return the name of a kernel, and its size in terms of the `values` of the fused function."""
     op = fusion.kernels[kernel]
     match op:
         case FusedOp():
@@ -159,7 +163,7 @@ def kernel_title(fusion: Fusion, values: Values, kernel: int) -> tuple[str, str]
 
 
 def part_text(fusion: Fusion, member: int, kernel: int) -> str:
-    """The part of an operator that a kernel computes, if several kernels compute it."""
+    """Return the part of an operator that a kernel computes, if several kernels share it."""
     op, kernels = fusion.kernels[kernel], fusion.kernels_of[member]
     if isinstance(op, PREPARED):
         return "once per weight"
@@ -175,7 +179,7 @@ def part_text(fusion: Fusion, member: int, kernel: int) -> str:
 
 
 def is_library_call(op: Operation) -> bool:
-    """Return whether an operator of the block level is left."""
+    """Return whether an operator stays at the block level."""
     return not isinstance(op, (FusedOp, MapOp, FinalizeOp, AttentionSumOp, *PREPARED))
 
 

@@ -1,4 +1,4 @@
-"""The view `ir`: a module, with the regions of the GEMM level as boxes."""
+"""The view `ir`: a module, with GEMM-level regions as boxes."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ def draw_function(box: Box, func: FuncOp) -> None:
 
 
 class FunctionDrawing:
-    """One function: the nodes of its operators, and which node each value comes from."""
+    """One function: the nodes of its operators, and the node that computes each value."""
 
     def __init__(self, box: Box, func: FuncOp):
         self.box = box
@@ -200,12 +200,12 @@ class FunctionDrawing:
 
 
 def _has_node(op: ConstantOp) -> bool:
-    """Return whether a constant is used by something whose label does not show it."""
+    """Return whether some use of a constant does not show it in its own label."""
     return any(isinstance(use.operation, (ReturnOp, *GEMM_LEVEL)) for use in op.result.uses)
 
 
 def unfused_remarks(func: FuncOp) -> list[Remark]:
-    """Why operators of a function on the GEMM level run outside of a GEMM by design."""
+    """Return the reasons why operators of a GEMM-level function run outside of GEMMs by design."""
     module = ModuleOp([func.clone()])
     with collect_remarks() as remarks:
         ReportUnfusedPass().apply(Context(), module)
@@ -223,7 +223,7 @@ def schedule_text(op: FusedOp | AttentionSumOp) -> str:
 
 
 def segment_text(values: Values, segment: Segment) -> str:
-    """The weights of a column range, and which of its columns pair up."""
+    """Return the weights of a column range, and which of its columns form pairs."""
     names = ", ".join(values.name(weight) or "w" for weight in segment.weights)
     if segment.pairing is None:
         return f"columns of {names}"

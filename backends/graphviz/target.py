@@ -20,7 +20,7 @@ VIEWS = ("ir", "fusion")
 
 
 def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) -> str:
-    """The text of a graph of a module in the DOT language.
+    """Return the graph of a module in the DOT language.
 
     The view `ir` shows the module as it is; `fusion` shows its operators with a box around those
     that `coda-to-gemm` puts into one kernel. `entry` names a function, by default all are drawn.
@@ -43,7 +43,9 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
 
 
 def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
-    """The functions with a body, or the one of that name. Raises CodaError if there is none."""
+    """Return the functions with a body, or the one with the given name. Raises CodaError if there
+    is none.
+    """
     functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
     chosen = [func for func in functions if entry in (None, func.sym_name.data)]
     if entry is not None and not chosen:
@@ -76,7 +78,7 @@ class SvgTarget(DotTarget):
 
 
 def render_svg(dot_text: str) -> str:
-    """The SVG of a graph in the DOT language.
+    """Return the SVG of a graph in the DOT language.
 
     Raises CodaError where the program `dot` is not installed, or fails.
     """

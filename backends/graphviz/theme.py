@@ -1,4 +1,4 @@
-"""How things look: one style per kind of node, box and edge."""
+"""The theme: one style per kind of node, box and edge."""
 
 from coda_ir.backends.graphviz.dot import Attributes
 

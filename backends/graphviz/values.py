@@ -21,14 +21,14 @@ _HIDDEN = ("coda.name", "coda.dims", "operandSegmentSizes", "resultSegmentSizes"
 
 
 class Values:
-    """The names and shapes of the values of one function."""
+    """The names and shapes of the values of a function."""
 
     def __init__(self, func: FuncOp):
         self.func = func
         self.shapes = SymbolicShapes(func)
 
     def name(self, value: SSAValue) -> str:
-        """The name in the source; "" for a value without one."""
+        """The name of a value in the source, or ""."""
         if isinstance(value, BlockArgument) and value.block is self.func.body.block:
             return (
                 entry_name(entry_of(self.func.arg_attrs, value.index)) or value.name_hint or "arg"
@@ -39,16 +39,18 @@ class Values:
         return entry_name(entry_of(self.func.res_attrs, index)) or self.name(value)
 
     def type(self, value: SSAValue) -> str:
-        """`bf16[B, T, 4096]`."""
+        """The type of a value, such as `bf16[B, T, 4096]`."""
         dims = ", ".join(map(str, self.shapes.dims(value)))
         return times(f"{element_type_of(value)}[{dims}]")
 
     def rows(self, value: SSAValue) -> str:
-        """The product of all extents but the last, as in `B·T`."""
+        """The product of all extents but the last, such as `B·T`."""
         return times(str(self.shapes.rows(value)))
 
     def gemm_size(self, op: FusedOp) -> str:
-        """`B·T × 4096 × 11008`: M, N and K, in brackets where several products are added."""
+        """The extents M, N and K, such as `B·T × 4096 × 11008`; in brackets if several products are
+        added.
+        """
         columns = sum(segment.columns for segment in op.segments())
         depths = [str(self.shapes.dims(x)[-1]) for x in op.inputs]
         rows = self.rows(op.x)
@@ -77,7 +79,7 @@ def draw_return(box: Box, values: Values, index: int, value: SSAValue) -> str:
 
 
 def operator_label(op: Operation, values: Values, note: str = "") -> Html:
-    """The name of an operator with its constants and, for each result, its name and type."""
+    """Return the name of an operator with its constants, and the name and type of each result."""
     results = [f"{values.name(r)}: {values.type(r)}".removeprefix(": ") for r in op.results]
     owners = [op, *(operand.owner for operand in op.operands)]
     numbers = [f"{owner.number:g}" for owner in owners if isinstance(owner, ConstantOp)]
@@ -85,12 +87,14 @@ def operator_label(op: Operation, values: Values, note: str = "") -> Html:
 
 
 def short_name(op: Operation) -> str:
-    """`rms_norm` for `coda.rms_norm`; operators of other dialects keep the prefix."""
+    """Return `rms_norm` for `coda.rms_norm`; operators of other dialects keep their prefix."""
     return op.name.removeprefix("coda.")
 
 
 def tooltip(op: Operation, remarks: Sequence[Remark] = ()) -> str:
-    """The place of an operator, its options, and what the passes say about it."""
+    """Return the source location of an operator, its options, and the remarks of the passes about
+    it.
+    """
     options = {**op.properties, **op.attributes}
     shown = [f"{name} = {value}" for name, value in options.items() if name not in _HIDDEN]
     return joined([place_of(op), *shown, *(remark_text(remark) for remark in remarks)])
@@ -102,7 +106,7 @@ def remark_text(remark: Remark) -> str:
 
 
 def place_of(op: Operation) -> str:
-    """`llama_layer.coda:28:10`, or the name of the operator where its place is unknown."""
+    """Return `llama_layer.coda:28:10`, or the name of the operator if its location is unknown."""
     position = source_position(op.location)
     if position is None:
         return op.name

@@ -1,4 +1,4 @@
-"""The operator `coda.attention` and its gradient, with every score spelled out."""
+"""The operator `coda.attention` and its gradient, computed from materialized scores."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -26,7 +26,7 @@ def attended(
     sinks: torch.Tensor | None,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result, heads side by side, and the logsumexp of the scores."""
+    """Return the result, with heads side by side, and the logsumexp of the scores."""
     scores = _hidden(op, _capped_scores(op, q, k), mask)
     lse = _logsumexp(scores, sinks)
     values = _split_heads(v, op.value_columns)
@@ -35,8 +35,8 @@ def attended(
 
 
 def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    """With the weights P = exp(score - lse): dV = Pᵀ·dO, and the gradient of the scores is
-    P ⊙ (dO·Vᵀ - sum(dO ⊙ O)).
+    """Compute the gradients of attention. With the weights P = exp(score - lse), dV = Pᵀ·dO, and
+    the gradient of the scores is P ⊙ (dO·Vᵀ - sum(dO ⊙ O)).
     """
     d_out, out, lse, q, k, v, *added = operands
     sinks, mask = _added(op, added)
@@ -52,8 +52,8 @@ def attention_grad(op: coda.AttentionGradOp, operands: Tensors, numerics: Numeri
 
 
 class ScoreGradients(NamedTuple):
-    """The weights of the softmax, the gradient of what it takes, and that of scale · Q·Kᵀ times
-    the scale: B x heads x queries x keys.
+    """The softmax weights, the gradient of the scores, and the gradient of Q·Kᵀ times the scale:
+    each B x heads x queries x keys.
     """
 
     weights: torch.Tensor
@@ -62,14 +62,14 @@ class ScoreGradients(NamedTuple):
 
 
 def weights_of(scores: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
-    """exp(scores - lse), and the softmax where all scores are numbers so large that lse has no
-    digits for the sum of the weights, as where padding hides all keys by -1e9.
+    """Return exp(scores - lse). If all scores of a row are so large that lse lacks the digits for
+    the sum of the weights (padding adds -1e9 to every key), return the softmax.
     """
     return torch.where(lse < -1e3, torch.softmax(scores, -1), torch.exp(scores - lse))
 
 
 def moment_of(op: coda.AttentionLike, d_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """sum(dO ⊙ O) of each row and head: B x heads x queries."""
+    """Return sum(dO ⊙ O) for each row and head: B x heads x queries."""
     d_y, y = (_split_heads(x, op.value_columns) for x in (d_out, out))
     return (d_y * y).sum(-1)
 
@@ -84,7 +84,7 @@ def gradients_of_scores(
     v: torch.Tensor,
     mask: torch.Tensor | None = None,
 ) -> ScoreGradients:
-    """With the weights P = exp(score - lse): P ⊙ (dO·Vᵀ - moment)."""
+    """Return the gradients of the scores: P ⊙ (dO·Vᵀ - moment), with P = exp(score - lse)."""
     capped = _capped_scores(op, q, k)
     weights = weights_of(_hidden(op, capped, mask), lse.unsqueeze(-1))
     d_y, values = (_split_heads(x, op.value_columns) for x in (d_out, v))
@@ -96,7 +96,7 @@ def gradients_of_scores(
 def query_gradient(
     op: coda.AttentionLike, found: ScoreGradients, q: torch.Tensor, k: torch.Tensor
 ) -> torch.Tensor:
-    """dQ, with the shape of q."""
+    """Return dQ, with the shape of q."""
     keys = _repeated(_heads(op, k), found.d_products)
     return _joined(product_of(found.d_products, keys), q)
 
@@ -109,7 +109,7 @@ def key_gradients(
     k: torch.Tensor,
     v: torch.Tensor,
 ) -> list[torch.Tensor]:
-    """dK and dV, with the shapes of k and v."""
+    """Return dK and dV, with the shapes of k and v."""
     d_y = _split_heads(d_out, op.value_columns)
     d_keys = product_of(found.d_products.transpose(-1, -2), _heads(op, q))
     d_values = product_of(found.weights.transpose(-1, -2), d_y)
@@ -118,33 +118,33 @@ def key_gradients(
 
 
 def _joined(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Heads side by side, as in `like`."""
+    """Put heads side by side, as in `like`."""
     return heads.transpose(1, 2).reshape(like.shape)
 
 
 def _added(op: coda.AttentionLike, given: Tensors) -> list[torch.Tensor | None]:
-    """The sinks and the mask, None where `op` has none."""
+    """Return the sinks and the mask; None for one that `op` lacks."""
     tensors = iter(given)
     return [None if value is None else next(tensors) for value in (op.sinks, op.mask)]
 
 
 def _heads(op: coda.AttentionLike, x: torch.Tensor) -> torch.Tensor:
-    """B x heads x rows x head_dim, of queries or keys."""
+    """Split queries or keys into B x heads x rows x head_dim."""
     return _split_heads(x, op.head_dim.value.data)
 
 
 def _split_heads(x: torch.Tensor, width: int) -> torch.Tensor:
-    """B x heads x rows x width."""
+    """Split columns into B x heads x rows x width."""
     return split_columns(x if x.dim() == 3 else x[None], width).transpose(1, 2)
 
 
 def _repeated(heads: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Heads of keys or values, each as often as those of `like` share it."""
+    """Repeat the heads of keys or values, one for each head of `like`."""
     return heads.repeat_interleave(like.shape[1] // heads.shape[1], 1)
 
 
 def _summed_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """The sum over the heads that share one of `heads`."""
+    """Sum over the query heads that share a head of `heads`."""
     return x.reshape(x.shape[0], heads, x.shape[1] // heads, *x.shape[2:]).sum(2)
 
 
@@ -168,7 +168,7 @@ def _capped_scores(op: coda.AttentionLike, q: torch.Tensor, k: torch.Tensor) -> 
 def _inside_cap(
     op: coda.AttentionLike, d_capped: torch.Tensor, capped: torch.Tensor
 ) -> torch.Tensor:
-    """The gradient of scores from that of capped ones: tanh' = 1 - tanh²."""
+    """Return the gradient of scores, given that of capped scores: tanh' = 1 - tanh²."""
     if op.softcap is None:
         return d_capped
     return d_capped * (1 - (capped / op.softcap.value.data).square())
@@ -177,7 +177,7 @@ def _inside_cap(
 def _hidden(
     op: coda.AttentionLike, scores: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """The scores with the mask, and -inf where a key is hidden."""
+    """Return the masked scores, with -inf for hidden keys."""
     if mask is not None:
         is_bool = mask.dtype == torch.bool
         scores = scores.masked_fill(~mask, -torch.inf) if is_bool else scores + mask
@@ -185,8 +185,8 @@ def _hidden(
 
 
 def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
-    """Which keys a query sees by its position, aligned at the lower right: the last query has the
-    position of the last key.
+    """Return which keys each query sees by position. Positions are aligned at the end: the last
+    query is at the position of the last key.
     """
     distance = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)
     seen = torch.ones(queries, keys, dtype=torch.bool)
@@ -198,8 +198,8 @@ def _seen(op: coda.AttentionLike, queries: int, keys: int) -> torch.Tensor:
 
 
 def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """The weights of the keys, 0 without any key. exp(score - lse) would have the rounding error of
-    lse in all weights of a row.
+    """Return the weights of the keys, 0 if a query sees none. With exp(score - lse), every weight
+    of a row would have the rounding error of lse.
     """
     unseen = (scores == -torch.inf).all(-1, keepdim=True)
     columns = [scores]
@@ -210,7 +210,9 @@ def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
 
 
 def _logsumexp(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """The logsumexp of each row with its sink; inf without any key: the weights are 0 then."""
+    """Return the logsumexp of each row, including its sink; inf if a query sees no key, so that its
+    weights are 0.
+    """
     unseen = (scores == -torch.inf).all(-1, keepdim=True)
     lse = torch.logsumexp(scores, -1, keepdim=True)
     if sinks is not None:

@@ -103,7 +103,9 @@ def softcap(op: coda.SoftcapOp, operands: Tensors, numerics: Numerics) -> Tensor
 
 
 def extremum(op: coda.MaximumOp | coda.MinimumOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    """A bound that is a number has the derivative of a clamp: 1 where x is at the bound."""
+    """The minimum or maximum. If the bound is a number, the derivative is that of a clamp: 1 where
+    x equals the bound.
+    """
     is_maximum = isinstance(op, coda.MaximumOp)
     for bound, x in ((op.lhs, operands[1]), (op.rhs, operands[0])):
         # Older versions of PyTorch ignore a bound of NaN (pytorch/pytorch#172200).
@@ -186,19 +188,21 @@ def quantized(op: coda.QuantizedLinearOp, operands: Tensors, numerics: Numerics)
 
 
 def _mean(x: torch.Tensor, numerics: Numerics) -> torch.Tensor:
-    """The mean over the last dimension, which is kept as 1."""
+    """Return the mean over the last dimension, which is kept with extent 1."""
     return numerics.rounded_once(lambda x: x.mean(-1, keepdim=True), x)
 
 
 def rms_rstd(x: torch.Tensor, eps: float, numerics: Numerics) -> torch.Tensor:
-    """1 / sqrt(mean(x²) + eps) of the last dimension, which is kept as 1."""
+    """Return 1 / sqrt(mean(x²) + eps) over the last dimension, which is kept with extent 1."""
     return torch.rsqrt(_mean(x.square(), numerics) + eps)
 
 
 def layer_stats(
     x: torch.Tensor, eps: float, numerics: Numerics
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """1 / sqrt(var(x) + eps) and mean(x) of the last dimension, which is kept as 1."""
+    """Return 1 / sqrt(var(x) + eps) and mean(x) over the last dimension, which is kept with extent
+    1.
+    """
     mean = _mean(x, numerics)
     variance = _mean((x - mean).square(), numerics)
     return torch.rsqrt(variance + eps), mean

@@ -1,4 +1,4 @@
-"""Attention of heads and its gradient as ATen's overrideable operators, every score spelled out.
+"""ATen's overrideable attention operators and their gradients, computed from materialized scores.
 
 In float32 at least, rounded once to the types of the operands.
 """
@@ -38,7 +38,9 @@ def fused_attention(
     *,
     scale: float | None = None,
 ) -> list[torch.Tensor]:
-    """Return the result of attention, and the logsumexp of the scores: inf without any key."""
+    """Return the result of attention and the logsumexp of the scores, which is inf if a query sees
+    no key.
+    """
     assert dropout == 0.0
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
     unseen = (scores == -torch.inf).all(-1)
@@ -59,7 +61,7 @@ def fused_attention_grad(
     *rest: object,
     scale: float | None = None,
 ) -> list[torch.Tensor]:
-    """The gradients for q, k, v, and for the mask where that is `wanted`."""
+    """Return the gradients of q, k and v, and of the mask if it is `wanted`."""
     is_causal = bool(rest[5])
     scores = _scores(q, k, mask, scale, is_causal=is_causal)
     weights = weights_of(scores, lse[..., None])
@@ -86,7 +88,7 @@ def _scores(
     *,
     is_causal: bool,
 ) -> torch.Tensor:
-    """The scores of all keys, -inf where one is hidden."""
+    """Return the scores of all keys, -inf for hidden ones."""
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = product_of(q.to(wide), _shared(k, q).transpose(-1, -2)) * _scale(q, scale)
     if is_causal:
@@ -103,13 +105,13 @@ def _scale(q: torch.Tensor, scale: float | None) -> float:
 
 
 def _shared(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """The heads of keys or values in the type of the scores, each as often as queries share it."""
+    """Return the heads of keys or values in the type of the scores, one for each query head."""
     wide = torch.promote_types(q.dtype, torch.float32)
     return x.to(wide).repeat_interleave(q.shape[1] // x.shape[1], 1)
 
 
 def _summed(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """The sum over the heads that share those of `like`."""
+    """Sum over the query heads that share a head of `like`."""
     shared = x.shape[1] // like.shape[1]
     return x.reshape(x.shape[0], like.shape[1], shared, *x.shape[2:]).sum(2)
 
@@ -143,7 +145,7 @@ def attention_dkv(op: AttentionDkvOp, operands: Tensors, numerics: Numerics) -> 
 
 
 def _split(op: AttentionSumOp, operands: Tensors) -> tuple[Tensors, Tensors]:
-    """The tensors of attention, and those of the ports."""
+    """Split operands into the tensors of attention and those of the ports."""
     start = len(op.BEFORE)
     end = start + len(op.ports)
     return [*operands[:start], *operands[end:]], operands[start:end]

@@ -1,4 +1,4 @@
-"""The operators of the GEMM level (dialect `gemm`), with or without a schedule.
+"""The operators of the GEMM level (dialect `gemm`), scheduled or not.
 
 Partials are per tile of the schedule, so that their values and their order of combination are
 those of the kernels. Without a schedule a tile has 128 rows and 128 columns.
@@ -55,7 +55,7 @@ DEFAULT_BLOCK = 128
 
 
 class Cut(NamedTuple):
-    """Columns (pairs) `start` to `start + extent`, cut into tiles of `size`."""
+    """Columns (or pairs) from `start` to `start + extent`, cut into tiles of `size`."""
 
     start: int
     extent: int
@@ -63,7 +63,9 @@ class Cut(NamedTuple):
 
 
 class Tiling(NamedTuple):
-    """How partials are cut: rows per tile, and the cuts of the columns (pairs)."""
+    """The tiles over which partials are formed: rows per tile, and the cuts of the columns (or
+    pairs).
+    """
 
     rows: int
     columns: Sequence[Cut]
@@ -72,7 +74,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
-    """The tiling of a segment under the schedule of `op`, which kernels follow too.
+    """Return the tiling of a segment under the schedule of `op`; kernels use the same one.
 
     Raises CodaError where a tile of the schedule cannot hold the groups of the region.
     """
@@ -97,7 +99,9 @@ def stated_tiling(domain: Domain, order: OrderAttr) -> Tiling:
 
 
 class Frame(NamedTuple):
-    """The accumulator of one segment: its row dimensions, its columns, how these pair up."""
+    """The accumulator of one segment: its row dimensions, its columns, and how the columns form
+    pairs.
+    """
 
     rows: tuple[int, ...]
     columns: int
@@ -117,7 +121,7 @@ class Frame(NamedTuple):
         return Domain(self.m, self.columns // 2, columns_per_element=2)
 
     def gather(self, value: torch.Tensor) -> list[torch.Tensor]:
-        """`value` of N columns, or its first and its second columns in pair mode."""
+        """Return `value`, which has N columns, or in pair mode its first and its second columns."""
         if self.pairs is None:
             return [value]
         return [value[:, columns] for columns in self.pairs]
@@ -132,14 +136,14 @@ class Frame(NamedTuple):
         return result
 
     def restore_rows(self, value: torch.Tensor) -> torch.Tensor:
-        """(M x ...) with M as the row dimensions again."""
+        """Restore the row dimensions of (M x ...)."""
         return value.reshape(*self.rows, *value.shape[1:])
 
 
 def pair_columns(
     pairing: PairingAttr | None, columns: int
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The first and the second column of pair 0, 1, ... of `columns` columns."""
+    """Return the first and the second column of each pair of `columns` columns."""
     if pairing is None:
         return None
     pair = torch.arange(columns // 2)
@@ -167,7 +171,9 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def _elements(op: FusedOp, port: Port, value_of: Mapping[SSAValue, torch.Tensor]) -> torch.Tensor:
-    """The tensor of a port; of other rows, the elements for those of the accumulator."""
+    """Return the tensor of a port; if its rows differ from those of the accumulator, select the
+    matching elements.
+    """
     ids = op.rows_of_port(port.kind)
     value = value_of[port.value]
     return value if ids is None else value[value_of[ids].long()]
@@ -176,7 +182,7 @@ def _elements(op: FusedOp, port: Port, value_of: Mapping[SSAValue, torch.Tensor]
 def _row_extents(
     op: FusedOp | LibraryOp, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> tuple[int, ...]:
-    """The extents of the accumulator's rows."""
+    """Return the extents of the accumulator's rows."""
     extents = tuple(value_of[op.x].shape)
     if op.is_transposed:
         return (*(() if op.groups is None else value_of[op.groups].shape), extents[-1])
@@ -184,12 +190,12 @@ def _row_extents(
 
 
 def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
-    """The results with row m as row ids[m]."""
+    """Return the results with row m moved to row ids[m]."""
     return [torch.empty_like(result).index_copy(0, ids.long(), result) for result in results]
 
 
 def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
-    """A product, which is rounded once: its result has the type that it is stored in."""
+    """Return the product, rounded once, to its stored type."""
     value_of = dict(zip(op.operands, operands, strict=True))
     rows = _row_extents(op, value_of)
     result = product(op, op.segment, value_of, None, numerics)
@@ -211,7 +217,7 @@ def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...]:
-    """The shape of the domain, dynamic extents from the ports."""
+    """Return the shape of the domain; ports supply dynamic extents."""
     ports = list(zip(segment.ports, operands, strict=True))
     for port, value in ports:
         if port.kind == PortKind.TILE:
@@ -238,8 +244,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
 
 
 def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """`shape` with the rows of a table in place of its own, but for those that it has as 1, and
-    with its columns where the number of both is open.
+    """Return `shape` with the row extents of a table, except where the table has 1, and with its
+    columns if both extents are open.
     """
     *stated, columns = shape_of(table)
     pairs = zip(stated, known[:-1], strict=True)
@@ -257,7 +263,7 @@ def epilogue(
     tiling: Tiling,
     numerics: Numerics,
 ) -> list[torch.Tensor]:
-    """The results of a segment from its accumulators and the operands of its ports."""
+    """Compute the results of a segment from its accumulators and port operands."""
     arguments = list(accumulators)
     for port, value in zip(segment.ports, inputs, strict=True):
         arguments += _load_port(port, value, frame)
@@ -281,7 +287,7 @@ def _store_result(
     tiling: Tiling,
     type: AnyTensor,
 ) -> torch.Tensor:
-    """The tensor of one result from what the region yields for it."""
+    """Return the tensor of one result, given what the region yields for it."""
     kind = port.kind.data
     if isinstance(port.combiner, CombinerAttr):
         combiner = port.combiner.data
@@ -301,7 +307,7 @@ def _store_result(
 def _partial_col(
     combiner: Combiner, values: Tensors, frame: Frame, tiling: Tiling, samples: int
 ) -> torch.Tensor:
-    """Each tile of rows combined, where the first `samples` dimensions keep their rows apart."""
+    """Combine each tile of rows; the first `samples` dimensions keep their rows apart."""
     kept, length = frame.rows[:samples], prod(frame.rows[samples:])
     by_column = frame.scatter(values).T.reshape(frame.columns, prod(kept), length)
     rows = tiling._replace(columns=[Cut(0, length, tiling.rows)])
@@ -310,12 +316,12 @@ def _partial_col(
 
 
 def _transposed(tile: torch.Tensor, frame: Frame) -> torch.Tensor:
-    """A tile (... x N) stored as N x ...."""
+    """Transpose a tile (... x N) to N x ...."""
     return tile.reshape(frame.m, frame.columns).T.reshape(frame.columns, *frame.rows)
 
 
 def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
-    """The region arguments of one port: one, or one for each column of a pair."""
+    """Return the region arguments of a port: one, or one for each column of a pair."""
     kind, columns = port.kind, frame.domain.columns if port.kind.is_half else frame.columns
     match kind:
         case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
@@ -344,13 +350,13 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
 
 
 def _rows_of_sample(table: Port, frame: Frame) -> int:
-    """The number of consecutive rows that take the same row of a table."""
+    """Return the number of consecutive rows that share a row of a table."""
     behind = repeated_dims(shape_of(table.value))
     return prod(frame.rows[max(0, len(frame.rows) - behind) :]) or 1
 
 
 def _partial(combiner: Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:
-    """(M x N) to (M x number of tiles): each tile of columns combined."""
+    """Combine the columns of each tile: (M x N) to (M x number of tiles)."""
     parts: list[torch.Tensor] = []
     for start, extent, size in tiling.columns:
         part = value.narrow(-1, start, extent)
@@ -360,7 +366,7 @@ def _partial(combiner: Combiner, value: torch.Tensor, tiling: Tiling) -> torch.T
 
 
 def _select(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """(M x N) and M indices to M elements; 0 where the index is not a column."""
+    """Select one element per row of (M x N) by M indices; 0 where the index is not a column."""
     index = index.long()
     inside = (index >= 0) & (index < value.shape[-1])
     chosen = value.gather(-1, torch.where(inside, index, 0)[:, None])[:, 0]
@@ -398,7 +404,9 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
 def _combine_tiles(
     combiner: Combiner, partial: torch.Tensor, order: OrderAttr | None
 ) -> torch.Tensor:
-    """(..., T) to one value per row; where an order is stated, one tree of it after another."""
+    """Combine the partials (..., T) of each row; if an order is stated, add up one tree after
+    another.
+    """
     by_row = partial.reshape(-1, partial.shape[-1])
     if order is None:
         return reduce_last(combiner, by_row)

@@ -1,4 +1,4 @@
-"""The operators of derivatives of the block level, each as a small function on tensors.
+"""The derivative operators of the block level, each as a small function on tensors.
 
 Derivatives of single operators are PyTorch's own, so that they check the formulas of the compiled
 code instead of repeating them.
@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 
 def _gelu_grad(x: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    """Differentiate the formula of the forward: `aten.gelu_backward` on CPUs errs twice as much."""
+    """Differentiate the formula, because `aten.gelu_backward` has twice the error on CPUs."""
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         (dx,) = torch.autograd.grad(gelu_of(leaf), leaf, dy)

@@ -1,4 +1,4 @@
-"""Runs a function of the IR, operator by operator."""
+"""The interpreter: runs a function of the IR operator by operator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def run_function(
     args: Tensors,
     precision: Precision = "float64",
 ) -> tuple[torch.Tensor, ...]:
-    """Run a function of any level, also of mixed levels, and return its results.
+    """Run a function of one or several levels, and return its results.
 
     `args` are tensors of the shapes that the function states, on the CPU. Their floats may have any
     floating-point type.
@@ -80,8 +80,8 @@ def run_function(
 def run_boxed(
     func_op: FuncOp, args: list[torch.Tensor], precision: Precision = "float64"
 ) -> tuple[torch.Tensor, ...]:
-    """Like `run_function`, but the list of arguments is emptied: each tensor that nobody else
-    holds is freed after its last use.
+    """Like `run_function`, but empty the list of arguments, so that each tensor without other
+    references is freed after its last use.
     """
     run = _Run(func_op, precision)
     run.bind(args)
@@ -92,8 +92,8 @@ def run_boxed(
 def call_on_device(
     func_op: FuncOp, args: Tensors, device: torch.device, programs: Programs
 ) -> tuple[torch.Tensor, ...]:
-    """Run the operators of a function as those of PyTorch on `device`, and `func.call` of a program
-    through `programs`, which has their functions by name.
+    """Run a function on `device` by PyTorch operators; each `func.call` runs the function of that
+    name in `programs`.
 
     Can be traced: it looks at no data. Floats compute in float32, as Inductor computes, and are
     rounded to the types that the IR states.
@@ -103,7 +103,7 @@ def call_on_device(
 
 @dataclass(frozen=True)
 class Trace:
-    """The values that a function computed: its results, and every value of its body."""
+    """The values that a function computed: its results and every value of its body."""
 
     results: tuple[torch.Tensor, ...]
     values: Mapping[SSAValue, torch.Tensor]
@@ -115,7 +115,7 @@ def trace_function(
     precision: Precision = "float64",
     replaced: Mapping[SSAValue, torch.Tensor] | None = None,
 ) -> Trace:
-    """Like `run_function`, with the intermediate values.
+    """Like `run_function`, but return the intermediate values, too.
 
     A value of `replaced` is taken from there instead of what its operator computes.
     """
@@ -137,7 +137,7 @@ def run_module(
 
 
 def check_arguments(func_op: FuncOp, args: Tensors) -> dict[str, int]:
-    """The extents of the symbols of `func_op` when it is called with `args`.
+    """Return the sizes of the symbols of `func_op` for a call with `args`.
 
     Raises CodaError for a wrong number of arguments, a wrong shape, an integer where a float is
     expected or the other way round, and a symbol bound to two sizes.
@@ -186,7 +186,7 @@ def _bind(what: str, dims: Dims, shape: Sequence[int], symbols: dict[str, int]) 
 
 
 class _Run:
-    """One function, its values and what its symbols stand for."""
+    """The execution of one function: its values and the sizes of its symbols."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ class _Run:
         device: torch.device | None = None,
         programs: Programs | None = None,
     ):
-        """With `keeps_values`, values stay after their last use; see `call_on_device` for `device`
-        and `programs`.
+        """Set up a run. With `keeps_values`, values are kept after their last use; for `device` and
+        `programs`, see `call_on_device`.
         """
         self.func_op = func_op
         self.device, self.programs = device, programs or {}
@@ -284,7 +284,7 @@ class _Run:
         return handler(op, lifted, numerics)
 
     def _keeps_types(self, op: Operation) -> bool:
-        """Return whether `op` computes with operands of their own types, as a library does."""
+        """Return whether `op` computes in the types of its operands, as a library does."""
         is_library = self.device is not None and isinstance(op, LinearOp | GroupedLinearMap)
         return is_library or isinstance(op, LAYOUT)
 
@@ -298,7 +298,7 @@ class _Run:
         return run_function(callee, operands, self.precision)
 
     def _reshaped(self, op: ReshapeOp, x: torch.Tensor) -> tuple[int, ...]:
-        """The shape of the result; more than one dynamic extent needs the symbols of x."""
+        """Return the shape of the result; several dynamic extents require the symbols of x."""
         stated = shape_of(op.result)
         if stated.count(DYNAMIC_INDEX) <= 1:
             return tuple(-1 if extent == DYNAMIC_INDEX else extent for extent in stated)
@@ -316,7 +316,7 @@ class _Run:
 
 
 def _uses_symbols(op: Operation) -> bool:
-    """Return whether `op` needs the values of symbols: as arguments, or for several extents."""
+    """Return whether `op` needs sizes of symbols, as arguments or for more than one extent."""
     several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
     return several or isinstance(op, TorchCallOp | VjpOp)
 
@@ -326,7 +326,7 @@ def _symbol_extents(dims: Dims, shape: Sequence[int]) -> Mapping[str, int]:
 
 
 def _wide_partials(op: Operation) -> list[SSAValue]:
-    """Operands that hold more than what `op` computes in."""
+    """Return the operands that are stored in a wider type than `op` computes in."""
     partials = op.partials if isinstance(op, FinalizeOp) else ()
     return [value for value in partials if is_wide_partial(value)]
 

@@ -1,4 +1,4 @@
-"""Where values are rounded: the two precisions of the reference backend."""
+"""Rounding of values in the two precisions of the reference backend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Precision: TypeAlias = Literal["float64", "stated"]
 
 @dataclass(frozen=True)
 class Numerics:
-    """How one operator computes.
+    """The precision in which one operator computes.
 
     `exact`: every float is a float64 and nothing is rounded. Otherwise floats compute in `compute`
     and results are rounded to the types that the IR states.
@@ -50,7 +50,9 @@ class Numerics:
         mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
         device: torch.device | None = None,
     ) -> Numerics:
-        """The numerics of an operator on `types`: float32, or float64 where one states it."""
+        """Return the numerics of an operator on `types`: float64 if any of them is, else
+        float32.
+        """
         if precision == "float64":
             return Numerics(True, torch.float64, mode)
         wide = any(stated_dtype(type) == torch.float64 for type in types)
@@ -59,39 +61,39 @@ class Numerics:
     def rounded_once(
         self, function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
     ) -> torch.Tensor:
-        """A sum of `x`; see the function `rounded_once`."""
+        """Return a sum of `x`, rounded once; see the function `rounded_once`."""
         return rounded_once(function, x) if self.device is None else function(x)
 
     def lift(self, value: torch.Tensor) -> torch.Tensor:
-        """`value` ready to compute with: floats extended, integers as they are."""
+        """Convert `value` to the computing type: floats are widened, integers stay."""
         return value.to(self.compute) if value.is_floating_point() else value
 
     def store(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
-        """`value` rounded to its stated `type`; to float64 where nothing is rounded."""
+        """Round `value` to its stated `type`; in exact mode, convert it to float64."""
         dtype, value = stated_dtype(type), in_range(value, type)
         return value.to(torch.float64 if self.exact and dtype.is_floating_point else dtype)
 
     def step(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
-        """A value inside of an operator that is several operators of PyTorch: rounded to `type`
-        where the mode is eager-exact.
+        """Return an intermediate value of an operator that PyTorch splits into several: rounded to
+        `type` in the mode eager-exact.
         """
         if self.exact or self.mode != NumericsMode.EAGER_EXACT:
             return value
         return value.to(stated_dtype(type)).to(self.compute)
 
     def store_scalar(self, value: torch.Tensor, type: Attribute) -> torch.Tensor:
-        """Like `store`, for a value of a region, where f32 stands for the computing type."""
+        """Like `store`, for a scalar of a region, in which f32 is the computing type."""
         return value.to(self.compute) if isinstance(type, Float32Type) else self.store(value, type)
 
     def constant(self, op: arith.ConstantOp) -> torch.Tensor:
-        """A float constant of a region."""
+        """Return a float constant of a region."""
         assert isinstance(op.value, FloatAttr)
         number = exact_number(op) if self.exact else op.value.value.data
         return self.store_scalar(torch.tensor(number, dtype=torch.float64), op.result.type)
 
 
 def in_range(value: torch.Tensor, type: Attribute) -> torch.Tensor:
-    """`value`; where `type` is a float8, with what it overflows to."""
+    """Return `value`; if `type` is a float8, replace what overflows."""
     dtype = stated_dtype(type)
     if not is_float8(type) or value.dtype == dtype:
         return value
@@ -107,7 +109,7 @@ F8E5M2_OVERFLOW = 61440.0
 
 
 def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """`function(x)` in float64, rounded to the type of x.
+    """Return `function(x)`, computed in float64 and rounded to the type of x.
 
     For sums whose order is not stated: they are as exact as their type allows, so that no
     implementation that sums in some order is closer, and the processor's library does not matter.
@@ -116,25 +118,25 @@ def rounded_once(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tens
 
 
 def rounded_and_rest(wide: torch.Tensor, numerics: Numerics) -> tuple[torch.Tensor, torch.Tensor]:
-    """A float64 as the number that computations hold, and what that lacks."""
+    """Split a float64 into the number that computations use, and the remainder."""
     held = wide.to(numerics.compute)
     return held, torch.where(held.isinf(), 0.0, wide - held).to(numerics.compute)
 
 
 def product_of(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b, whose sums are rounded once."""
+    """Return a @ b, with each sum rounded once."""
     return rounded_once(lambda wide: wide @ b.double(), a)
 
 
 def grouped_product_of(a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """The rows of `a`, each times the matrix in `b` of its group, whose sums are rounded once."""
+    """Multiply each row of `a` by the matrix of its group in `b`, rounding each sum once."""
     return rounded_once(lambda wide: grouped_mm(wide, b.double(), ends), a)
 
 
 def scaled_product_of(
     operands: Sequence[torch.Tensor], blocks: BlocksAttr, step: int | None = None
 ) -> torch.Tensor:
-    """x · Wᵀ of `operands` x (M x K), W (N x K), and the scales of their blocks.
+    """Return x · Wᵀ, given `operands` x (M x K), W (N x K) and the scales of their blocks.
 
     The whole sum is rounded once, or every sum with `step` more elements of K.
     """
@@ -154,8 +156,8 @@ def scaled_product_of(
 def dequantized(
     operands: Sequence[torch.Tensor], scheme: QuantizedAttr, k: int, *, kn: bool
 ) -> torch.Tensor:
-    """The weight (N x K) in float64, of `operands` elements or words, scales, and zero points if
-    there are any, which are K x N for `kn`.
+    """Return the weight (N x K) in float64, given `operands`: elements or words, scales, and
+    optional zero points, which are K x N for `kn`.
     """
     words, scales, *zeros = (value.T if kn else value for value in operands)
     depth, order = scheme.depth.data, scheme.order
@@ -172,7 +174,7 @@ def dequantized(
 
 
 def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tensor:
-    """The elements of four bits that `words` hold along a dimension, at positions of `order`."""
+    """Unpack four-bit elements from `words` along a dimension, at positions of `order`."""
     elements = torch.stack([words.int() >> 4 * position & 15 for position in order], -1)
     return (elements if axis else elements.movedim(-1, 1)).reshape(
         words.shape[0] * (1 if axis else len(order)), -1
@@ -180,7 +182,9 @@ def unpacked(words: torch.Tensor, order: Sequence[int], axis: int) -> torch.Tens
 
 
 def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
-    """x (M x N) in e4m3 and back, each `rows` x `columns` elements by the largest of them."""
+    """Round x (M x N) to e4m3 and back, with one scale (by the largest magnitude) for each block of
+    `rows` x `columns`.
+    """
     m, n = x.shape
     padded = F.pad(x, (0, -n % columns, 0, -m % rows))
     blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
@@ -191,13 +195,15 @@ def rounded_to_float8(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 
 
 def vectors_of_rows(vectors: torch.Tensor, ends: torch.Tensor, rows: int) -> torch.Tensor:
-    """For each of `rows` rows, the one of `vectors` of its group; zeros for rows in no group."""
+    """Return for each of `rows` rows the vector of its group in `vectors`; zeros for rows without a
+    group.
+    """
     number = torch.arange(rows, dtype=ends.dtype, device=ends.device)
     return F.pad(vectors, (0, 0, 0, 1))[torch.searchsorted(ends.contiguous(), number, right=True)]
 
 
 def split_columns(x: torch.Tensor, *sizes: int) -> torch.Tensor:
-    """The last dimension of `x` as several, the first of which is what remains after `sizes`."""
+    """Split the last dimension of `x` into several; the first is what remains after `sizes`."""
     return x.reshape(*x.shape[:-1], x.shape[-1] // prod(sizes), *sizes)
 
 
@@ -208,15 +214,15 @@ Handlers: TypeAlias = dict[type[Operation], Handler]
 
 
 def place(op: Operation) -> str:
-    """` at file:line:column`, or nothing where the place is not known."""
+    """Return ` at file:line:column`, or "" if the location is unknown."""
     return f" at {format_location(op.location)}" if source_position(op.location) else ""
 
 
 def check_index(
     op: Operation, value: SSAValue, index: torch.Tensor, extent: int, ignored: int | None = None
 ) -> None:
-    """Raise unless every element of `index`, which is `value` of `op`, is below `extent`, or is
-    `ignored`.
+    """Raise an error unless every element of `index`, which is `value` of `op`, is below `extent`
+    or `ignored`.
     """
     wrong = (index < 0) | (index >= extent)
     if ignored is not None:

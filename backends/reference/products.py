@@ -1,4 +1,4 @@
-"""The products of the GEMM level: the accumulator of a segment, before its epilogue."""
+"""The products of the GEMM level: the accumulators of segments before their epilogues."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -19,7 +19,9 @@ def product(
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """The accumulator of a segment, M x N: one below the other, of groups that are summed over."""
+    """Return the accumulator of a segment, M x N; for groups that are summed over, one below the
+    other.
+    """
     terms = _terms(op, segment, value_of)
     ends = None if op.groups is None else value_of[op.groups]
     if ends is None or not op.is_transposed:
@@ -37,7 +39,7 @@ def scaled_product(
     order: OrderAttr | None,
     numerics: Numerics,
 ) -> torch.Tensor:
-    """The accumulator of a segment whose operands have scales of blocks."""
+    """Return the accumulator of a segment whose operands have block scales."""
     if op.quantized is not None:
         x = _rows_of(value_of[op.x], transposed=False)
         weight = _dequantized(op.quantized, segment, value_of, x.shape[-1])
@@ -55,7 +57,7 @@ def scaled_product(
 def _dequantized(
     scheme: QuantizedAttr, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor], k: int
 ) -> torch.Tensor:
-    """The weights of a segment one below the other, N x K."""
+    """Dequantize the weights of a segment and stack them: N x K."""
     operands = zip(*filter(None, (segment.weights, segment.scales, segment.zeros)), strict=True)
     is_kn = segment.layout == Layout.KN
     return torch.cat(
@@ -66,7 +68,7 @@ def _dequantized(
 def _terms(
     op: FusedOp | LibraryOp, segment: Segment, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The inputs as M x K and what they are multiplied with as K x N, for each group of rows."""
+    """Return the inputs as M x K and their weights as K x N, for each group of rows."""
     ids = None if op.gather_weights is None else value_of[op.gather_weights].long()
     is_grouped = op.groups is not None and not op.is_transposed
     weights = [_joined(part, segment, value_of, is_grouped=is_grouped) for part in segment.terms]
@@ -84,7 +86,7 @@ def _input(
 
 
 def _rows_of(x: torch.Tensor, *, transposed: bool) -> torch.Tensor:
-    """An input as M x K."""
+    """Return an input as M x K."""
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     return rows.T if transposed else rows
 
@@ -96,7 +98,7 @@ def _joined(
     *,
     is_grouped: bool,
 ) -> torch.Tensor:
-    """All weights side by side: K x N."""
+    """Put all weights side by side: K x N."""
     parts = [value_of[weight] for weight in weights]
     if segment.layout == Layout.NK:
         return torch.cat([weight.mT for weight in parts], -1)
@@ -111,7 +113,7 @@ def _multiply(
     numerics: Numerics,
     ends: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The sum of the products of (M x K, K x N): M x N, in steps of K where an order is stated.
+    """Sum the products of (M x K) and (K x N) to M x N, in steps of K if an order is stated.
 
     A step, or else the whole sum, is rounded once. `ends` are those of groups of rows, each of
     which has matrices of its own.
@@ -133,6 +135,8 @@ def _multiply(
 def _exact_product(
     x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor | None
 ) -> torch.Tensor:
-    """x · W in float64, with the matrix of the group of each row where rows are in groups."""
+    """Return x · W in float64; if rows are in groups, each is multiplied by the matrix of its
+    group.
+    """
     x, weights = x.double(), weights.double()
     return x @ weights if ends is None else grouped_mm(x, weights, ends)

@@ -50,12 +50,12 @@ class Domain:
     columns_per_element: int = 1
 
     def expand(self, value: torch.Tensor) -> torch.Tensor:
-        """`value`, one element for every element of the domain."""
+        """Expand `value` to one element for every element of the domain."""
         return value.expand(self.rows, self.columns)
 
 
 def reduce_last(kind: Combiner, x: torch.Tensor, *, ordered: bool = False) -> torch.Tensor:
-    """Combine the last dimension, which must not be empty.
+    """Reduce the last dimension, which must not be empty.
 
     Sums are rounded once, or `ordered`, as `tree_sum`.
     """
@@ -71,7 +71,7 @@ def reduce_last(kind: Combiner, x: torch.Tensor, *, ordered: bool = False) -> to
 
 
 def tree_sum(x: torch.Tensor) -> torch.Tensor:
-    """The sum of the last dimension, padded to a power of two: its halves are added, and so on."""
+    """Sum the last dimension in tree order: pad to a power of two, add the halves, repeat."""
     size = 1 << max(0, x.shape[-1] - 1).bit_length()
     x = F.pad(x, (0, size - x.shape[-1]))
     while x.shape[-1] > 1:
@@ -85,7 +85,7 @@ def identity_of(kind: Combiner) -> float:
 
 
 def _fused(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """a · b + c, which is rounded once."""
+    """Return a · b + c, rounded once."""
     return (a.double() * b.double() + c.double()).to(c.dtype)
 
 
@@ -186,7 +186,7 @@ def _group_reduce(
 
 
 def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) -> torch.Tensor:
-    """The value of one operator, before it is rounded to the type of its result."""
+    """Return the value of one operator before it is rounded to its result type."""
     if type(op) in _FUNCTIONS:
         return _FUNCTIONS[type(op)](*operands)
     match op:
@@ -215,7 +215,8 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
 def evaluate_region(
     block: Block, arguments: Tensors, domain: Domain, numerics: Numerics
 ) -> list[torch.Tensor]:
-    """The yielded values of `block`, expanded to the domain, for these values of its arguments.
+    """Return the yielded values of `block` for these values of its arguments, expanded to the
+    domain.
 
     Floats compute in `numerics.compute`; what has a narrower type is rounded to it. Raises
     CodaError for an operator that is not known.

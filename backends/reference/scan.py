@@ -1,4 +1,4 @@
-"""State space models, step by step."""
+"""State-space models, computed step by step."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,8 +16,8 @@ Scan = Callable[[Tensors], tuple[torch.Tensor, torch.Tensor]]
 
 
 def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """y of u, dt, a, b, c, and of states to begin with, and the states behind the last position;
-    see `coda.SelectiveScanOp`.
+    """Return y of the selective scan, given u, dt, a, b, c and initial states, and the states after
+    the last position; see `coda.SelectiveScanOp`.
     """
     u, dt, a, b, c, *initial = operands
     state = initial[0] if initial else u.new_zeros(len(u), *a.shape)
@@ -30,12 +30,14 @@ def scanned_channels(operands: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def scanned_heads(operands: Tensors, states: int) -> torch.Tensor:
-    """y of x, dt, a, b, c, and of states to begin with; see `coda.SSDOp`."""
+    """Return y of the SSD scan, given x, dt, a, b, c and initial states, and the states after the
+    last position; see `coda.SSDOp`.
+    """
     return scanned_states(operands, states)[0]
 
 
 def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """y and the states behind the last position."""
+    """Return y and the states after the last position."""
     x, dt, a, b, c, *initial = operands
     heads = len(a)
     x_heads = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
@@ -52,7 +54,7 @@ def scanned_states(operands: Tensors, states: int) -> tuple[torch.Tensor, torch.
 
 
 def _by_head(part: torch.Tensor, heads: int, states: int) -> torch.Tensor:
-    """The columns of b or c for each head."""
+    """Return the columns of b or c for each head."""
     groups = part.shape[-1] // states
     return part.reshape(*part.shape[:-1], groups, states).repeat_interleave(heads // groups, 2)
 
@@ -63,7 +65,7 @@ def _model(scan: Scan, op: StateSpaceModel, operands: Tensors) -> Tensors:
 
 
 def _gradients(scan: Scan, op: StateSpaceGradLike, operands: Tensors) -> Tensors:
-    """The gradients of `scan` for its operands, from those of its results."""
+    """Return the gradients of `scan` for its operands, given those of its results."""
     d_y, *given = operands
     adjoints = [d_y] if op.d_final is None else [d_y, given.pop()]
     with torch.enable_grad():

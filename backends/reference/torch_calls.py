@@ -34,7 +34,7 @@ def call_torch(
     exact: bool,
     device: torch.device | None = None,
 ) -> list[torch.Tensor]:
-    """The results of a call on `operands`, which have their stated types, or float64 if `exact`.
+    """Return the results of a call on `operands`, in their stated types, or in float64 if `exact`.
 
     What the call makes is on `device`, by default the CPU.
 
@@ -47,7 +47,7 @@ def call_torch(
 def vjp_of_torch(
     op: VjpOp, operands: Tensors, symbols: Mapping[str, int], *, exact: bool
 ) -> list[torch.Tensor]:
-    """The gradients of a call for some of its inputs; see `call_torch`."""
+    """Return the gradients of a call for some of its inputs; see `call_torch`."""
     count = len(op.inputs)
     inputs = [value.detach() for value in operands[:count]]
     d_outputs = operands[count:]
@@ -71,7 +71,7 @@ def _results(
     *,
     exact: bool,
 ) -> list[torch.Tensor]:
-    """All results of the callee."""
+    """Return all results of the callee."""
     function = _IMPLEMENTED.get(op.callee.data) or overload(op)
     if exact and op.callee.data in _WITHOUT_FLOAT64:
         function = _WITHOUT_FLOAT64[op.callee.data]
@@ -116,7 +116,7 @@ def check_results(
 
 
 def _extent(dim: Dim, symbols: Mapping[str, int]) -> int | None:
-    """An extent where its symbols are known."""
+    """Return an extent if its symbols are known."""
     size = SymbolicSize.of(dim)
     return size.evaluate(symbols) if size.symbols <= symbols.keys() else None
 
@@ -135,7 +135,7 @@ _WITHOUT_FLOAT64: Mapping[str, Callable[..., torch.Tensor]] = {
 
 
 def _histogram(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
-    """`torch.histc`, for integers too, which it counts on a GPU alone.
+    """`torch.histc`, also for integers, which PyTorch supports on GPUs only.
 
     Float64 has them exactly up to 2^53.
     """
@@ -152,7 +152,7 @@ _IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]]
 
 
 def overload(op: CallOp | LibraryCallOp | VjpOp) -> Any:
-    """The operator of PyTorch that `op` calls. Raises CodaError where there is none."""
+    """Return the PyTorch operator that `op` calls. Raises CodaError if it does not exist."""
     function: Any = torch.ops
     for part in op.callee.data.split("."):
         function = getattr(function, part, None)

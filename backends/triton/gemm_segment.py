@@ -30,6 +30,7 @@ from coda_ir.backends.triton.result_places import (
     is_in_range,
     owner_of_column,
     place_of_column,
+    place_of_row,
 )
 from coda_ir.backends.triton.segment_columns import SegmentColumns
 from coda_ir.backends.triton.split_k import SplitK
@@ -334,11 +335,14 @@ class SegmentEmitter(SegmentColumns):
         """Where the elements of a tile are in their tensor."""
         if self.segment.is_stored_transposed(port):
             return transposed_place(columns)
-        pitch, column = columns.extent, columns.of_stores
+        pitch, row, column = columns.extent, self.stored_row, columns.of_stores
         if isinstance(port.place, PlaceAttr):
             pitch = port.place.pitch(columns.extent)
-            column = self._let("place", place_of_column(port.place, column))
-        return f"{self.stored_row}[:, None] * {pitch} + {column}[None, :]"
+            if (rows := port.place.rows(columns.extent)) is None:
+                column = self._let("place", place_of_column(port.place, column))
+            else:
+                row = self._let("place", place_of_row(rows, row))
+        return f"{row}[:, None] * {pitch} + {column}[None, :]"
 
     def _store_tile(
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue

@@ -40,6 +40,13 @@ class Groups(NamedTuple):
         return f"{rows} & ({number} < {columns.extent // self.elements})[None, :]"
 
 
+def place_of_row(rows: tuple[int, int, int], row: str) -> str:
+    """The row of a concatenation that `row` of one of its parts is, for `PlaceAttr.rows`."""
+    offset, width, period = rows
+    within = f"{row} % {width} + {offset}" if offset else f"{row} % {width}"
+    return f"{row} // {width} * {period} + {within}"
+
+
 def place_of_column(place: PlaceAttr, column: str) -> str:
     """The column of a concatenation that `column` of one of its parts is, the first one where it is
     in several places. Columns past the end are past the end of the row.

@@ -95,7 +95,7 @@ def _write(path: Path, records: Sequence[Record]) -> None:
 
 
 def _print(console: Console, records: Sequence[Record]) -> None:
-    """The records by their ratios, the slowest first, and the geometric means."""
+    """Print the records by ratio, the slowest first, and the geometric means."""
     table = Table()
     names = [name for name in ALL if any(name in record.milliseconds for record in records)]
     for column in ("model", "part", *names, "ratio", "error / eager's", "first call s", "GiB"):

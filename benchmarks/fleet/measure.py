@@ -55,12 +55,12 @@ class Record:
 
     @property
     def lacked_memory(self) -> bool:
-        """True if something failed because the GPU's memory was full."""
+        """True if a variant failed because the GPU ran out of memory."""
         return any(torch.OutOfMemoryError.__name__ in note for note in self.notes.values())
 
     @property
     def ratio(self) -> float | None:
-        """coda's time over that of torch.compile."""
+        """The time of coda divided by that of torch.compile."""
         times = self.milliseconds
         return times[CODA] / times[COMPILED] if {CODA, COMPILED} <= times.keys() else None
 
@@ -126,7 +126,7 @@ def _compare(record: Record, results: Mapping[str, Tensors], exact: Tensors) -> 
 
 
 def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
-    """Compilers of models, by variant."""
+    """Return the compilers of models, by variant."""
     compile_model: Any = getattr(torch, "compile")  # noqa: B009  (it has no complete type)
     target = {"target": "reference"} if setting.device == "cpu" else {}
 
@@ -146,7 +146,7 @@ def compilers(setting: Setting) -> Mapping[str, Callable[[Any], Any]]:
 
 
 def _autocast(call: Any) -> Callable[..., Any]:
-    """The call with products in bfloat16."""
+    """Call the model with products in bfloat16."""
 
     def autocast(**inputs: Any) -> Any:
         with torch.autocast("cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16):
@@ -161,8 +161,8 @@ def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
 
 
 def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
-    """A loss that weights all results differently, and the gradients of all parameters, and of
-    inputs that ask for one.
+    """Compute the gradients, with respect to all parameters and inputs that require one, of a loss
+    that weights all results differently.
     """
     model.zero_grad(set_to_none=True)
     asking = {name: x for name, x in inputs.items() if isinstance(x, torch.Tensor)}
@@ -181,7 +181,7 @@ def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> T
 
 
 def _first(output: Any) -> torch.Tensor:
-    """The first tensor of what a model returns."""
+    """Return the first tensor among the results of a model."""
     found: Any = output
     while not isinstance(found, torch.Tensor):
         found = found.to_tuple() if hasattr(found, "to_tuple") else found
@@ -192,8 +192,8 @@ def _first(output: Any) -> torch.Tensor:
 def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
-    """The results in float64, of an eager copy of the model; in float32 where an operator has no
-    float64.
+    """Return the results of an eager copy of the model in float64, or in float32 if an operator
+    lacks float64.
     """
     try:
         return _in_type(model, step, inputs, torch.float64)

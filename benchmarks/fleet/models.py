@@ -13,7 +13,7 @@ Inputs = Callable[[Any, "Setting"], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how large a model is built."""
+    """The device, type and size with which a model is built."""
 
     device: str = "cuda"
     dtype: torch.dtype = torch.bfloat16
@@ -275,7 +275,9 @@ SD3: Mapping[str, int] = {
 
 
 def sd3(layers: int) -> Member:
-    """Stable Diffusion 3's transformer for 512 x 512 pixels; the medium one has 24 layers."""
+    """The transformer of Stable Diffusion 3 for 512 x 512 pixels; the medium model has 24
+    layers.
+    """
     return _diffusion("sd3", "SD3Transformer2DModel", _sd3, {"num_layers": layers}, **SD3)
 
 

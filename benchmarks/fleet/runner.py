@@ -1,4 +1,4 @@
-"""Measures parts of models in processes of their own: several compile, one is timed."""
+"""Runs parts of models in separate processes: several compile while one is timed."""
 
 import argparse
 import multiprocessing
@@ -26,7 +26,7 @@ TIMING_SECONDS = 60
 
 
 class _Wave:
-    """Parts that compile at the same time, and are then timed one after the other."""
+    """Parts that compile side by side and are then timed one after the other."""
 
     def __init__(self, tasks: Sequence[tuple[Member, str]], options: argparse.Namespace):
         context = multiprocessing.get_context(METHOD)
@@ -48,7 +48,7 @@ class _Wave:
         return Job(METHOD, _work, arguments, failed)
 
     def records(self, until: float) -> Iterator[Record]:
-        """The records as they come."""
+        """Yield the records as they arrive."""
         running = dict(self.jobs)
         while running:
             for number, job in list(running.items()):
@@ -63,7 +63,9 @@ class _Wave:
 
 @dataclass
 class _Turn:
-    """A context in which no other process of the wave uses the GPU: in order, once all compiled."""
+    """A context for exclusive use of the GPU: processes of a wave enter it in order, after all have
+    compiled.
+    """
 
     number: int
     stages: Any
@@ -78,7 +80,7 @@ class _Turn:
 
 
 def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Iterator[Record]:
-    """The records as they come; what does not fit into the budget is left out.
+    """Yield records as they arrive; parts that do not fit into the budget are left out.
 
     Parts for which the GPU's memory was too small beside others come last, one at a time.
     """
@@ -99,7 +101,7 @@ def run(tasks: Sequence[tuple[Member, str]], options: argparse.Namespace) -> Ite
 def _waves(
     tasks: Sequence[tuple[Member, str]], crowded: Sequence[tuple[Member, str]], jobs: int
 ) -> Iterator[Sequence[tuple[Member, str]]]:
-    """The parts that compile at a time; `crowded` grows meanwhile."""
+    """Yield the parts of each wave; `crowded` grows meanwhile."""
     for start in range(0, len(tasks), jobs):
         yield tasks[start : start + jobs]
     for task in crowded:

@@ -1,5 +1,5 @@
-"""The result of compiling a function, as plain data: everything that a call needs, and everything
-that is reported about it without lowering it again.
+"""The result of compiling a function as plain data: all that a call needs, and all that is reported
+about it without lowering it again.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Artifact:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return what was fused, what was refused, and why."""
+        """The remarks: what was fused, what was refused, and why."""
         return _decoded(self.remark_data)
 
     @property
     def origin_remarks(self) -> tuple[Remark, ...]:
-        """The remarks of deriving the program, where it is a derived one."""
+        """The remarks of deriving the program, if it is a derived one."""
         return _decoded(self.origin_remark_data)
 
     def to_data(self) -> dict[str, Any]:
@@ -68,7 +68,9 @@ class Artifact:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Artifact:
-        """Raises KeyError, TypeError, ValueError or AttributeError for anything but `to_data`."""
+        """Read what `to_data` returns. Raises KeyError, TypeError, ValueError or AttributeError for
+        anything else.
+        """
         from coda_ir.calls.arguments import Signature
 
         name, arguments, results = data["signature"]
@@ -82,7 +84,7 @@ class Artifact:
 
 
 def encoded(remarks: Sequence[Remark]) -> tuple[Mapping[str, Any], ...]:
-    """Remarks as the data that an Artifact keeps."""
+    """Return remarks as the data that an Artifact stores."""
     from coda_ir.cache.remark_data import encode_remark
 
     return tuple(map(encode_remark, remarks))

@@ -1,4 +1,4 @@
-"""The decision of tuning about a GEMM, as plain data."""
+"""The decision of the tuner about a GEMM, as plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 @dataclass(frozen=True)
 class Configured:
-    """A form and the schedule of its GEMM as plain data."""
+    """A form of a GEMM and its schedule, as plain data."""
 
     mainloop: str
     tile: tuple[int, int, int]
@@ -44,7 +44,7 @@ LIBRARY = Configured("library", (0, 0, 0), 0, 0, 0, form="library")
 
 @dataclass(frozen=True)
 class Tried:
-    """One candidate: what was predicted and what was found."""
+    """One candidate: its predicted and its measured time."""
 
     configured: Configured
     predicted_us: float
@@ -72,7 +72,7 @@ class Decision:
 
     @property
     def gain(self) -> float:
-        """Return the speedup over the model's choice."""
+        """The speedup over the choice of the model."""
         return self.model_us / self.measured_us
 
     @property
@@ -85,7 +85,9 @@ class Decision:
 
     @staticmethod
     def from_data(data: Mapping[str, Any]) -> Decision:
-        """Raises KeyError, TypeError or ValueError for anything but `to_data`."""
+        """Read what `to_data` returns. Raises KeyError, TypeError or ValueError for
+        anything else.
+        """
         tried = tuple(map(_tried, data["tried"]))
         fields: dict[str, Any] = {**data, "chosen": _configured(data["chosen"]), "tried": tried}
         found = Decision(**fields)
@@ -105,7 +107,7 @@ def _tried(data: Mapping[str, Any]) -> Tried:
 
 
 def table(decision: Decision) -> Sequence[tuple[str, str, str, str]]:
-    """Rows of rank by the model, schedule, predicted microseconds, and what was measured."""
+    """The rows of a table: rank by the model, schedule, predicted and measured microseconds."""
     rows: list[tuple[str, str, str, str]] = []
     for rank, tried in enumerate(decision.tried, 1):
         found = tried.skipped if tried.ratio is None else f"{tried.ratio:.3f} x"

@@ -1,4 +1,4 @@
-"""The folder of the cache: files appear in it whole or not at all, and the least recently used go
+"""The folder of the cache: files appear in it atomically, and the least recently used are removed
 first. Nothing here waits for another process.
 """
 
@@ -29,7 +29,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def cache_directory() -> Path:
-    """`$CODA_CACHE_DIR`, by default `coda_ir` in `$XDG_CACHE_HOME` or `~/.cache`.
+    """Return `$CODA_CACHE_DIR`, by default `coda_ir` in `$XDG_CACHE_HOME` or `~/.cache`.
 
     Raises CodaError where there is no home directory.
     """
@@ -46,8 +46,8 @@ def cache_directory() -> Path:
 
 
 def size_limit() -> int:
-    """The bytes that the cache may have: `$CODA_CACHE_LIMIT`, by default 1 GiB; 0 switches the
-    cache of programs off. Raises CodaError for a value that is no size.
+    """Return the maximum size of the cache in bytes: `$CODA_CACHE_LIMIT`, by default 1 GiB; 0
+    disables the cache of programs. Raises CodaError for an invalid size.
     """
     text = os.environ.get("CODA_CACHE_LIMIT") or DEFAULT_LIMIT
     try:
@@ -59,7 +59,9 @@ def size_limit() -> int:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size such as `2000`, `500MB` or `1.5GiB`. Raises ValueError for other texts."""
+    """Return the bytes of a size such as `2000`, `500MB` or `1.5GiB`. Raises ValueError for other
+    texts.
+    """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(text)
@@ -69,7 +71,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """`512 B`, `1.5 KiB`, `20 MiB`."""
+    """Format a size: `512 B`, `1.5 KiB`, `20 MiB`."""
     value, unit = float(size), "B"
     for following in ("KiB", "MiB", "GiB", "TiB"):
         if value < 1024:
@@ -87,7 +89,7 @@ def tuning_path(key: str) -> Path:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that others see all of it or nothing. Raises OSError."""
+    """Write a file atomically: others see all of it or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:150]}.{os.getpid()}.{token_hex(4)}{TEMPORARY}")
     try:
@@ -100,7 +102,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def mark_used(path: Path) -> None:
-    """Let a file be pruned later than those that were used before; best effort."""
+    """Mark a file as used now, so that older ones are pruned before it; errors are ignored."""
     with suppress(OSError):
         os.utime(path)
 
@@ -119,17 +121,18 @@ class CachedFile:
 
     @property
     def is_tuning(self) -> bool:
-        """True if it is a result of tuning."""
+        """True if the file is a result of tuning."""
         return self.path.parent.name == TUNING and self.path.suffix == PROGRAM_SUFFIX
 
     @property
     def is_temporary(self) -> bool:
-        """True if another process is writing it, or has died while it did."""
+        """True if another process is writing the file, or died while it did."""
         return self.path.name.endswith(TEMPORARY)
 
 
 def cached_files() -> list[CachedFile]:
-    """The files of the cache, the least recently used first; none where there is no folder.
+    """Return the files of the cache, the least recently used first; none if the folder does not
+    exist.
 
     Results of tuning come last: they are small, and take longest to make again.
     """
@@ -140,7 +143,7 @@ def cached_files() -> list[CachedFile]:
 
 
 def _files_in(folder: Path) -> list[CachedFile]:
-    """The files of one folder, and Python's compiled modules below it."""
+    """Return the files of one folder, and Python's bytecode files below it."""
     files: list[CachedFile] = []
     try:
         entries = list(os.scandir(folder))
@@ -159,7 +162,7 @@ def _files_in(folder: Path) -> list[CachedFile]:
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many files, and how many bytes, were removed and are left."""
+    """The number and bytes of the files that were removed and of those that are left."""
 
     removed: int
     removed_bytes: int
@@ -170,8 +173,8 @@ class Pruned:
 def prune(
     *, max_bytes: int | None = None, max_age: float | None = None, everything: bool = False
 ) -> Pruned:
-    """Remove the least recently used files until at most `max_bytes` are left, and those that were
-    not used for `max_age` seconds. Temporary files go where the process that wrote them is gone.
+    """Remove the least recently used files until at most `max_bytes` are left, and files unused for
+    `max_age` seconds. Temporary files are removed if the process that wrote them has ended.
     """
     now, files = time.time(), cached_files()
     kept = sum(file.size for file in files)
@@ -196,7 +199,7 @@ def prune_to_limit() -> None:
 
 
 def remove(files: Sequence[CachedFile]) -> list[CachedFile]:
-    """Remove these files; those that are gone. What cannot be removed stays."""
+    """Remove files and return those that are gone. Files that cannot be removed stay."""
     return [file for file in files if _remove(file.path)]
 
 
@@ -214,16 +217,16 @@ def _remove(path: Path) -> bool:
 
 
 class DamagedEntryError(CodaError):
-    """A file of the cache that is not what was written."""
+    """A file of the cache whose content is not what was written."""
 
 
 def seal(kind: str, content: bytes) -> bytes:
-    """The bytes of a file of a kind."""
+    """Return the bytes of a file with content of a kind."""
     return f"{kind} {sha256(content).hexdigest()}\n".encode() + content
 
 
 def unseal(kind: str, data: bytes) -> bytes:
-    """The content that was sealed as `kind`. Raises DamagedEntryError for anything else."""
+    """Return the content that was sealed as `kind`. Raises DamagedEntryError for anything else."""
     first, _, content = data.partition(b"\n")
     if first != f"{kind} {sha256(content).hexdigest()}".encode():
         raise DamagedEntryError("the checksum is wrong")
@@ -232,7 +235,7 @@ def unseal(kind: str, data: bytes) -> bytes:
 
 @contextmanager
 def reading_entry() -> Generator[None]:
-    """Content that is read inside and has another form than was written is a DamagedEntryError."""
+    """Turn errors of content with an unexpected form into DamagedEntryError."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Generated Python modules as files: Triton reads a kernel's source from its file."""
+"""Generated Python modules as files, because Triton reads the source of a kernel from its file."""
 
 import os
 import sys
@@ -26,7 +26,8 @@ _LOADING = RLock()
 
 
 def load_source(source: str, stem: str) -> ModuleType:
-    """Import `source` from a file of the cache that is named after `stem` and its content.
+    """Import `source` from a file of the cache whose name consists of `stem` and a hash of its
+    content.
 
     The same source gives the same module object. Where the cache is off or cannot be written, the
     module is made without a file.
@@ -43,12 +44,12 @@ def load_source(source: str, stem: str) -> ModuleType:
 
 
 def module_name(source: str, stem: str) -> str:
-    """The name of the file of a module, without suffix."""
+    """Return the name of the file of a module, without suffix."""
     return f"{stem}_{sha256(source.encode()).hexdigest()[:16]}"
 
 
 class _Loader(SourceFileLoader):
-    """Loads a source that is known, from a file that is made equal to it where that is possible.
+    """A loader of known source, from a file that is made equal to it if possible.
 
     The file is what tracebacks, profilers and debuggers show, and Python keeps its byte code.
     """
@@ -61,7 +62,7 @@ class _Loader(SourceFileLoader):
         return self._data if path == self.path else super().get_data(os.fsdecode(path))
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        """Return what Python compares with its byte code: the time says when the file was last
+        """Return what Python compares with its bytecode; the time of the file says when it was last
         used.
         """
         if path != self.path:
@@ -69,7 +70,7 @@ class _Loader(SourceFileLoader):
         return {"mtime": 0, "size": len(self._data)}
 
     def get_code(self, fullname: str) -> CodeType:
-        """The byte code of the file where Python has it. Damaged byte code is not used."""
+        """Return the bytecode of the file if Python has it. Damaged bytecode is not used."""
         if not size_limit():
             return self.source_to_code(self._data, self.path)
         try:
@@ -82,7 +83,7 @@ class _Loader(SourceFileLoader):
 
 
 def _write_unless_equal(path: Path, data: bytes) -> None:
-    """A file whose content differs from its name is replaced, so that a damaged cache never runs.
+    """Replace a file whose content does not match its name, so that damaged code never runs.
 
     Raises OSError where it cannot be.
     """

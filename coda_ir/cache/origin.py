@@ -1,6 +1,4 @@
-"""Where the program of the block level comes from: what names it in the cache, and how to make it
-where it is asked for.
-"""
+"""The origin of a block-level program: its name in the cache, and how to make it on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Origin:
-    """A program that is made when it is needed.
+    """A program that is made on demand.
 
     `identity` is plain data that decides the program, but for the files that it imports.
     """
@@ -29,18 +27,20 @@ class Origin:
     """The texts of the imported files by path, those that the program was made from."""
 
     def module(self) -> ModuleOp:
-        """The program. Raises CodaError where it is wrong."""
+        """The program. Raises CodaError if it is wrong."""
         return self.make(self)
 
     def read(self, path: str) -> str:
-        """The text of an imported file, the same each time. Raises CodaError as `read_source`."""
+        """Return the text of an imported file, the same each time. Raises CodaError like
+        `read_source`.
+        """
         if path not in self.files:
             self.files[path] = read_source(path)
         return self.files[path]
 
     def adopt(self, files: Mapping[str, str]) -> bool:
-        """Return whether `files` are what the imported files are now; they are not read again
-        then.
+        """Return whether the imported files are still equal to `files`, which then need not be read
+        again.
         """
         for path, text in files.items():
             try:

@@ -1,4 +1,4 @@
-"""Compiled programs on disk, found by a hash of all that decides what they are.
+"""Compiled programs on disk, keyed by a hash of everything that determines them.
 
 An entry is one file: a line with the kind of file and a checksum of the rest, a line of JSON that
 says what the entry is, and a line of JSON with an Artifact. An entry that is damaged is as good as
@@ -36,7 +36,7 @@ MAGIC = f"coda-ir-program {FORMAT}"
 
 @dataclass(frozen=True)
 class Header:
-    """The description of an entry in its own header."""
+    """The header of an entry, which describes it."""
 
     key: str
     function: str
@@ -61,7 +61,7 @@ class Entry:
 
     @staticmethod
     def from_bytes(data: bytes) -> Entry:
-        """Raises DamagedEntryError for anything but `to_bytes`."""
+        """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
         lines = unseal(MAGIC, data).splitlines()
         with reading_entry():
             header, body = map(json.loads, lines)
@@ -81,7 +81,7 @@ class Request:
     """Plain data: the passes with their options."""
 
     def key(self) -> str | None:
-        """64 hexadecimal digits; None where the program is not to be found in the cache."""
+        """The key, 64 hexadecimal digits; None if the program must not be looked up."""
         versions = toolchain()
         if versions is None or not size_limit():
             return None
@@ -99,7 +99,7 @@ class Request:
 def fetch(
     request: Request, make: Callable[[], Artifact], is_final: Callable[[], bool] = lambda: True
 ) -> Artifact:
-    """The program of the cache, or what `make` gives, which is stored if it then `is_final`.
+    """Return the program from the cache, or make it; store the new one if it `is_final`.
 
     Remarks of the artifact say where the cache was of no use. Raises what `make` raises.
     """
@@ -121,7 +121,7 @@ def fetch(
 
 
 def load(key: str) -> Entry | None:
-    """The entry, or None where there is none.
+    """Return the entry, or None if there is none.
 
     Raises DamagedEntryError for one that is damaged, and OSError where it cannot be read.
     """
@@ -135,9 +135,7 @@ def load(key: str) -> Entry | None:
 
 
 def read_header(path: Path) -> Header | None:
-    """Return what an entry says about itself, without reading the rest; None where it is
-    damaged.
-    """
+    """Read the header of an entry without the rest; None if it is damaged."""
     try:
         with path.open("rb") as file:
             magic = file.readline(len(MAGIC) + 80)
@@ -154,7 +152,7 @@ MOST_UNSTORED = 64
 
 
 def _store(key: str, request: Request, artifact: Artifact, *notes: str) -> Artifact:
-    """Write an entry where that is possible; the artifact, with remarks about the cache."""
+    """Write an entry if possible; return the artifact, with remarks about the cache."""
     versions, path = toolchain(), program_path(key)
     assert versions is not None, "there is no key without versions"
     header = Header(key, artifact.signature.name, request.architecture, versions, time.time())

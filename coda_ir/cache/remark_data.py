@@ -1,4 +1,4 @@
-"""Remarks as plain data, without loss: what `Remark.to_dict` gives is for people."""
+"""Remarks as lossless plain data; `Remark.to_dict` is meant for people."""
 
 from typing import Any, TypeAlias, get_args
 
@@ -25,7 +25,7 @@ _TEXTS = ("kind", "pass_name", "operator", "message", "condition", "suggestion",
 
 
 def encode_remark(remark: Remark) -> Plain:
-    """The fields that have a value."""
+    """Return the fields that have a value."""
     fields: Plain = {name: getattr(remark, name) for name in _TEXTS}
     fields["location"] = _encode_location(remark.location)
     fields["bytes"] = _encode_bytes(remark.bytes)
@@ -33,7 +33,9 @@ def encode_remark(remark: Remark) -> Plain:
 
 
 def decode_remark(fields: Plain) -> Remark:
-    """Raises KeyError, TypeError or ValueError for what `encode_remark` does not give."""
+    """Read what `encode_remark` returns. Raises KeyError, TypeError or ValueError for anything
+    else.
+    """
     if fields["kind"] not in REMARK_KINDS:
         raise ValueError(f"unknown kind of remark '{fields['kind']}'")
     texts = {name: fields[name] for name in _TEXTS if name in fields}
@@ -52,7 +54,7 @@ def _decode_bytes(data: Any) -> int | str | SymbolicSize | None:
 
 
 def _encode_location(location: Attribute) -> Any:
-    """None for an unknown place, and what is said about one beside where it is."""
+    """Return a location as data: None if unknown, with any text that accompanies it."""
     match location:
         case FileLineColLoc():
             return [location.filename.data, location.line.data, location.column.data]

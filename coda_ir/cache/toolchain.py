@@ -17,7 +17,7 @@ PACKAGES = ("xdsl", "triton", "torch")
 
 @cache
 def toolchain() -> Mapping[str, str] | None:
-    """The versions of CODA IR and of the packages that it compiles with.
+    """Return the versions of CODA IR and of the packages that it compiles with.
 
     That of CODA IR has a hash of its sources, which change more often than its version. None
     where they have changed since this process read them: what it makes fits neither.
@@ -39,7 +39,7 @@ def toolchain() -> Mapping[str, str] | None:
 
 @cache
 def package_version(package: str) -> str:
-    """Such as `3.6.0`; `unknown` where no package of this name is installed."""
+    """Return a version such as `3.6.0`; `unknown` if no package of this name is installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -47,7 +47,9 @@ def package_version(package: str) -> str:
 
 
 def _source_files(root: Path) -> Iterator[Path]:
-    """What decides what is emitted. In a checkout, folders of the package are links."""
+    """Yield the files that determine the emitted code. In a checkout, folders of the package are
+    links.
+    """
     for folder, folders, names in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):

@@ -34,7 +34,7 @@ MAGIC = f"coda-ir-tuning {FORMAT}"
 
 @dataclass(frozen=True)
 class TunedEntry:
-    """A decision and what it is for."""
+    """A decision and the GEMM that it applies to."""
 
     key: str
     gemm: str
@@ -53,7 +53,7 @@ class TunedEntry:
 
     @staticmethod
     def from_bytes(data: bytes) -> TunedEntry:
-        """Raises DamagedEntryError for anything but `to_bytes`."""
+        """Read what `to_bytes` returns. Raises DamagedEntryError for anything else."""
         line = unseal(MAGIC, data)
         with reading_entry():
             fields = json.loads(line)
@@ -62,7 +62,7 @@ class TunedEntry:
 
 
 def tuning_key(gemm: str, bucket: int, device: str, space: str) -> str:
-    """64 hexadecimal digits for a GEMM.
+    """Return the key of a GEMM, 64 hexadecimal digits.
 
     `gemm` is the text of the GEMM by itself, `space` what may be chosen from.
     """
@@ -84,7 +84,7 @@ MOST_KEPT = 256
 
 
 def load(key: str) -> TunedEntry | None:
-    """The entry; None where there is none, or none that can be read."""
+    """Return the entry; None if there is none that can be read."""
     path = tuning_path(key)
     if not size_limit():
         return _kept.get(path)
@@ -97,12 +97,14 @@ def load(key: str) -> TunedEntry | None:
 
 
 def read(path: Path) -> TunedEntry:
-    """Raises DamagedEntryError for a damaged file, and OSError where it cannot be read."""
+    """Read an entry. Raises DamagedEntryError for a damaged file, and OSError for an unreadable
+    one.
+    """
     return TunedEntry.from_bytes(path.read_bytes())
 
 
 def store(key: str, gemm: str, bucket: int, device: str, decision: Decision) -> str | None:
-    """Keep a decision; why it is not on disk, where it is not."""
+    """Store a decision; return the reason if it could not be written."""
     versions, path = toolchain(), tuning_path(key)
     entry = TunedEntry(key, gemm, device, bucket, versions or {}, time.time(), decision)
     _kept[path] = entry

@@ -33,11 +33,11 @@ class RepeatedArgumentError(ArgumentError):
 
 
 class ArgumentTypeError(ArgumentError):
-    """A value that is not a dense `torch.Tensor`."""
+    """A value other than a dense `torch.Tensor`."""
 
 
 class TransformedArgumentError(ArgumentTypeError):
-    """A tensor that stands for others, which kernels cannot read."""
+    """A tensor of a transform (such as vmap), which kernels cannot read."""
 
 
 class ArgumentDtypeError(ArgumentError):
@@ -57,12 +57,12 @@ class SymbolConflictError(ArgumentError):
 
 
 class GradientRequiredError(ArgumentError):
-    """A tensor that requires a gradient, which a forward program cannot give."""
+    """A tensor that requires a gradient, passed to a forward-only program."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, extents (number, symbol, or None where nothing is known) and element type."""
+    """The name, extents (number, symbol, or None if unknown) and element type of a tensor."""
 
     name: str
     dims: tuple[int | str | None, ...]
@@ -74,7 +74,7 @@ class TensorSpec:
 
 
 def short_name(dtype: torch.dtype) -> str:
-    """`bfloat16` for `torch.bfloat16`."""
+    """Return `bfloat16` for `torch.bfloat16`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -95,7 +95,7 @@ class Signature:
         return f"{self.name}({', '.join(map(str, self.arguments))}) -> ({results})"
 
     def collect(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
-        """The values of a call in the order of the arguments."""
+        """Return the values of a call in the order of the arguments."""
         if len(args) > len(self.arguments):
             raise UnknownArgumentError(
                 f"{self.name} takes {len(self.arguments)} arguments, {len(args)} are given",
@@ -129,7 +129,7 @@ class Signature:
     def check(
         self, values: Sequence[object], device: torch.device | None, *, trainable: bool = False
     ) -> tuple[list[torch.Tensor], dict[str, int]]:
-        """The values as tensors, and the sizes of the symbols.
+        """Return the values as tensors, and the sizes of the symbols.
 
         Without a `device`, all tensors have to be on the device of the first one. Raises an
         ArgumentError if a type, element type, device or shape is wrong, or if a tensor requires a
@@ -153,7 +153,7 @@ class Signature:
     def empty_results(
         self, bindings: Mapping[str, int], device: torch.device
     ) -> list[torch.Tensor] | None:
-        """The results where the sizes say that they have no elements; None where one has some."""
+        """Return the results if none of them has elements at these sizes; None otherwise."""
         results: list[torch.Tensor] = []
         for spec in self.results:
             shape = [_size(dim, bindings) for dim in spec.dims]
@@ -219,13 +219,13 @@ def may_have_tangents() -> bool:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Return whether the class of a tensor is not one of PyTorch's tracing or parallelism."""
+    """Return whether the class of a tensor is none of PyTorch's for tracing or parallelism."""
     return tensor.__torch_dispatch__ is PLAIN_DISPATCH
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
-    """Return whether the elements of a tensor are in memory. Those of the transforms of torch.func
-    are not, and have no address.
+    """Return whether the elements of a tensor are in memory. Tensors of the transforms of
+    torch.func have no address.
     """
     if tensor.device.type == "meta" or tensor.numel() == 0:
         return True
@@ -254,7 +254,7 @@ def _transformed(spec: TensorSpec, tensor: torch.Tensor) -> TransformedArgumentE
 def _check_device(
     spec: TensorSpec, tensor: torch.Tensor, expected: torch.device | None
 ) -> torch.device:
-    """The device that the next tensors have to be on."""
+    """Check the device of a tensor; return the one that the next tensors must be on."""
     device = tensor.device
     if expected is None or device == expected:
         return device
@@ -269,7 +269,9 @@ def _check_device(
 def _check_shape(
     spec: TensorSpec, tensor: torch.Tensor, bindings: dict[str, tuple[int, str]]
 ) -> None:
-    """Check the extents of `tensor`; `bindings` maps a symbol to its size and who gave it."""
+    """Check the extents of `tensor`; `bindings` maps a symbol to its size and to the tensor that
+    bound it.
+    """
     shape = tensor.shape
     if len(shape) != len(spec.dims):
         raise ArgumentShapeError(

@@ -1,4 +1,5 @@
-"""The check of a call as straight code: what `Signature.check` finds, without saying what is wrong.
+"""The check of a call as straight-line code: it finds what `Signature.check` finds, without
+reporting it.
 
 A function is generated for a signature and a device, since most of the time of the general check
 goes into loops and dictionaries. It says yes only where `Signature.check` raises nothing, and no
@@ -22,29 +23,29 @@ Check = Callable[..., bool]
 
 
 class CallCheck:
-    """What a function is called with, by position, where it is plain that it fits."""
+    """The fast check of a call: it finds the arguments by position if they obviously fit."""
 
     def __init__(self, signature: Signature, device: torch.device, *, trainable: bool = False):
-        """A `trainable` function takes tensors that require gradients."""
+        """Set up the check; a `trainable` function accepts tensors that require gradients."""
         self._names = tuple(spec.name for spec in signature.arguments)
         self._fits = make_check(signature, device, trainable=trainable)
         self._places = symbol_places(signature)
 
     def find(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
-        """The tensors; None where `Signature.collect` and `Signature.check` have to be asked."""
+        """Return the tensors; None if `Signature.collect` and `Signature.check` must decide."""
         values = self._in_order(args, kwargs) if kwargs else args
         if values is None or len(values) != len(self._names) or not self._fits(*values):
             return None
         return values
 
     def sizes(self, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
-        """The sizes of the symbols for what `find` gave."""
+        """Return the sizes of the symbols for the result of `find`."""
         return {
             symbol: tensors[index].shape[axis] for symbol, (index, axis) in self._places.items()
         }
 
     def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any] | None:
-        """None where the names are not the right ones."""
+        """Return the values in order; None if the names do not match."""
         names = self._names[len(args) :]
         if len(names) != len(kwargs):
             return None
@@ -55,7 +56,7 @@ class CallCheck:
 
 
 def symbol_places(signature: Signature) -> dict[str, tuple[int, int]]:
-    """The first argument and dimension of each symbol."""
+    """Return the first argument and dimension of each symbol."""
     places: dict[str, tuple[int, int]] = {}
     for index, spec in enumerate(signature.arguments):
         for axis, dim in enumerate(spec.dims):
@@ -65,7 +66,7 @@ def symbol_places(signature: Signature) -> dict[str, tuple[int, int]]:
 
 
 def make_check(signature: Signature, device: torch.device, *, trainable: bool = False) -> Check:
-    """A function of as many arguments as `signature` has, which may be anything.
+    """Make a function with as many parameters as `signature` has arguments; it accepts any values.
 
     It gives True where they are dense tensors on `device` with the stated shapes and element types,
     none is empty or has a tangent, and, unless it is `trainable`, none requires a gradient that
@@ -85,7 +86,7 @@ def make_check(signature: Signature, device: torch.device, *, trainable: bool = 
 
 
 def check_source(signature: Signature, device: torch.device, *, trainable: bool = False) -> str:
-    """The text of the function, over the names that `make_check` gives it."""
+    """Return the source of the function, which uses the names that `make_check` provides."""
     parameters = ", ".join(f"x{index}" for index in range(len(signature.arguments)))
     required = [f"x{index}.requires_grad" for index in range(len(signature.arguments))]
     if trainable or not required:
@@ -119,7 +120,9 @@ def _statements(signature: Signature, device: torch.device) -> Iterator[str]:
 
 
 def _shape_conditions(x: str, spec: TensorSpec, symbols: dict[str, str]) -> Iterator[str]:
-    """`symbols` has the variables of the symbols that are bound; new ones, not 0, are added."""
+    """Yield conditions on a shape. `symbols` has the variables of the bound symbols; new ones,
+    which must not be 0, are added.
+    """
     if all(isinstance(dim, int) or dim in symbols for dim in spec.dims):
         extents = [symbols[dim] if isinstance(dim, str) else str(dim) for dim in spec.dims]
         yield f"{x}.shape == ({', '.join(extents)}{',' * (len(extents) == 1)})"

@@ -22,15 +22,15 @@ def unpack(results: Results | list[torch.Tensor]) -> Results:
 
 
 def as_tuple(results: Results) -> tuple[torch.Tensor, ...]:
-    """A tuple of the results, also where there is only one."""
+    """Return a tuple of the results, even of a single one."""
     return results if isinstance(results, tuple) else (results,)
 
 
 class NotCopied:
-    """A compiled function, which a copy of what has it shares: it has no state, like a function.
+    """A base class of compiled functions, which copies of an object share: they have no state.
 
-    Modules with compiled functions in them can be copied, then. A process of its own needs kernels
-    of its own, so that pickling is refused.
+    Modules that contain compiled functions can therefore be copied. Pickling is refused, because
+    another process needs its own kernels.
     """
 
     def __copy__(self) -> Self:

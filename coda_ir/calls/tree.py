@@ -1,5 +1,5 @@
-"""How a call of a model maps to the tensors of a function, and the function's results to what the
-model returns: the structure of both as data, which can be written to a file.
+"""The mapping from a call of a model to the tensors of a function, and from results to the model's
+return value: both structures as data that can be written to a file.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from coda_ir.pytree import pytree
 
 
 def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
-    """Return `tensor` with its dimensions in memory in `order`, the outermost one first, by a copy
-    where they have another one; as it is where `order` is None.
+    """Return `tensor` with its dimensions in memory in `order`, outermost first, copied if
+    necessary; unchanged if `order` is None.
     """
     if order is None:
         return tensor
@@ -29,7 +29,7 @@ def laid_out(tensor: torch.Tensor, order: Sequence[int] | None) -> torch.Tensor:
 
 
 def order_of(traced: torch.Tensor) -> tuple[int, ...] | None:
-    """Return the dimensions of `traced` from the outermost one in memory.
+    """Return the dimensions of `traced` in memory order, outermost first.
 
     None for complex numbers and where the tensor has gaps or repeats elements: no code can rely on
     where they are then.
@@ -47,7 +47,7 @@ def order_of(traced: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _numbers(sizes: Sequence[Any]) -> list[int] | None:
-    """Sizes as numbers; those with symbols as in the call that was traced."""
+    """Return sizes as numbers; symbolic ones have their value in the traced call."""
     numbers: list[int] = []
     for size in sizes:
         if not isinstance(size, int) and not size.node.has_hint():
@@ -65,8 +65,8 @@ def name_of_leaf(in_spec: Any, index: int, parameters: Sequence[str]) -> str:
 
 
 def first_difference(given: Any, expected: Any, parameters: Sequence[str]) -> str:
-    """The first place where the structures of two arguments `(args, kwargs)` of the same numbers
-    and names differ.
+    """Return the first place where the structures of two calls `(args, kwargs)` with equally many
+    arguments of equal names differ.
     """
     for ours, theirs in zip(given.children(), expected.children(), strict=True):
         paths = [path[0] for path in _children_paths(theirs)]
@@ -96,13 +96,13 @@ def _difference(path: str, given: Any, expected: Any) -> str:
 
 
 def _keys(spec: Any) -> list[Any]:
-    """The keys of a dictionary; other containers have none."""
+    """Return the keys of a dictionary; none for other containers."""
     context: Any = spec.context
     return [*context] if issubclass(type(context), list) else []
 
 
 def _children_paths(spec: Any) -> list[Any]:
-    """The path from a container to each of its children."""
+    """Return the path from a container to each of its children."""
     children = list(range(spec.num_children))
     container = pytree.tree_unflatten(
         children, pytree.TreeSpec(spec.type, spec.context, [pytree.treespec_leaf()] * len(children))
@@ -111,7 +111,7 @@ def _children_paths(spec: Any) -> list[Any]:
 
 
 def _name(key: Any, parameters: Sequence[str]) -> str:
-    """The name of an argument by position or by name."""
+    """Return the name of an argument by position or by name."""
     if isinstance(key, pytree.MappingKey):
         return str(key.key)
     index = int(key.idx)
@@ -129,13 +129,13 @@ FORMAT = 1
 
 
 def as_pairs(value: Any) -> Any:
-    """`value`, or the pairs of real numbers of a complex tensor, which functions take."""
+    """Return `value`; for a complex tensor, its pairs of real numbers, which functions take."""
     is_complex = isinstance(value, torch.Tensor) and value.is_complex()
     return torch.view_as_real(value.resolve_conj()) if is_complex else value
 
 
 class CallError(CodaError):
-    """A call that differs in structure from the one that the model was exported with."""
+    """A call whose structure differs from that of the exported call."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class InputLeaf:
 
 @dataclass(frozen=True)
 class OutputLeaf:
-    """A leaf of what the model returns: a result of the function by number, or a constant.
+    """A leaf of the model's return value: a result of the function by number, or a constant.
 
     `order` are the dimensions of the result from the outermost one in memory; `None` where the
     model says nothing about it.
@@ -160,7 +160,7 @@ class OutputLeaf:
 
     @staticmethod
     def read(data: Mapping[str, Any]) -> OutputLeaf:
-        """The leaf that `asdict` wrote. Raises ValueError for an order that is none."""
+        """Read what `asdict` wrote. Raises ValueError for an invalid order."""
         order = data.get("order")
         if order is not None and sorted(order) != list(range(len(order))):
             raise ValueError(f"{order} is not a permutation of {len(order)} dimensions")
@@ -168,13 +168,13 @@ class OutputLeaf:
         return OutputLeaf(data["result"], data["constant"], order)
 
     def of(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor | Constant:
-        """The leaf in a call whose function has the results `tensors`."""
+        """Return the leaf of a call whose function returned `tensors`."""
         return self.constant if self.result is None else laid_out(tensors[self.result], self.order)
 
 
 @dataclass(frozen=True)
 class CallTree:
-    """Arguments and results of a model as trees whose leaves are tensors and constants.
+    """The arguments and results of a model as trees whose leaves are tensors and constants.
 
     `parameters` are the names by which the positional arguments may be given, and the other way
     round; `ranges` the sizes that a symbol may have, `None` for no limit.
@@ -190,7 +190,7 @@ class CallTree:
     )
 
     def flatten(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The tensors of a call in the order of the function's arguments.
+        """Return the tensors of a call in the order of the function's arguments.
 
         Raises CallError where the call differs from the exported one: names, number and structure
         of the arguments, or a constant.
@@ -214,12 +214,12 @@ class CallTree:
         return tensors
 
     def unflatten(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """The results of the function in the structure that the model returns."""
+        """Return the results of the function in the structure of the model's return value."""
         leaves = [leaf.of(tensors) for leaf in self.outputs]
         return pytree.tree_unflatten(leaves, self.out_spec)
 
     def check_sizes(self, bindings: Mapping[str, int]) -> None:
-        """Raises CallError for a size that the model was not exported for."""
+        """Raise CallError for a size that the model was not exported for."""
         for symbol, (least, most) in self.ranges.items():
             size = bindings.get(symbol, least)
             # PyTorch states 2 where it took a size for not being 1, which makes no difference.
@@ -232,7 +232,7 @@ class CallTree:
                 )
 
     def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Arguments by position and by name as they were in the exported call."""
+        """Arrange arguments by position and by name as in the exported call."""
         count, names = self._shape_of_call()
         positional, named = list(args), dict(kwargs)
         for index in range(count, len(positional)):
@@ -257,7 +257,7 @@ class CallTree:
         return tuple(positional), self._complete(named, names)
 
     def _complete(self, named: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-        """The arguments by name; what was a constant in the exported call may be left out."""
+        """Complete the arguments by name; constants of the exported call may be omitted."""
         unknown = [name for name, value in named.items() if name not in names and value is not None]
         if unknown:
             raise CallError(
@@ -271,7 +271,7 @@ class CallTree:
         return {name: named.get(name, constants.get(name)) for name in names}
 
     def _constant_arguments(self) -> dict[str, Any]:
-        """Arguments by name all of whose leaves are constants, with their values."""
+        """Return the arguments by name whose leaves are all constants, with their values."""
         leaves = [_Missing() if leaf.name is not None else leaf.constant for leaf in self.inputs]
         _, named = pytree.tree_unflatten(leaves, self.in_spec)
         return {
@@ -281,7 +281,9 @@ class CallTree:
         }
 
     def _shape_of_call(self) -> tuple[int, list[str]]:
-        """Number of positional arguments of the exported call, and the names of the others."""
+        """Return the number of positional arguments of the exported call, and the names of the
+        others.
+        """
         args, kwargs = pytree.tree_unflatten(list(range(len(self.inputs))), self.in_spec)
         return len(args), list(kwargs)
 
@@ -293,7 +295,9 @@ class CallTree:
     # As text
 
     def dumps(self) -> str:
-        """The tree as JSON. Raises CodaError for containers that PyTorch cannot write."""
+        """Return the tree as JSON. Raises CodaError for containers that PyTorch cannot
+        serialize.
+        """
         try:
             specs = [json.loads(pytree.treespec_dumps(s)) for s in (self.in_spec, self.out_spec)]
         except (NotImplementedError, TypeError) as error:
@@ -315,7 +319,7 @@ class CallTree:
 
     @staticmethod
     def loads(text: str) -> CallTree:
-        """The tree that `dumps` wrote.
+        """Read what `dumps` wrote.
 
         Raises CodaError for a damaged text, and for a container whose class is not imported.
         """
@@ -341,7 +345,7 @@ class CallTree:
         return tree
 
     def check(self) -> None:
-        """Raises CodaError where leaves and structure do not belong together."""
+        """Raise CodaError if leaves and structure do not match."""
         leaves = [(self.in_spec, self.inputs), (self.out_spec, self.outputs)]
         if any(spec.num_leaves != len(found) for spec, found in leaves):
             raise CodaError("the description of the call is damaged", "export the model again")
@@ -354,11 +358,11 @@ class CallTree:
 
 
 class _Missing:
-    """Stands for a tensor where constants are looked for."""
+    """A placeholder for tensors in a search for constants."""
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of the parameters that can be given by position."""
+    """Return the names of the parameters that can be given by position."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return tuple(parameter.name for parameter in parameters if parameter.kind in kinds)
@@ -370,7 +374,7 @@ def _range(limits: Any) -> tuple[int, int | None]:
 
 
 def _load_spec(data: Any) -> Any:
-    """A tree of PyTorch. Raises CodaError for a class that nobody registered."""
+    """Read a tree of PyTorch. Raises CodaError for a class that is not registered."""
     unknown = next((name for name in _types_in(data[1]) if name not in _registered()), None)
     if unknown is not None:
         module = unknown.rpartition(".")[0]
@@ -382,7 +386,7 @@ def _load_spec(data: Any) -> Any:
 
 
 def _types_in(data: Any) -> list[str]:
-    """The names of the containers in the data of a tree, each once."""
+    """Return the names of the containers in the data of a tree, without duplicates."""
     found: dict[str, None] = {}
     stack: list[Any] = [data]
     while stack:

@@ -1,4 +1,4 @@
-"""Translation validation: whether a pass, or any change of a module, kept what it computes.
+"""Translation validation: checks that a pass, or any change of a module, preserves the results.
 
     from coda_ir.equivalence import check_equivalent
 

@@ -1,4 +1,6 @@
-"""The check that two modules compute the same, function by function, and after every pass."""
+"""The check that two modules compute the same results, function by function and after every
+pass.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ def check_equivalent(
     draws: Sequence[Draw] = DRAWS,
     minimize: bool = True,
 ) -> Counterexample | None:
-    """Inputs on which a function of `after` differs from its namesake in `before`.
+    """Return inputs on which a function of `after` differs from its namesake in `before`.
 
     None where none was found: every function (of any level) gives the same results in float64 on
     random inputs of several kinds and sizes. Private functions of `before` may be missing in
@@ -38,7 +40,7 @@ def check_equivalent(
 
 @dataclass
 class Validator:
-    """Compares the states of a module one after the other; each is run once.
+    """A comparison of consecutive states of a module; each state runs once.
 
     Functions that did not change, and call none that did, are not run at all.
     """
@@ -55,7 +57,7 @@ class Validator:
         self._baselines: dict[str, Baseline] = {}
 
     def check(self, after: ModuleOp) -> Counterexample | None:
-        """Compare with the last state; where nothing is wrong, `after` takes its place."""
+        """Compare `after` with the last state; if they agree, `after` takes its place."""
         functions = functions_of(after)
         changed = self._changed(functions)
         results: dict[str, list[Sample]] = {}
@@ -72,7 +74,7 @@ class Validator:
         return None
 
     def _changed(self, functions: Mapping[str, FuncOp]) -> list[str]:
-        """The functions of the last state that are not in `functions` as they were."""
+        """Return the functions of the last state that `functions` no longer contains unchanged."""
         changed: list[str] = []
         for name, before in self._functions.items():
             after = functions.get(name)
@@ -95,7 +97,7 @@ class Validator:
                 self._baselines[name].func = self._functions[name]
 
     def _check_function(self, name: str, after: FuncOp | None) -> list[Sample] | Counterexample:
-        """The samples with the results of `after`, or a counterexample."""
+        """Return the samples with the results of `after`, or a counterexample."""
         before = self._functions[name]
         if after is None:
             missing = Mismatch(None, "the function is gone")
@@ -134,7 +136,7 @@ class Validator:
 
 
 def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of `module` with a body, by name; those that are called come first."""
+    """Return the functions of `module` with a body, by name; callees come first."""
     functions = {
         op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks
     }
@@ -150,9 +152,7 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
 
 
 def is_same(before: FuncOp, after: FuncOp) -> bool:
-    """Return whether two functions of modules are the same but for locations and the names of
-    values.
-    """
+    """Return whether two functions are equal except for locations and names of values."""
     blocks: dict[IRNode | SSAValue, IRNode | SSAValue] = {}
     if before.parent is not None and after.parent is not None:
         blocks[before.parent] = after.parent
@@ -168,7 +168,7 @@ def _callees(func: FuncOp) -> list[str]:
 
 
 class NotEquivalentError(CodaError):
-    """A pass changed what a function computes: a defect of the pass."""
+    """A pass changed the results of a function: a defect of the pass."""
 
     run: PassRun
     counterexample: Counterexample
@@ -182,7 +182,8 @@ class NotEquivalentError(CodaError):
 
 
 class EquivalenceCheck(PassInstrumentation):
-    """Runs every function before and after each pass that changes it; see `check_equivalent`.
+    """The option `--check-equivalence`: runs every function before and after each pass that changes
+    it; see `check_equivalent`.
 
         PassManager(pipeline).run(context, module, [EquivalenceCheck()])
 
@@ -198,7 +199,9 @@ class EquivalenceCheck(PassInstrumentation):
         counterexample: str | None = None,
         minimize: bool = True,
     ):
-        """`counterexample` is the path of a `.npz` file for the inputs that show a difference."""
+        """Set up the check; `counterexample` is the path of a `.npz` file for inputs that show a
+        difference.
+        """
         self.sizes = sizes or {}
         self.draws = draws
         self.path = counterexample

@@ -19,7 +19,7 @@ TENSOR_TOLERANCE = 1e-13
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two tensors differ most."""
+    """The place where two tensors differ most."""
 
     index: tuple[int, ...]
     expected: float
@@ -38,7 +38,7 @@ class Difference:
 def find_difference(
     actual: torch.Tensor, expected: torch.Tensor, noise: torch.Tensor | None = None
 ) -> Difference | None:
-    """The largest difference of two tensors of one shape, None where they agree.
+    """Return the largest difference of two tensors of one shape, None if they agree.
 
     `noise` is what rounding may make of each row: (..., 1), or a scalar.
     """
@@ -66,7 +66,7 @@ def find_difference(
 
 
 def row_maximum(x: torch.Tensor) -> torch.Tensor:
-    """The largest element of each row, (..., 1); of a tensor without rows, that element."""
+    """Return the largest element of each row, (..., 1); of a tensor without rows, that element."""
     if not x.ndim or not x.numel():
         return x
     return x.amax(-1, keepdim=True)

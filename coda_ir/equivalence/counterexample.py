@@ -1,4 +1,4 @@
-"""Inputs on which a function does not compute what it did, as text and as a file."""
+"""Inputs on which a function computes something else than before, as text and as a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Origin:
 
 
 def find_origin(before: FuncOp, after: FuncOp, arguments: Sequence[torch.Tensor]) -> Origin | None:
-    """The first intermediate value that differs and explains the difference of the results.
+    """Return the first intermediate value that differs and explains the difference of the results.
 
     Values are taken for the same where they have the same name and shape. That a difference of one
     explains those of the results is checked: with the value of `after` in its place, `before` gives
@@ -56,7 +56,7 @@ def _gives(
     replaced: Mapping[SSAValue, torch.Tensor],
     results: Sequence[torch.Tensor],
 ) -> bool:
-    """Return whether `before` has `results` where the values of `replaced` are given."""
+    """Return whether `before` computes `results` if the values of `replaced` are given."""
     try:
         found, _ = trace(before, arguments, replaced)
     except RUN_ERRORS:
@@ -68,7 +68,7 @@ def _gives(
 
 
 def _by_name(func: FuncOp) -> dict[str, SSAValue]:
-    """The values that have a name of their own, in order."""
+    """Return the values with a unique name, in order."""
     named, repeated = dict[str, SSAValue](), set[str]()
     for value in _values(func):
         if value.name_hint is None:
@@ -85,7 +85,7 @@ def _values(func: FuncOp) -> Iterator[SSAValue]:
 
 
 def defining_op(value: SSAValue) -> Operation | None:
-    """The operator that computes `value`; None for a parameter."""
+    """Return the operator that computes `value`; None for a parameter."""
     return value.owner if isinstance(value.owner, Operation) else None
 
 
@@ -109,7 +109,7 @@ class Counterexample:
     origin: Origin | None = None
 
     def __str__(self) -> str:
-        """Several lines: the result, the first value that differs, and the inputs."""
+        """Return several lines: the result, the first value that differs, and the inputs."""
         lines = [f"@{self.function}: {self._result()}"]
         if self.origin is not None:
             lines.append(f"  the first value that differs is {_describe(self.origin)}")
@@ -140,7 +140,7 @@ def describe_failure(
     arguments: Sequence[torch.Tensor],
     origin: Origin | None,
 ) -> Counterexample:
-    """The counterexample for `before` with the names and places that it states."""
+    """Return the counterexample for `before`, with its names and locations."""
     name, location = None, None
     if mismatch.result is not None:
         value = returned_values(before)[mismatch.result]
@@ -175,7 +175,7 @@ def _describe_inputs(arguments: Mapping[str, torch.Tensor]) -> list[str]:
 
 
 def summarize(x: torch.Tensor) -> str:
-    """Type, shape and elements, those that are not zero where there are many."""
+    """Return type, shape and elements; only the nonzero ones if there are many."""
     kind = str(x.dtype).removeprefix("torch.")
     shape = "x".join(map(str, x.shape)) or "scalar"
     text = f"{kind} {shape}"

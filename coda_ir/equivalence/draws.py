@@ -29,7 +29,7 @@ _ODD = (3, 5, 7, 9, 11)
 
 @dataclass(frozen=True)
 class Draw:
-    """How symbols and elements are chosen.
+    """The distributions of sizes and elements.
 
     Sizes are `small` (2 to 6, different seeds give different ones), `one`, `odd`, or `tall`: more
     than 128 rows, those of the largest tile.
@@ -57,7 +57,7 @@ negative numbers, a second tile of rows."""
 def choose_sizes(
     func: FuncOp, draw: Draw, given: Mapping[str, int], attempt: int = 0
 ) -> dict[str, int]:
-    """A size for every symbol of `func`; those that `given` has are kept."""
+    """Choose a size for every symbol of `func`; sizes in `given` are kept."""
 
     def choose(position: int, symbol: str) -> int:
         if symbol in given:
@@ -78,12 +78,12 @@ def choose_sizes(
 
 
 def draw_arguments(func: FuncOp, draw: Draw, sizes: Mapping[str, int]) -> list[torch.Tensor]:
-    """Arguments in float64 (and integers)."""
+    """Draw arguments in float64 (and integers)."""
     return random_arguments(func, sizes, seed=draw.seed, values=draw.values, dtype=torch.float64)
 
 
 def affordable(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> Iterator[Draw]:
-    """Those of `draws` whose inputs are not too large."""
+    """Yield the `draws` whose inputs are not too large."""
     static = _static_elements(func)
     for index, draw in enumerate(draws):
         if index and static > LARGEST_REPEATED_DRAW:
@@ -96,7 +96,7 @@ def affordable(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) ->
 
 
 def elements(func: FuncOp, sizes: Mapping[str, int]) -> int:
-    """Return the total number of elements of the arguments."""
+    """The total number of elements of the arguments."""
     shapes, total = SymbolicShapes(func), 0
     for parameter in func.args:
         product = SymbolicSize.product(shapes.dims(parameter))

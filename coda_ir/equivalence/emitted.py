@@ -1,4 +1,4 @@
-"""Translation validation of the Triton that a module becomes, at small sizes in guarded memory."""
+"""Translation validation of emitted Triton, at small sizes in guarded memory."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ OTHER_SEED = 7919
 
 
 class EmittedDifferenceError(DefectError):
-    """Emitted Triton that does not compute what its module does: a defect of the backend."""
+    """Emitted Triton whose results differ from those of its module: a defect of the backend."""
 
 
 class NotComparedError(CodaError):
-    """A function of which the emitted Triton cannot be run here."""
+    """A function whose emitted Triton cannot run here."""
 
 
 @dataclass
 class EmittedCheck(PassInstrumentation):
-    """Runs the Triton that the module becomes after the pipeline, and compares it with the function
-    before the pipeline in float64, by the bound of `Rounding`.
+    """The check of emitted Triton: runs the Triton of the module after the pipeline, and compares
+    it with the function before the pipeline in float64, within the bound of `Rounding`.
 
     A read outside of a tensor gives NaN, a write outside of one is seen (see `GuardedMemory`).
     Operators without a schedule get one. `note` is called with the reason where a function cannot
@@ -108,7 +108,9 @@ class _Emitted:
 
     @staticmethod
     def of(scheduled: ModuleOp, name: str) -> _Emitted:
-        """Raises NotComparedError where it cannot be emitted, or not run on this machine."""
+        """Emit a function. Raises NotComparedError if it cannot be emitted, or cannot run on this
+        machine.
+        """
         device = default_device()
         try:
             program = emit_program(scheduled, name)
@@ -122,7 +124,7 @@ class _Emitted:
         return _Emitted(functions_of(scheduled)[name], program, module)
 
     def compare(self, sizes: Mapping[str, int], rounding: Rounding, has_strides: bool) -> None:
-        """Raises EmittedDifferenceError where a result is wrong on the arguments of `rounding`."""
+        """Raise EmittedDifferenceError if a result is wrong for the arguments of `rounding`."""
         device = default_device()
         arguments = [
             (_strided(argument) if has_strides else argument).to(device)
@@ -140,7 +142,7 @@ class _Emitted:
                 raise self._error(f": {self._name(results, index)} {problem}", sizes)
 
     def _name(self, results: EmittedResults, index: int) -> str:
-        """The name of a result, and of the kernel that stored it."""
+        """Return the name of a result, and of the kernel that stored it."""
         kernel = results.kernels[index]
         text = f"result {index} ({signature_of(self.func).results[index].name})"
         op = returned_values(self.func)[index].owner
@@ -158,7 +160,7 @@ class _Emitted:
 
 
 def _draws(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> list[Draw]:
-    """The draws that the interpreter can take. Raises NotComparedError where that is none."""
+    """Return the draws that the interpreter can run. Raises NotComparedError if there is none."""
     sizes = choose_sizes(func, draws[0], given)
     count = elements(func, sizes)
     if count > LARGEST_RUN:
@@ -171,7 +173,9 @@ def _draws(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> lis
 
 
 def _scheduled(module: ModuleOp) -> ModuleOp:
-    """A copy of the module in which linear maps are GEMMs, and every GEMM has a schedule."""
+    """Return a copy of the module in which linear layers are GEMMs, and every GEMM has a
+    schedule.
+    """
     module = module.clone()
     try:
         _schedule(module)
@@ -193,7 +197,9 @@ def _schedule(module: ModuleOp) -> None:
 def _reference(
     func: FuncOp, draw: Draw, given: Mapping[str, int]
 ) -> tuple[Mapping[str, int], Rounding] | None:
-    """Sizes, and what the function computes at these; None where it takes none that were tried."""
+    """Return sizes and the results at these sizes; None if no sizes that were tried are
+    accepted.
+    """
     for attempt in range(ATTEMPTS):
         sizes = choose_sizes(func, draw, given, attempt)
         try:
@@ -208,7 +214,7 @@ def _reference(
 
 
 def _problem(rounding: Rounding, index: int, got: torch.Tensor) -> str | None:
-    """The fault of a result; None where there is none."""
+    """Return the fault of a result; None if it is right."""
     stated = rounding.stated[index]
     if got.dtype != stated.dtype or got.shape != stated.shape:
         types = f"{got.dtype} {tuple(got.shape)}, expected {stated.dtype} {tuple(stated.shape)}"
@@ -218,7 +224,9 @@ def _problem(rounding: Rounding, index: int, got: torch.Tensor) -> str | None:
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements in another order in memory, with gaps where there is one dimension."""
+    """Return a tensor with the same elements in another order in memory, or with gaps if it has one
+    dimension.
+    """
     if tensor.dim() < 1:
         return tensor
     if tensor.dim() == 1:

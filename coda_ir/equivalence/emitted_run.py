@@ -19,7 +19,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 class EmittedFaultError(Exception):
-    """An emitted module fails, or accesses what it was not given."""
+    """An emitted module that fails, or accesses memory that it was not given."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class EmittedResults:
 
 @dataclass
 class _Launches:
-    """Launches of one run: after each, the guards are checked, and what it stored is noted."""
+    """The launches of one run: after each, the guards are checked, and its stores are recorded."""
 
     memory: GuardedMemory
     stored_by: dict[int, str] = field(default_factory=dict[int, str])
@@ -55,7 +55,7 @@ class _Launches:
 
 @dataclass(frozen=True)
 class _WatchedKernel:
-    """Takes the place of a kernel in an emitted module."""
+    """A replacement for a kernel in an emitted module that reports its launches."""
 
     name: str
     kernel: Any
@@ -74,7 +74,7 @@ class _WatchedKernel:
 def run_emitted(
     module: ModuleType, program: EmittedProgram, func: FuncOp, arguments: Tensors
 ) -> EmittedResults:
-    """The results of the emitted `module` on guarded copies of `arguments`.
+    """Return the results of the emitted `module` on guarded copies of `arguments`.
 
     Raises EmittedFaultError where it fails, writes outside of a tensor, or changes an argument that
     its caller keeps.
@@ -97,7 +97,7 @@ def run_emitted(
 
 @contextmanager
 def _watched(module: ModuleType, program: EmittedProgram, launches: _Launches) -> Generator[None]:
-    """The module allocates guarded memory, and its kernels are watched."""
+    """Within the context, the module allocates guarded memory, and its kernels are watched."""
     names = [kernel.name for kernel in program.kernels]
     before = {name: getattr(module, name) for name in ("torch", *names)}
     try:
@@ -129,11 +129,11 @@ def _is_given_up(func: FuncOp, index: int) -> bool:
 
 
 def _tensor_of(argument: Any) -> torch.Tensor | None:
-    """The tensor that an argument of a kernel is, or that a descriptor describes."""
+    """Return the tensor that an argument of a kernel is, or that its descriptor describes."""
     tensor = getattr(argument, "base", argument)
     return tensor if isinstance(tensor, torch.Tensor) else None
 
 
 def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether all elements are equal, and NaN where the other is."""
+    """Return whether all elements are equal; NaN equals NaN."""
     return torch.equal(comparable(one).nan_to_num(0.5), comparable(other).nan_to_num(0.5))

@@ -1,4 +1,4 @@
-"""Memory with guards around each tensor, for running emitted modules.
+"""Memory with guards around each tensor, for emitted modules.
 
     memory = GuardedMemory()
     emitted.torch = memory                  # what the module allocates is guarded, too
@@ -28,7 +28,7 @@ CANARY = 77
 
 
 class StrayWriteError(Exception):
-    """A kernel wrote outside of a tensor."""
+    """A write of a kernel outside of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class _Guarded:
         return _is_poison(self.memory[: self.guard]) and _is_poison(self.memory[end:])
 
     def addresses(self) -> tuple[int, int, int, int]:
-        """Where the guards start and end, in ascending order."""
+        """The addresses at which guards start and end, in ascending order."""
         size, start = self.memory.element_size(), self.memory.data_ptr()
         end = start + self.memory.numel() * size
         return start, start + self.guard * size, end - self.guard * size, end
 
 
 class GuardedMemory:
-    """Takes the place of the module `torch` in an emitted module: guards what that allocates."""
+    """A replacement for the module `torch` in an emitted module, whose allocations have guards."""
 
     def __init__(self) -> None:
         self.tensors: list[_Guarded] = []
@@ -62,7 +62,7 @@ class GuardedMemory:
         return getattr(torch, name)
 
     def empty(self, *shape: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
-        """As `torch.empty`, but filled with NaN."""
+        """Like `torch.empty`, but filled with NaN."""
         sizes = torch.Size(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
         strides = torch.empty(sizes, device="meta").stride()
         name = f"a buffer {tuple(sizes)} of {dtype}"
@@ -76,12 +76,12 @@ class GuardedMemory:
         dtype: torch.dtype,
         device: Any = None,
     ) -> torch.Tensor:
-        """As `torch.empty_strided`, but filled with NaN."""
+        """Like `torch.empty_strided`, but filled with NaN."""
         name = f"a buffer {tuple(shape)} of {dtype}"
         return self._allocate(shape, strides, dtype, device, name)
 
     def place(self, tensor: torch.Tensor, name: str = "an argument") -> torch.Tensor:
-        """A copy of `tensor` with its strides and alignment, between guards."""
+        """Return a copy of `tensor` between guards, with its strides and alignment."""
         shape = [
             1 if stride == 0 else n for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
         ]
@@ -98,7 +98,7 @@ class GuardedMemory:
         return tensor.untyped_storage().data_ptr() in self._storages
 
     def check(self) -> None:
-        """Raise StrayWriteError where a guard has changed."""
+        """Raise StrayWriteError if a guard has changed."""
         for tensor in self.tensors:
             if not tensor.is_intact:
                 raise StrayWriteError(f"a kernel wrote outside of {tensor.name}")
@@ -112,7 +112,7 @@ class GuardedMemory:
         name: str,
         shift: int = 0,
     ) -> torch.Tensor:
-        """A tensor between guards, `shift` elements behind an aligned address."""
+        """Allocate a tensor between guards, `shift` elements after an aligned address."""
         extent = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
         if 0 in shape:
             extent = 0

@@ -1,4 +1,4 @@
-"""How far a function may be from float64 when it rounds where its types say so.
+"""Bounds for the difference between float64 and a function that rounds as its types state.
 
 The measure is the error of the function itself on the reference backend in stated precision. What
 else computes the function (another level, an emitted module) may be `FACTOR` times as far from
@@ -36,8 +36,8 @@ Tensors = Sequence[torch.Tensor]
 
 
 class Rounding:
-    """The errors of a function in stated precision on `arguments`, the measure for what computes
-    the same on them. `others` are arguments like these with other data.
+    """The errors of a function in stated precision on `arguments`, which bound the errors of other
+    implementations on them. `others` are similar arguments with other data.
     """
 
     def __init__(self, func: FuncOp, arguments: Tensors, others: Sequence[Tensors] = ()):
@@ -46,7 +46,7 @@ class Rounding:
         self.stated = run_function(func, arguments, "stated")
 
     def excess(self, index: int, actual: torch.Tensor) -> tuple[float, float] | None:
-        """The error of result `index` and what is allowed, where it is more than that.
+        """Return the error of result `index` and its bound if it exceeds the bound.
 
         Elements that are not finite in float64, or in stated precision, are not compared: where a
         value overflows depends on where it is rounded. Where the squares in a norm overflow, or a
@@ -67,7 +67,7 @@ class Rounding:
         return error, allowed
 
     def _bounds(self) -> Iterator[Sequence[float]]:
-        """Bounds for the errors of the results, from the narrowest, which costs least."""
+        """Yield bounds for the errors of the results, the cheapest and narrowest first."""
         yield self._by_types
         yield self._by_data
         yield self._by_condition
@@ -83,7 +83,7 @@ class Rounding:
 
     @cached_property
     def _by_data(self) -> list[float]:
-        """The same where other data has more."""
+        """Bounds from other data, which may have larger errors."""
         worst = self._errors(self.stated)
         for arguments in self.others:
             exact = run_function(self.func, arguments, "float64")
@@ -94,7 +94,8 @@ class Rounding:
 
     @cached_property
     def _by_condition(self) -> list[float]:
-        """The same where one rounding of the arguments moves the results by more than that.
+        """Bounds from the condition of the function: how far one rounding of the arguments moves
+        the results.
 
         Everything may hang on one small value, such as the only gate that is not 0. The error in
         stated precision is a matter of luck then.
@@ -115,7 +116,7 @@ class Rounding:
 
     @property
     def _is_of_rounding_errors(self) -> bool:
-        """Return whether a LayerNorm has one column, which less its mean is 0.
+        """True if a LayerNorm has one column, whose difference from its mean is 0.
 
         Nothing is left but rounding errors, and in gradients their products, which are 0 where one
         value after the other is changed.
@@ -126,7 +127,7 @@ class Rounding:
 
     @cached_property
     def _squares_overflow(self) -> bool:
-        """Return whether float32 holds the rows of a norm but not the sum of their squares.
+        """True if the sum of squares of a norm's rows overflows float32, although the rows do not.
 
         The norm makes 0 of such rows. One that is applied to the results of GEMMs multiplies these
         by 0, and may find them infinite.
@@ -140,7 +141,7 @@ class Rounding:
 
 
 def describe_excess(excess: tuple[float, float]) -> str:
-    """The text for a result of `Rounding.excess`, behind the name of what it was found in."""
+    """Describe a result of `Rounding.excess`; the name of the tensor precedes the text."""
     error, allowed = excess
     if error == float("inf"):
         return "is NaN or infinite where float64, and its types, have a number"
@@ -148,18 +149,18 @@ def describe_excess(excess: tuple[float, float]) -> str:
 
 
 def finite_error(actual: torch.Tensor, exact: torch.Tensor, stated: torch.Tensor) -> float:
-    """The relative error over the elements that are finite in `exact` and in `stated`."""
+    """Return the relative error over the elements that are finite in `exact` and in `stated`."""
     finite = exact.isfinite() & comparable(stated).isfinite()
     return relative_error(actual[finite], exact[finite])
 
 
 def largest_of(values: torch.Tensor) -> float:
-    """The largest number of the type of `values`; infinite for integers."""
+    """Return the largest number of the type of `values`; infinite for integers."""
     return torch.finfo(values.dtype).max if values.is_floating_point() else float("inf")
 
 
 def unit_of(value: SSAValue) -> float:
-    """The relative rounding error of a value, which is that of float32 for sums as well.
+    """Return the relative rounding error of a value; for sums, that of float32.
 
     Fused, a statistic is that of an unrounded value: it differs by the rounding of what it is of.
     """
@@ -171,8 +172,8 @@ def unit_of(value: SSAValue) -> float:
 def sensitivity(
     func: FuncOp, arguments: Tensors, exact: Tensors, amount: Callable[[SSAValue], float]
 ) -> list[float]:
-    """The errors of the results where every value on the way has a relative error of its
-    `amount` by itself: the root of the sum of the squares of what each of them causes.
+    """Return the errors of the results if every intermediate value has an independent relative
+    error of its `amount`: the root of the sum of squares of their effects.
 
     That is a mean over several errors of a value of few elements, which may happen to cancel.
     """
@@ -197,7 +198,7 @@ def _rounded(
     random: torch.Generator,
     amount: float,
 ) -> torch.Tensor:
-    """`value` with a relative error of `amount`. A LayerNorm has that of its input, too.
+    """Return `value` with a relative error of `amount`. A LayerNorm also has that of its input.
 
     Its statistics may be those of the unrounded input, x: the error δ of the rounded one is no part
     of them, and becomes δ·rstd in the result. Relative to the result that is as much more as x is
@@ -215,7 +216,9 @@ def _rounded(
 def perturbed(
     tensor: torch.Tensor, random: torch.Generator, amount: float | None = None
 ) -> torch.Tensor:
-    """`tensor` with each element changed by up to `amount`, or by up to two of its roundings."""
+    """Return `tensor` with each element changed by up to `amount`, or by up to two of its
+    roundings.
+    """
     if not tensor.is_floating_point():
         return tensor
     amount = torch.finfo(tensor.dtype).eps if amount is None else amount

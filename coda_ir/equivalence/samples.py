@@ -1,4 +1,4 @@
-"""Running the functions that are compared: what of their results has a meaning, and differs."""
+"""Runs of the compared functions: which of their results are meaningful, and which differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CannotRunError(CodaError):
 
 @dataclass(frozen=True)
 class Sample:
-    """Inputs of a function and what it computes from them."""
+    """Inputs of a function and its results."""
 
     draw: Draw
     sizes: Mapping[str, int]
@@ -50,14 +50,14 @@ class Sample:
 
 @dataclass
 class Baseline:
-    """A function with its samples, which later functions of the same name are compared with."""
+    """A function with its samples, the baseline for later functions of the same name."""
 
     func: FuncOp
     samples: list[Sample] = field(default_factory=list[Sample])
 
     @staticmethod
     def of(func: FuncOp, draws: Sequence[Draw], given: Mapping[str, int]) -> Baseline:
-        """Run `func` on every draw that it can take.
+        """Run `func` on every draw that it accepts.
 
         Raises CannotRunError where that is none.
         """
@@ -85,20 +85,20 @@ class Baseline:
 
 
 def run(func: FuncOp, arguments: Tensors) -> list[torch.Tensor]:
-    """The results of `func` in float64, partials combined: see `meaning`."""
+    """Return the results of `func` in float64, with partials combined: see `meaning`."""
     return meaning(func, trace_function(func, arguments))
 
 
 def trace(
     func: FuncOp, arguments: Tensors, replaced: Mapping[SSAValue, torch.Tensor] | None = None
 ) -> tuple[list[torch.Tensor], Trace]:
-    """Return the results of `run`, and the intermediate values."""
+    """Like `run`, with the intermediate values."""
     found = trace_function(func, arguments, replaced=replaced)
     return meaning(func, found), found
 
 
 def meaning(func: FuncOp, found: Trace) -> list[torch.Tensor]:
-    """The results of `func`, where tile partials are combined.
+    """Return the results of `func` with tile partials combined.
 
     How many tiles a row has is a matter of the schedule, so that a function which returns partials
     returns others after it was scheduled.
@@ -158,7 +158,7 @@ def _perturbed(argument: torch.Tensor, generator: torch.Generator) -> torch.Tens
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One result that differs, or why there is none to compare."""
+    """A result that differs, or the reason why there is none to compare."""
 
     result: int | None
     problem: Difference | str
@@ -169,7 +169,7 @@ class Mismatch:
         return self.problem.relative if isinstance(self.problem, Difference) else float("inf")
 
     def is_like(self, other: Mismatch) -> bool:
-        """Return whether both may have the same cause, judged by kind and size."""
+        """Return whether both may have the same cause, judging by kind and size."""
         if isinstance(self.problem, str) or isinstance(other.problem, str):
             return type(self.problem) is type(other.problem)
         if other.size == float("inf"):
@@ -178,7 +178,7 @@ class Mismatch:
 
 
 def run_after(after: FuncOp, arguments: Tensors) -> list[torch.Tensor] | Mismatch:
-    """The results of the changed function, or how it failed to run."""
+    """Return the results of the changed function, or how it failed."""
     try:
         return run(after, arguments)
     except RUN_ERRORS as error:
@@ -189,7 +189,7 @@ def run_after(after: FuncOp, arguments: Tensors) -> list[torch.Tensor] | Mismatc
 def compare(
     before: FuncOp, arguments: Tensors, expected: Tensors, actual: Tensors
 ) -> Mismatch | None:
-    """The first result that differs by more than rounding explains."""
+    """Return the first result that differs by more than rounding."""
     found = _first_difference(actual, expected, None)
     if found is None or isinstance(found.problem, str):
         return found

@@ -1,4 +1,4 @@
-"""Making the inputs that show a difference small: few rows, mostly zeros, small integers."""
+"""Shrinking of inputs that show a difference: few rows, mostly zeros, small integers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass
 class Shrinker:
-    """Keeps what is smaller and still fails in the same way."""
+    """The search: keeps inputs that are smaller and still fail in the same way."""
 
     before: FuncOp
     after: FuncOp
@@ -38,7 +38,7 @@ class Shrinker:
     runs: int = 0
 
     def shrink(self, fixed: Mapping[str, int]) -> Failure:
-        """The smallest failure found; sizes in `fixed` are the user's and stay."""
+        """Return the smallest failure found; sizes in `fixed`, given by the user, stay."""
         size = max(1, elements(self.before, self.failure.sizes))
         self.most_runs = min(MOST_RUNS, MOST_ELEMENTS // size)
         for symbol in self.failure.sizes:
@@ -49,7 +49,7 @@ class Shrinker:
         return self.failure
 
     def _shrink_size(self, symbol: str) -> None:
-        """Smaller sizes, from the smallest on; the values are drawn anew."""
+        """Try smaller sizes, the smallest first; values are drawn anew."""
         for size in range(1, self.failure.sizes[symbol]):
             if size > 8 and size.bit_count() > 1:
                 continue
@@ -62,7 +62,7 @@ class Shrinker:
                 return
 
     def _simplify(self, index: int) -> None:
-        """Simpler values of one argument: the simplest that fail, then fewer of them."""
+        """Try simpler values of one argument: the simplest that fail, then fewer of them."""
         argument = self.failure.arguments[index]
         for simpler in _simplifications(argument, stated_dtype(self.before.args[index].type)):
             if self._accept_argument(index, simpler):
@@ -81,9 +81,7 @@ class Shrinker:
         return self._accept(self.failure.sizes, arguments)
 
     def _accept(self, sizes: Mapping[str, int], arguments: Sequence[torch.Tensor]) -> bool:
-        """Return whether the failure persists on these inputs, which then take the place of the
-        last.
-        """
+        """Return whether the failure persists on these inputs, which are kept if it does."""
         if self.runs >= self.most_runs:
             return False
         self.runs += 1
@@ -101,7 +99,7 @@ def shrink(
     mismatch: Mismatch,
     fixed: Mapping[str, int],
 ) -> Failure:
-    """A small failure like the one of `sample`."""
+    """Return a small failure like that of `sample`."""
     failure = Failure(sample.sizes, sample.arguments, mismatch)
     return Shrinker(before, after, sample.draw, failure).shrink(fixed)
 
@@ -109,9 +107,7 @@ def shrink(
 def mismatch_on(
     before: FuncOp, after: FuncOp, arguments: Sequence[torch.Tensor]
 ) -> Mismatch | None:
-    """Return how the two functions differ; None where they agree, or where `before` does not
-    run.
-    """
+    """Return how the two functions differ; None if they agree, or if `before` does not run."""
     try:
         expected = run(before, arguments)
     except RUN_ERRORS:
@@ -123,7 +119,7 @@ def mismatch_on(
 
 
 def _simplifications(argument: torch.Tensor, stated: torch.dtype) -> Iterator[torch.Tensor]:
-    """Simpler tensors, the simplest first; the last ones are rounded to the stated type."""
+    """Yield simpler tensors, the simplest first; the last ones are rounded to the stated type."""
     yield torch.zeros_like(argument)
     if not argument.is_floating_point():
         return
@@ -137,7 +133,7 @@ def _simplifications(argument: torch.Tensor, stated: torch.dtype) -> Iterator[to
 
 
 def _without_part(argument: torch.Tensor, part: int, parts: int) -> torch.Tensor:
-    """`argument` with one of its `parts` equal parts (in row-major order) set to zero."""
+    """Return `argument` with one of its `parts` equal parts (in row-major order) set to zero."""
     smaller = argument.clone().flatten()
     start, stop = smaller.numel() * part // parts, smaller.numel() * (part + 1) // parts
     smaller[start:stop] = 0

@@ -1,1 +1,1 @@
-"""How kernels come to run: compiled ahead of the first call, launched directly, in CUDA graphs."""
+"""The execution of kernels: compiled ahead of the first call, launched directly, in CUDA graphs."""

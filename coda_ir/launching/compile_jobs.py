@@ -1,4 +1,4 @@
-"""How many kernels are compiled at a time."""
+"""The number of kernels that compile at a time."""
 
 import os
 import sys
@@ -15,7 +15,8 @@ _chosen: ContextVar[int | None] = ContextVar("coda_compile_jobs", default=None)
 
 
 def compile_jobs(chosen: int | None = None) -> int:
-    """`chosen`, else that of `use_jobs`, else CODA_COMPILE_JOBS, else the number of cores.
+    """Return `chosen`, else the number of `use_jobs`, else CODA_COMPILE_JOBS, else the number of
+    cores.
 
     Raises CodaError for less than 1.
     """
@@ -30,7 +31,7 @@ def compile_jobs(chosen: int | None = None) -> int:
 
 @contextmanager
 def use_jobs(jobs: int | None) -> Generator[None]:
-    """Compile so many kernels at a time in this context; None leaves it open."""
+    """Within the context, compile this many kernels at a time; None leaves the number open."""
     token = _chosen.set(jobs)
     try:
         yield
@@ -39,7 +40,7 @@ def use_jobs(jobs: int | None) -> Generator[None]:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

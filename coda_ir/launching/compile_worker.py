@@ -1,4 +1,5 @@
-"""Compiles emitted modules into Triton's cache, in processes of their own and without a GPU.
+"""The worker: compiles emitted modules into Triton's cache, in separate processes and without a
+GPU.
 
 Launches with stand-ins for tensors have the kernels compiled as the process that launches them will
 ask for them, so that it finds them in Triton's cache.
@@ -16,7 +17,7 @@ from coda_ir.launching.kernels_ahead import compile_launch, settle_keys
 
 
 class _Driver:
-    """A driver that answers the queries that Triton makes about a device when it compiles."""
+    """A driver that answers Triton's queries about a device during compilation."""
 
     def __init__(self, target: Any):
         self._target = target
@@ -32,7 +33,7 @@ class _Driver:
 
 
 def compile_module(request: Request) -> str | None:
-    """Compile the kernels of a module by their launches. Returns why that failed, if it did."""
+    """Compile the kernels of a module by their launches. Returns the error, if any."""
     try:
         module = load_source(request["source"], request["name"])
         for launch in request["launches"]:
@@ -44,7 +45,9 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load the module of a request that says it is shared: the copies of the process find it."""
+    """Load the module of a request that is marked as shared, so that copies of the process
+    find it.
+    """
     if request.get("is_shared"):
         # The copy meets the same error, and reports it.
         with suppress(Exception):
@@ -52,7 +55,9 @@ def load_shared(request: Request) -> None:
 
 
 def prepare(target: tuple[Any, ...]) -> None:
-    """Let Triton compile for a target (backend, architecture, warp size) that may not be there."""
+    """Make Triton compile for a target (backend, architecture, warp size) that may not be
+    present.
+    """
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
     runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))

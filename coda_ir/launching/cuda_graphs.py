@@ -1,4 +1,4 @@
-"""Replays a program as CUDA graphs: one for each combination of sizes, a bounded number.
+"""Replays of a program as CUDA graphs: one for each combination of sizes, up to a limit.
 
 Inputs whose address stays the same between calls, such as weights and a static cache, are read and
 updated where they are; the others are copied to a fixed place first, and back from there if the
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def captured(graph: Any, pool: Any = None) -> Generator[None]:
-    """Capture the work on the current device in `graph`, with memory of `pool`, or of its own.
+    """Capture the work on the current device in `graph`, with memory from `pool`, or its own.
 
     Raises RuntimeError if that fails, and leaves everything else unchanged: work that waits for the
     GPU cannot be captured, and neither can anything while another thread allocates or loads code.
@@ -49,7 +49,7 @@ def captured(graph: Any, pool: Any = None) -> Generator[None]:
 
 
 def _end_capture(cuda: Any, pool: Any) -> None:
-    """End what a capture began, as far as it has not ended."""
+    """End a capture if it has not ended."""
     # PyTorch has no documented way to end the allocations of a capture that failed. Without this
     # function they go on in the memory of the capture.
     end = getattr(import_module("torch._C"), "_cuda_endAllocateToPool", None)
@@ -85,7 +85,7 @@ SMALL = 1 << 20
 
 
 class Recorder(Protocol):
-    """Captures work on a GPU and repeats it; tests replace it on machines without one."""
+    """Captures work on a GPU and repeats it; tests on machines without GPUs replace it."""
 
     def record(self, run: Callable[[], Tensors]) -> tuple[Callable[[], None], Tensors]:
         """Return a function that repeats `run`, which has run before, and the tensors it writes.
@@ -99,7 +99,9 @@ class CudaRecorder:
     """Captures CUDA graphs."""
 
     def __init__(self, device: torch.device, *, shares_memory: bool = True):
-        """Graphs of a stream that `shares_memory` write their results into the same pool."""
+        """Set up the graphs; those of a stream that `shares_memory` store results in the
+        same pool.
+        """
         self._device, self._shares_memory = device, shares_memory
         self._pools: dict[int, Any] = {}
 
@@ -127,7 +129,7 @@ class _Recorded:
 
 
 class CudaGraphs:
-    """Runs `run` as it is the first time that sizes are seen, and captures it the second time.
+    """Runs `run` directly when sizes are seen for the first time, and captures it the second time.
 
     Results are copies, which the next call does not change.
     """
@@ -144,8 +146,8 @@ class CudaGraphs:
         lends_results: bool = False,
         max_graphs: int | None = None,
     ):
-        """`weights` are the positions of inputs that are never copied, `updated` of those that
-        `run` changes, `copied` of those that are copied from the first call on.
+        """Set up the graphs. `weights` are the positions of inputs that are never copied, `updated`
+        of those that `run` changes, `copied` of those that are copied from the first call on.
 
         With `captures_at_once`, the first call with sizes captures already, however often. With
         `lends_results`, the results of a replay are valid until the next one of the same graph.
@@ -179,7 +181,7 @@ class CudaGraphs:
         return [result.clone() for result in recorded.results]
 
     def _key(self, inputs: Tensors) -> Key:
-        """The streams, sizes, strides and addresses of weights that a capture depends on."""
+        """Return what a capture depends on: streams, sizes, strides, addresses of weights."""
         layouts = ((value.shape, value.stride()) for value in inputs)
         return _stream(), *layouts, *(inputs[at].data_ptr() for at in self._weights)
 
@@ -191,7 +193,7 @@ class CudaGraphs:
     def _run_and_capture(
         self, key: Key, inputs: list[torch.Tensor], addresses: Addresses
     ) -> Tensors:
-        """Run as it is, and capture that for the next call if sizes were seen before."""
+        """Run directly, and capture for the next call if the sizes were seen before."""
         before = self._seen.get(key)
         self._seen[key] = addresses
         self._seen.move_to_end(key)
@@ -233,12 +235,12 @@ class CudaGraphs:
 
 
 def _is_capturing() -> bool:
-    """Return whether something else captures, which then has to contain the kernels themselves."""
+    """Return whether another capture is active, which must then record the kernels themselves."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def _stream() -> int:
-    """The current stream, whose calls may run at the same time as those of others."""
+    """Return the current stream; calls on other streams may run at the same time."""
     cuda: Any = torch.cuda  # partly without types
     return cuda.current_stream().cuda_stream if cuda.is_initialized() else 0
 
@@ -253,7 +255,7 @@ def _run_at(
     inputs: Tensors,
     run: Callable[[], Given],
 ) -> Given:
-    """Run what reads some inputs at fixed places, and updates some of them there."""
+    """Run a function that reads some inputs at fixed addresses and updates some of them there."""
     for at, place in copied.items():
         place.copy_(inputs[at])
     given = run()
@@ -281,8 +283,8 @@ class GraphedFunction:
     """
 
     def __init__(self, function: CompiledFunction, recorder: Recorder | None = None):
-        """Raises CodaError unless the function is compiled to kernels for a GPU, and where each
-        replay would fold weights again.
+        """Set up graphs. Raises CodaError unless the function is compiled to kernels for a GPU, and
+        if each replay would fold weights again.
         """
         if not function.executable.has_cuda_graphs:
             raise CodaError(

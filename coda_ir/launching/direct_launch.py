@@ -1,4 +1,4 @@
-"""The choice to launch kernels without Triton's Python; see docs/launches.md."""
+"""The choice between direct launches and Triton's; see docs/launches.md."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KNOWN_TRITON = ("3.6", "3.7", "3.8", "3.9")
 
 
 def direct_launch_is_on(architecture: str) -> bool:
-    """Return whether programs for `architecture` are emitted with direct launches: what the
-    environment says, by default for NVIDIA GPUs with a Triton whose launchers are known.
+    """Return whether programs for `architecture` are emitted with direct launches: as set in the
+    environment, by default on NVIDIA GPUs with a Triton whose launchers are known.
 
     Raises CodaError for a value of CODA_DIRECT_LAUNCH other than 0 and 1.
     """
@@ -32,8 +32,8 @@ def direct_launch_is_on(architecture: str) -> bool:
 
 
 def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
-    """Return what to say of a function whose kernels Triton has to launch: nothing where that was
-    asked for, or is so on all such devices.
+    """Return a remark for a function whose kernels Triton has to launch; none if the user asked for
+    it, or if it applies to all such devices.
     """
     from coda_ir.remarks import Remark
 
@@ -58,7 +58,9 @@ def missed_direct_launch(func: FuncOp, architecture: str) -> list[Remark]:
 
 
 def _is_possible(architecture: str) -> bool:
-    """A Triton of a package with another name is looked at when the program is loaded."""
+    """Return whether direct launches are possible. Triton in a package of another name is checked
+    when the program is loaded.
+    """
     version = package_version("triton")
     is_known = ".".join(version.split(".")[:2]) in (*KNOWN_TRITON, "unknown")
     return architecture.startswith("sm_") and is_known

@@ -1,4 +1,4 @@
-"""Programs that are ready to run: the kernels and the host function of an Artifact."""
+"""Executable programs: the kernels and the host function of an Artifact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Sizes = Mapping[str, int]
 
 @cache
 def start_triton() -> Future[None]:
-    """Begin with what Triton does once in a process, in a thread, beside the lowering of a program.
+    """Start Triton's one-time setup in a thread, while the program is lowered.
 
     It hashes its own files, and makes the library that it calls the driver through, the first time
     with a C compiler: about a second, without Python's lock. Triton is imported here: imports are
@@ -37,7 +37,9 @@ def start_triton() -> Future[None]:
 
 
 def wait_for_triton() -> None:
-    """Return when that is done. What failed, Triton tries again when it is needed, and says why."""
+    """Wait for that setup. Triton retries failed parts when they are needed, and reports the
+    reason.
+    """
     wait([start_triton()])
 
 
@@ -52,7 +54,9 @@ _INTERPRETER = RLock()
 
 
 def _interpreted(run: Callable[..., Results]) -> Callable[..., Results]:
-    """`run` for one thread at a time: there is one interpreter, which knows one program."""
+    """Run by one thread at a time, because the interpreter is a single one that knows one
+    program.
+    """
 
     def run_alone(*arguments: Any) -> Results:
         with _INTERPRETER:
@@ -71,8 +75,8 @@ class TritonExecutable:
         jobs: int | None = None,
         compiler: KernelCompiler | None = None,
     ):
-        """At most `jobs` kernels are compiled at a time (see `compile_jobs`), where there is one by
-        `compiler`.
+        """Set up the program. At most `jobs` kernels compile at a time (see `compile_jobs`), by
+        `compiler` if it is given.
         """
         self.info = artifact
         self.device, self.jobs = device, jobs
@@ -95,7 +99,7 @@ class TritonExecutable:
         _ = self.module
 
     def begin_compiling(self) -> None:
-        """Let the compiler, if there is one, begin with the kernels."""
+        """Start compiling the kernels, if there is a compiler."""
         if self.compiler is not None:
             from coda_ir.launching.kernels_ahead import by_kernel
 
@@ -103,7 +107,7 @@ class TritonExecutable:
             self.compiler.submit(self.info.source, self.info.signature.name, groups)
 
     def finish_compiling(self) -> None:
-        """Wait for the compiler, if there is one: the kernels are in Triton's cache then."""
+        """Wait for the compiler, if there is one; the kernels are then in Triton's cache."""
         if self.compiler is not None:
             self.compiler.wait()
             self.compiler = None
@@ -136,8 +140,8 @@ class TritonExecutable:
 
 
 def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
-    """Compile the kernels of programs before their first call, several at a time. In a capture
-    they are left to the launches.
+    """Compile the kernels of programs before their first call, several at a time. During a capture,
+    launches compile them.
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""Work in copies of one process, at most so many at a time: each has what that one has imported.
+"""Work in forks of one process, up to a number at a time; each fork has the imports of that
+process.
 
 A compiler that ends its process fails one request. The module imports little, so that a process
 that serves requests starts fast.
@@ -40,13 +41,13 @@ class Answer:
 
 
 class ForkingProcess:
-    """A process that calls `serve`, which works on each request in a copy of itself.
+    """A process that calls `serve`, which handles each request in a fork of itself.
 
     Triton compiles in the process, also where it interprets in this one.
     """
 
     def __init__(self, command: Sequence[str], jobs: int):
-        """At most `jobs` requests are worked on at a time."""
+        """Start the process. It works on at most `jobs` requests at a time."""
         environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
         # Where it cannot be removed, it is a temporary folder all the same.
         self._temporary = TemporaryDirectory(prefix="coda_forked_", ignore_cleanup_errors=True)
@@ -68,7 +69,7 @@ class ForkingProcess:
         self._write(json.dumps({"jobs": jobs, "to": str(self._folder)}))
 
     def submit(self, request: Request) -> None:
-        """Have the process begin with a request, the next by number, as soon as it can."""
+        """Submit a request; requests are numbered in order."""
         index = self._submitted
         self._submitted += 1
         # The pipe stays short: nobody waits for a process that is still starting.
@@ -77,7 +78,9 @@ class ForkingProcess:
         self._write(str(index))
 
     def answers(self, *, more: bool = False) -> Generator[Answer]:
-        """The answers in the order in which they are ready; are there `more` requests later?"""
+        """Yield the answers in the order in which they are ready. With `more`, further requests may
+        follow.
+        """
         self._write(WAIT if more else "")
         assert self._process.stdout is not None
         while self._left or not more:
@@ -95,12 +98,12 @@ class ForkingProcess:
             yield Answer(index, failure, None, self._errors.read_text(errors="replace"))
 
     def stop(self) -> None:
-        """End the process and its copies."""
+        """End the process and its forks."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """`stop`, and remove what the process has left."""
+        """Stop the process, and remove its files."""
         if os.getpid() != self._owner:
             return  # a copy of the process that started it
         self.stop()
@@ -122,7 +125,7 @@ class ForkingProcess:
 def run_forked(
     command: Sequence[str], requests: Sequence[Request], jobs: int, seconds: float | None = None
 ) -> Generator[Answer]:
-    """The answers of a process that calls `serve`, in the order in which they are ready.
+    """Yield the answers of a process that calls `serve`, in the order in which they are ready.
 
     Those that are not ready after `seconds` are left out.
     """
@@ -150,7 +153,7 @@ def _answer(index: int, code: int, folder: Path) -> Answer:
 def serve(
     work: Callable[[Request], Any], begin: Callable[[Request], None] = lambda request: None
 ) -> None:
-    """Do the work of the requests on stdin, and write to stdout which are done.
+    """Do the work of the requests on stdin, and report on stdout which are done.
 
     `begin` is called with each request before the process is copied to work on it.
     """
@@ -183,7 +186,7 @@ def serve(
 
 
 def _start(work: Callable[[Request], Any], request: Request, files: Path) -> int:
-    """The id of a process that does the work."""
+    """Fork a process that does the work; return its id."""
     process = os.fork()
     if process:
         return process
@@ -207,14 +210,14 @@ MIN_JOBS = 4
 
 
 class KernelCompiler:
-    """A process that compiles kernels into Triton's cache, in copies of itself, while their program
-    is lowered: threads would share Python's lock with the lowering.
+    """A process that compiles kernels into Triton's cache, in forks of itself, while their program
+    is lowered; threads would compete with lowering for Python's lock.
 
     It starts at once. What it cannot compile is left to the launches, which say why.
     """
 
     def __init__(self, target: tuple[Any, ...], jobs: int):
-        """`target` is Triton's (backend, architecture, warp size)."""
+        """Start the compiler; `target` is Triton's (backend, architecture, warp size)."""
         command = [sys.executable, "-P", "-m", "coda_ir.launching.compile_worker"]
         self._process = ForkingProcess([*command, json.dumps(target)], jobs)
         self._submitted: set[str] = set()
@@ -223,8 +226,8 @@ class KernelCompiler:
         self._close = finalize(self, self._process.close)
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
-        """Begin to compile kernels of an emitted module, each by its launches, unless it has been
-        submitted before, or the process is done.
+        """Start compiling kernels of an emitted module, each by its launches, unless they were
+        submitted before or the process has ended.
         """
         with self._lock:
             if source in self._submitted or not self._close.alive:
@@ -236,7 +239,7 @@ class KernelCompiler:
                 self._process.submit(request)
 
     def wait(self) -> None:
-        """Return when all that was submitted is done. The process ends."""
+        """Wait until all submitted kernels are compiled. The process ends."""
         with self._lock:
             if self._close.alive:
                 try:

@@ -1,4 +1,4 @@
-"""Compiles the kernels of a module before its first call, several at a time.
+"""Compilation of the kernels of a module before its first call, several at a time.
 
 Triton compiles a kernel when it is launched, one after the other. Here launches with stand-ins for
 tensors (`stand_in_launch`) have them compiled in threads: what takes long in Triton lets go of
@@ -44,8 +44,8 @@ def compile_ahead(
     device: torch.device,
     jobs: int | None = None,
 ) -> None:
-    """Compile and load what the launches of emitted modules need, at most `compile_jobs(jobs)` at a
-    time.
+    """Compile and load the kernels that launches of emitted modules need, at most
+    `compile_jobs(jobs)` at a time.
 
     One at a time is left to the launches themselves. What fails is, too: they say why.
     """
@@ -72,7 +72,7 @@ def compile_ahead(
 
 
 def settle_keys(module: ModuleType) -> None:
-    """Have Triton hash the kernels of a module in the order of their first launches.
+    """Make Triton hash the kernels of a module in the order of their first launches.
 
     A hash has the global values that a kernel and its functions use, but those of a function only
     where that was hashed before. Threads would leave the order, and so the keys of the cache on
@@ -83,7 +83,7 @@ def settle_keys(module: ModuleType) -> None:
 
 
 def compile_launch(module: ModuleType, launch: str) -> Any:
-    """The compiled kernel of a launch with stand-ins, for the current device.
+    """Return the compiled kernel of a launch on stand-ins, for the current device.
 
     It is not loaded. Raises what Triton raises.
     """
@@ -93,7 +93,7 @@ def compile_launch(module: ModuleType, launch: str) -> Any:
 
 
 def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
-    """Compile the kernel of a launch and load it, with what launches it, on a GPU.
+    """Compile the kernel of a launch and load it, with its launcher, on a GPU.
 
     A thread has a current device of its own. Raises what Triton raises.
     """
@@ -106,7 +106,7 @@ def _kernel_of(launch: str) -> str:
 
 
 def by_kernel(launches: Sequence[str]) -> list[list[str]]:
-    """The launches of each kernel, which follow one another."""
+    """Group consecutive launches by kernel."""
     groups: dict[str, list[str]] = {}
     for launch in launches:
         groups.setdefault(_kernel_of(launch), []).append(launch)
@@ -114,7 +114,7 @@ def by_kernel(launches: Sequence[str]) -> list[list[str]]:
 
 
 class _OnlyCompiled:
-    """A kernel whose launches compile it."""
+    """A wrapper of a kernel whose launches only compile it."""
 
     def __init__(self, kernel: Any):
         self._kernel = kernel
@@ -124,7 +124,7 @@ class _OnlyCompiled:
 
 
 def _stand_in(type: str) -> torch.Tensor:
-    """A tensor without memory, whose address is a multiple of 16, with extents on any axis that a
-    descriptor asks for.
+    """A tensor without memory, with an address divisible by 16, and with extents on every axis that
+    a descriptor reads.
     """
     return torch.empty((16,) * MAX_AXES, dtype=DTYPES[type], device="meta")

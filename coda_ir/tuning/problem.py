@@ -170,19 +170,25 @@ def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> 
     offset, width, period = place.numbers
     *rows, columns = symbols.renamed(old)
     assert isinstance(columns, int), "only known numbers of columns have a place"
-    if (groups := columns // width * place.copies.data) != 1:
+    if (groups := columns // width * place.copies.data) > 1:
         rows.append(groups)
         shape = (*shape_of(new)[:-1], columns // width, width)
         new = _added(ReshapeOp(new, shape), block)
         if columns == width:
             new = _added(BroadcastOp(new, (*shape[:-2], groups, width)), block)
+        columns = width
+    dims, dim, unit = [*rows, columns], len(rows), 1
+    while (extent := dims[dim]) != width // unit:
+        assert isinstance(extent, int), "only known numbers of rows have a place"
+        dim, unit = dim - 1, unit * extent
     parts = [new]
     for index, count in enumerate((offset, period - offset - width)):
         if count:
-            constant, zeros = filler(0.0, element_type_of(new), (*rows, count))
+            beside = (*dims[:dim], count // unit, *dims[dim + 1 :])
+            constant, zeros = filler(0.0, element_type_of(new), beside)
             _added(constant, block)
             parts.insert(index * len(parts), _added(zeros, block))
-    return _added(ConcatOp(parts, len(rows)), block)
+    return _added(ConcatOp(parts, dim), block)
 
 
 def _added(op: Operation, block: Block) -> SSAValue:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from math import prod
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
@@ -19,10 +21,11 @@ from coda_ir.dialects.coda.shapes import shape_of
 
 @irdl_attr_definition
 class PlaceAttr(ParametrizedAttribute):
-    """Runs of `width` neighbouring columns lie `period` elements apart, the first one at `offset`.
+    """Runs of `width` neighbouring elements lie `period` elements apart, the first one at `offset`.
 
     `#gemm.place<128, 64, 192>`: behind each 128 columns of another tensor, 64 of this one.
     `#gemm.place<128, 64, 192, 16>`: the same 64 columns behind each 128 of 16 heads.
+    `#gemm.place<320, 1024, 1344>` of rows of 64 columns: behind each 5 rows, 16 of this tensor.
     """
 
     name = "gemm.place"
@@ -48,7 +51,18 @@ class PlaceAttr(ParametrizedAttribute):
 
     def pitch(self, columns: int) -> int:
         """The elements between the starts of rows that have `columns` of this tensor."""
+        if self.rows(columns) is not None:
+            return columns
         return columns // self.width.data * self.period.data * self.copies.data
+
+    def rows(self, columns: int) -> tuple[int, int, int] | None:
+        """The offset, the width and the period in rows of `columns` elements, where runs have
+        several of them; None where a row has all of a run.
+        """
+        if self.width.data <= columns:
+            return None
+        offset, width, period = (number // columns for number in self.numbers)
+        return offset, width, period
 
     def verify(self) -> None:
         offset, width, period = self.numbers
@@ -56,7 +70,7 @@ class PlaceAttr(ParametrizedAttribute):
             raise VerifyException(f"place in {self.copies.data} periods, expected 1 or more")
         if width < 1 or offset < 0 or offset + width > period:
             raise VerifyException(
-                f"place<{offset}, {width}, {period}>: expected {width} or more columns behind the "
+                f"place<{offset}, {width}, {period}>: expected {width} or more elements behind the "
                 f"first {offset} of {period}"
             )
 
@@ -78,15 +92,15 @@ class PlaceAttr(ParametrizedAttribute):
 
 
 class Part(NamedTuple):
-    """Columns of a concatenation."""
+    """Runs of the elements of a concatenation."""
 
     joined: ConcatOp
     place: PlaceAttr
 
 
 def part_of(value: SSAValue) -> Part | None:
-    """The columns of a concatenation that `value` is, or its columns in groups are, or all of them
-    once for each group of the others, if it has no other use.
+    """The part of a concatenation of rows or columns that `value` is, or its columns in groups are,
+    or all of them once for each group of the others, if it has no other use.
     """
     use, copies = value.get_unique_use(), 1
     if use is not None and splits_columns(use.operation):
@@ -97,11 +111,13 @@ def part_of(value: SSAValue) -> Part | None:
         use, copies = value.get_unique_use(), shape_of(value)[-2]
     if use is None or not isinstance(use.operation, ConcatOp):
         return None
-    joined, (*rows, width) = use.operation, shape_of(value)
-    extents = [shape_of(part)[-1] for part in joined.parts]
-    if joined.dim.value.data != len(rows) or not rows or not width or DYNAMIC_INDEX in extents:
+    joined, dim = use.operation, use.operation.dim.value.data
+    runs = [shape_of(part)[dim:] for part in joined.parts]
+    sizes = [prod(run) for run in runs]
+    is_repeated_in_rows = copies > 1 and len(runs[use.index]) > 1
+    if not dim or is_repeated_in_rows or not sizes[use.index] or DYNAMIC_INDEX in chain(*runs):
         return None
-    place = PlaceAttr.of(sum(extents[: use.index]), width, sum(extents), copies)
+    place = PlaceAttr.of(sum(sizes[: use.index]), sizes[use.index], sum(sizes), copies)
     return Part(joined, place)
 
 
@@ -133,11 +149,11 @@ def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
 
 
 def verify_place(what: str, place: PlaceAttr, output: SSAValue) -> None:
-    """Raise unless `output` becomes the columns of a concatenation that `place` states."""
+    """Raise unless `output` becomes the part of a concatenation that `place` states."""
     found = part_of(output)
     if found is None:
         raise VerifyException(
-            f"{what} has a place, expected coda.concat of its columns as its only use"
+            f"{what} has a place, expected coda.concat of its rows or columns as its only use"
         )
     if found.place != place:
         raise VerifyException(

@@ -207,6 +207,8 @@ def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
         return True
     columns = shape_of(output)[-1]
     if isinstance(port.place, PlaceAttr):
+        if port.place.rows(columns) is not None:
+            return True
         columns = port.place.pitch(columns)
     aligned = aligned_bytes(element_type_of(output), columns)
     return aligned < ALIGNMENT_BYTES and not segment.is_stored_transposed(port)

@@ -217,8 +217,12 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
 
 def _placed_widths(segment: Segment) -> list[int]:
     """The columns that lie next to each other in the places of results."""
-    places = [result.port.place for result in segment.results]
-    return [place.width.data for place in places if isinstance(place, PlaceAttr)]
+    places = [(port.place, type.get_shape()[-1]) for port, type in segment.results]
+    return [
+        place.width.data
+        for place, columns in places
+        if isinstance(place, PlaceAttr) and place.rows(columns) is None
+    ]
 
 
 def _check_boxes(columns: ColumnRange, segment: Segment) -> None:

@@ -19,7 +19,7 @@ MOST_COPIES = 1
 
 
 class PlacePartsPass(FunctionPass):
-    """Kernels store their parts of a concatenation of columns in place, without a copy.
+    """Kernels store their parts of a concatenation in place, without a copy.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
@@ -30,9 +30,11 @@ class PlacePartsPass(FunctionPass):
     A result with a place is stored in the memory of the concatenation, in runs of columns: here of
     each head. One head that is repeated beside others, as the rotary columns that the keys of
     multi-head latent attention share, is stored once for each of them (`at<128, 64, 192, 16>`).
-    The columns beside them that no kernel computes are copied there; those that pad a tensor with
-    a number are filled. Legal iff the concatenation is the only use of the result, the numbers of
-    columns are known, and every run starts at a multiple of 16 bytes.
+    Runs of several rows are those of each sample, as the keys of text and images that joint
+    attention reads (arXiv 2403.03206).
+    What no kernel computes is copied beside them; what pads columns with a number is filled. Legal
+    iff the concatenation is the only use of the result, the extents that are joined and those
+    behind them are known, and every run starts at a multiple of 16 bytes.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -42,12 +44,9 @@ class PlacePartsPass(FunctionPass):
             elif isinstance(op, CallOp):
                 _state_repetition(op, rewriter)
         for op in rewriter.ops:
-            if isinstance(op, coda.ConcatOp) and _joins_columns(op):
+            # Parts that follow one another in memory are tensors without a place.
+            if isinstance(op, coda.ConcatOp) and op.dim.value.data > 0:
                 _place_parts(op, rewriter)
-
-
-def _joins_columns(op: coda.ConcatOp) -> bool:
-    return 0 < op.dim.value.data == len(shape_of(op.result)) - 1
 
 
 def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
@@ -81,10 +80,16 @@ def _why_not_stored(part: SSAValue) -> Refusal | None:
     found = part_of(value)
     if found is None:
         return Refusal(
-            "the concatenation is the only use of a part, and the numbers of columns are known",
-            f"{name_of(value)} is copied: it is also used elsewhere",
+            "the concatenation is the only use of a part, and the extents of all parts are known",
+            f"{name_of(value)} is copied: {_why_no_part(part)}",
         )
     return None if _is_aligned(value, found.place) else _why_unaligned(value, found.place)
+
+
+def _why_no_part(part: SSAValue) -> str:
+    if not (part.has_one_use() and columns_of(part).has_one_use()):
+        return "it is also used elsewhere"
+    return "it is joined along an extent that is not known, or repeated in rows"
 
 
 def _is_aligned(value: SSAValue, place: PlaceAttr) -> bool:
@@ -95,8 +100,8 @@ def _is_aligned(value: SSAValue, place: PlaceAttr) -> bool:
 def _why_unaligned(value: SSAValue, place: PlaceAttr) -> Refusal:
     bytes = element_bytes(value.type)
     return Refusal(
-        f"runs of columns start at multiples of {ALIGNMENT} bytes",
-        f"{name_of(value)} is copied: its columns would start {place.offset.data * bytes} bytes "
+        f"runs of elements start at multiples of {ALIGNMENT} bytes",
+        f"{name_of(value)} is copied: its runs would start {place.offset.data * bytes} bytes "
         f"after multiples of {place.period.data * bytes}",
     )
 

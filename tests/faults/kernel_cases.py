@@ -280,6 +280,17 @@ func.func @f(%x: tensor<?x24xf32>, %w: tensor<72x24xf32>, %v: tensor<36x24xf32>)
 """
 """Heads whose columns two GEMMs store, in runs of 8 and of 4."""
 
+ROWS_OF_SAMPLES = """
+func.func @f(%x: tensor<?x7x24xf32>, %y: tensor<?x2x24xf32>, %w: tensor<12x24xf32>)
+    -> tensor<?x9x12xf32> {
+  %a = coda.linear %x, %w : (tensor<?x7x24xf32>, tensor<12x24xf32>) -> tensor<?x7x12xf32>
+  %b = coda.linear %y, %w : (tensor<?x2x24xf32>, tensor<12x24xf32>) -> tensor<?x2x12xf32>
+  %c = coda.concat %b, %a {dim = 1 : i64}
+    : (tensor<?x2x12xf32>, tensor<?x7x12xf32>) -> tensor<?x9x12xf32>
+  func.return %c : tensor<?x9x12xf32>
+}
+"""
+
 BYTES = """
 func.func @f(%a: tensor<?x37xui8>, %b: tensor<?x37xi8>) -> (tensor<?x37xf32>, tensor<?x37xf32>) {
   %c = coda.constant {value = 100 : i64} : tensor<ui8>
@@ -456,6 +467,7 @@ def _kernel_cases() -> dict[str, KernelCase | SimulatedCase | EagerCase]:
             programs.summed_rows("f32", 21, 42, 3, SMALL, gather="weights"), "", rows
         ),
         "places": KernelCase(PLACES, FUSED, {"?": 35}),
+        "rows of samples": KernelCase(ROWS_OF_SAMPLES, FUSED, {"?": 5}),
         "bytes": KernelCase(BYTES, FUSED, rows),
         "joined weights": KernelCase(JOINED_WEIGHTS, "", {"?": 115}),
         "loss": KernelCase(LOSS, FUSED, rows),

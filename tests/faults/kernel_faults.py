@@ -189,6 +189,11 @@ KERNEL_FAULTS = (
         Text("self.period.data", "self.width.data"),
     ),
     KernelFault(
+        "kernel: rows of a sample over those of the one before",
+        f"{T}result_places:place_of_row",
+        Text("{width} * {period}", "{width} * {width}"),
+    ),
+    KernelFault(
         "kernel: elements of groups stored in each other's place",
         f"{T}result_places:Groups.numbers",
         Text("{tile} * {count}", "{tile}"),

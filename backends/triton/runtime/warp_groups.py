@@ -136,9 +136,13 @@ def store_rows(
     ids=None,
     PITCH: gl.constexpr = None,
     place=None,
+    RUN: gl.constexpr = None,
+    PERIOD: gl.constexpr = None,
+    OFFSET: gl.constexpr = 0,
 ):
     """Store a tile of a result of M x N, whose rows are aligned to VECTOR elements; that of row m
-    in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others.
+    in row ids[m] where these are given. The columns may begin at `place` of rows of PITCH others,
+    and RUN rows OFFSET behind each multiple of PERIOD.
 
     Threads exchange elements in slot, so that those of a warp store neighbours of a row.
     """
@@ -148,6 +152,8 @@ def store_rows(
     LAYOUT: gl.constexpr = gl.BlockedLayout([1, VECTOR], [32 // LANES, LANES], [WARPS, 1], [1, 0])
     row = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     stored = row if ids is None else gl.load(ids + row, mask=row < M, other=0)
+    if RUN is not None:
+        stored = row // RUN * PERIOD + OFFSET + row % RUN
     slot.store(value)
     lane = gl.arange(0, COLUMNS, gl.SliceLayout(0, LAYOUT))
     rows = pointer + stored[:, None].to(gl.int64) * (N if PITCH is None else PITCH)

@@ -393,8 +393,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         first_column, pitch = self._first_column(columns)("part_tile"), columns.extent
         options: list[str] = []
         if isinstance(port.place, PlaceAttr):
-            pitch = port.place.pitch(columns.extent)
+            pitch, rows = port.place.pitch(columns.extent), port.place.rows(columns.extent)
             options = [f"PITCH={pitch}", f"place={self._first_place(columns, port)('part_tile')}"]
+            if rows is not None:
+                offset, run, period = rows
+                options = [f"RUN={run}", f"PERIOD={period}", f"OFFSET={offset}"]
         op = self.arguments.op
         if isinstance(op, FusedOp) and op.scatter is not None:
             options.append(f"ids={self.arguments.operand(op.scatter, 'ids')}")

@@ -1,5 +1,6 @@
 """Kernels store their results where a concatenation has them: numbers, main loops, schedules."""
 
+import re
 from typing import Any
 
 import pytest
@@ -76,6 +77,28 @@ func.func @f(%x : tensor<?x72xbf16>, %w : tensor<256x72xbf16>, %v : tensor<32x72
 """
 """The columns of %v stand beside those of each head of %w."""
 
+STREAMS = """
+func.func @f(%x : tensor<?x50x72xbf16>, %y : tensor<?x7x72xbf16>, %w : tensor<192x72xbf16>)
+    -> tensor<?x57x3x64xbf16> {
+  %a = gemm.fused %x : tensor<?x50x72xbf16> schedule<SCHEDULE>
+      columns(%w : tensor<192x72xbf16>) -> (tile : tensor<?x50x192xbf16>) {
+      ^epilogue(%acc : f32):
+        gemm.yield %acc : f32
+      }
+  %b = gemm.fused %y : tensor<?x7x72xbf16> schedule<SCHEDULE>
+      columns(%w : tensor<192x72xbf16>) pair<halves, 64> -> (tile : tensor<?x7x192xbf16>) {
+      ^epilogue(%s : f32, %t : f32):
+        gemm.yield %t, %s : f32, f32
+      }
+  %as = coda.reshape %a : (tensor<?x50x192xbf16>) -> tensor<?x50x3x64xbf16>
+  %bs = coda.reshape %b : (tensor<?x7x192xbf16>) -> tensor<?x7x3x64xbf16>
+  %c = coda.concat %bs, %as {dim = 1 : i64}
+    : (tensor<?x7x3x64xbf16>, tensor<?x50x3x64xbf16>) -> tensor<?x57x3x64xbf16>
+  func.return %c : tensor<?x57x3x64xbf16>
+}
+"""
+"""The rows of two GEMMs, 7 and 50 of each sample."""
+
 LOOPS = {
     "pointer": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2',
     "split": 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2, split_k = 3',
@@ -113,14 +136,33 @@ def test_columns_beside_those_of_each_head(loop: str):
     torch.testing.assert_close(found, torch.cat([q, k], -1), rtol=2**-8, atol=1e-3)
 
 
-def joined(source: str, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The arguments and the result of a program that copies nothing, in float64."""
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_rows_of_each_sample(loop: str, samples: int):
+    """Tiles that have rows of several samples store them at places of their own."""
+    module = placed(LOOPS[loop], STREAMS)
+    assert {f"at<{7 * 192}, {50 * 192}, ", f"at<0, {7 * 192}, "} <= set(
+        re.findall(r"at<\d+, \d+, ", str(module))
+    )
+    shapes = (samples, 50, 72), (samples, 7, 72), (192, 72)
+    x, y, w, found = run(emit_module(module), *shapes)
+    a, b = F.linear(x, w).reshape(-1, 50, 3, 64), F.linear(y, w).reshape(-1, 7, 3, 64)
+    expected = torch.cat([b.roll(32, -1), a], 1)
+    torch.testing.assert_close(found, expected, rtol=2**-8, atol=1e-3)
+
+
+def joined(source: str, rows: int, columns: int) -> tuple[Tensor, ...]:
+    """The arguments and the result of a program, in float64."""
+    return run(source, (rows, 72), (256, 72), (columns, 72))
+
+
+def run(source: str, *shapes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Random arguments and the result of a program that copies nothing, in float64."""
     assert "torch.cat" not in source and ".copy_(" not in source
-    x, w, v = (t.bfloat16() for t in (draw(rows, 72), draw(256, 72), draw(columns, 72)))
+    given = [draw(*shape).bfloat16() for shape in shapes]
     is_simulated = "gluon" in source and DEVICE == "cpu"
     module: Any = load_simulated(source, Settings(0, 1)) if is_simulated else load_module(source)
-    found = on_device(module.run)(x, w, v)
-    return x.double(), w.double(), v.double(), found.double()
+    return tuple(tensor.double() for tensor in (*given, on_device(module.run)(*given)))
 
 
 def check(source: str, rows: int) -> None:
@@ -131,10 +173,10 @@ def check(source: str, rows: int) -> None:
     torch.testing.assert_close(found, torch.cat([q, a - b, a + b], -1), rtol=2**-8, atol=1e-3)
 
 
-@pytest.mark.parametrize("text", [JOINED, SHARED], ids=["heads", "one head"])
+@pytest.mark.parametrize("text", [JOINED, SHARED, STREAMS], ids=["heads", "one head", "rows"])
 @pytest.mark.parametrize("loop", ["warp-specialized", "ping-pong"])
 def test_compiled_ahead_of_time(loop: str, text: str):
-    (op,) = gemms_of(placed(LOOPS[loop], text))
+    op = gemms_of(placed(LOOPS[loop], text))[-1]
     (compiled,) = compile_kernels([emit_gemm(op, NameAllocator())], "sm_90", "ptx")
     assert "cp.async.bulk.tensor" in str(compiled.text)
 
@@ -176,6 +218,11 @@ PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gate": ("return concat(silu(linear(x, w)) * linear(x, w), linear(x, wq))", ()),
     "pointwise": ("return concat(exp(x) - 1, linear(x, w))", ()),
     "argument": ("return concat(x, linear(x, w))", ("copy",)),
+    "samples": (
+        """q = linear(tail, wq) * 3
+        return concat(q, silu(linear(head, wq)), tail[:, :, 0:24] * 2, dim=1)""",
+        (),
+    ),
     "padded": (
         "return pad(reshape(linear(x, w), [B, T, 3, 16]), 8, 16, value=-2)",
         ("fill", "fill"),
@@ -196,6 +243,8 @@ def text_of(name: str, dtype: str) -> str:
         wq: {dtype}[24, 48],
         cos: f32[T, 4],
         sin: f32[T, 4],
+        head: {dtype}[B, 2, 48],
+        tail: {dtype}[B, 3, 48],
     ) {{
         {PROGRAMS[name][0]}
     }}"""
@@ -204,7 +253,9 @@ def text_of(name: str, dtype: str) -> str:
 def inputs(b: int, t: int, dtype: torch.dtype) -> list[Tensor]:
     angles = draw(t, 4)
     tensors = [draw(b, t, 48), draw(48, 48, scale=0.15), draw(24, 48, scale=0.15)]
-    return [*(x.to(dtype) for x in tensors), angles.cos(), angles.sin()]
+    streams = [draw(b, 2, 48), draw(b, 3, 48)]
+    tables = [angles.cos(), angles.sin()]
+    return [*(x.to(dtype) for x in tensors), *tables, *(x.to(dtype) for x in streams)]
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
@@ -245,13 +296,13 @@ def gemm_of(text: str) -> FusedOp:
     return next(op for op in module.walk() if isinstance(op, FusedOp))
 
 
-@pytest.mark.parametrize("name", ["heads", "shared"])
-def test_what_is_tuned_has_the_places(name: str):
+@pytest.mark.parametrize(("name", "results"), [("heads", 2), ("shared", 2), ("samples", 1)])
+def test_what_is_tuned_has_the_places(name: str, results: int):
     """The GEMM by itself stores parts of tensors, too, beside zeros."""
     found = Problem.of(gemm_of(text_of(name, "bf16")), RowCounts({"B": 2, "T": 8}))
     assert found is not None
     found.module.verify()
-    assert found.text.count(" at<") == 2
+    assert found.text.count(" at<") == results
     schedule = 'pointer, "16x32x16", warps = 4, stages = 1, group_m = 2'
     (op,) = gemms_of(placed(schedule))
     assert isinstance(op.schedule, ScheduleAttr)

@@ -111,6 +111,36 @@ func.func @shared(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
 
 // -----
 
+// The rows of two GEMMs in each sample: keys of text behind those of an image, in heads.
+
+func.func @streams(%x: tensor<?x16x64xbf16> {coda.dims = ["B", 16, 64]}, %y: tensor<?x5x64xbf16> {coda.dims = ["B", 5, 64]}, %w: tensor<32x64xbf16>) -> tensor<?x21x2x16xbf16> {
+  %a = gemm.fused %x : tensor<?x16x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x16x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = gemm.fused %y : tensor<?x5x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x5x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %a_heads = coda.reshape %a : (tensor<?x16x32xbf16>) -> tensor<?x16x2x16xbf16>
+  %b_heads = coda.reshape %b : (tensor<?x5x32xbf16>) -> tensor<?x5x2x16xbf16>
+  %joined = coda.concat %a_heads, %b_heads {dim = 1 : i64} : (tensor<?x16x2x16xbf16>, tensor<?x5x2x16xbf16>) -> tensor<?x21x2x16xbf16>
+  func.return %joined : tensor<?x21x2x16xbf16>
+}
+
+// CHECK:      func.func @streams(
+// CHECK:            -> (tile at<0, 512, 672> : tensor<?x16x32xbf16>) {
+// CHECK:            -> (tile at<512, 160, 672> : tensor<?x5x32xbf16>) {
+// CHECK:        %joined = coda.concat %a_heads, %b_heads {dim = 1 : i64} : (tensor<?x16x2x16xbf16>, tensor<?x5x2x16xbf16>) -> tensor<?x21x2x16xbf16>
+// CHECK-NEXT:   func.return %joined : tensor<?x21x2x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // What pads the heads of a GEMM is filled beside them.
 
 func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tensor<32x64xbf16>) -> tensor<?x?x2x32xbf16> {

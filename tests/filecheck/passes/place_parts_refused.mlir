@@ -13,7 +13,7 @@ func.func @used(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>) -> (tensor<?x128xb
   func.return %joined, %a : tensor<?x128xbf16>, tensor<?x64xbf16>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is also used elsewhere; failed condition: the concatenation is the only use of a part, and the numbers of columns are known
+// REMARK: remark[missed] place-parts: coda.concat: %a is copied: it is also used elsewhere; failed condition: the concatenation is the only use of a part, and the extents of all parts are known
 // CHECK:      func.func @used(
 // CHECK-NEXT:   %a, %b = gemm.map tile(%x : tensor<?x64xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x64xbf16>, tile at<64, 64, 128> : tensor<?x64xbf16>) {
@@ -42,7 +42,7 @@ func.func @unaligned(%x: tensor<?x3xbf16>, %y: tensor<?x13xbf16>) -> tensor<?x16
   func.return %joined : tensor<?x16xbf16>
 }
 
-// REMARK: remark[missed] place-parts: coda.concat: %b is copied: its columns would start 6 bytes after multiples of 32; failed condition: runs of columns start at multiples of 16 bytes
+// REMARK: remark[missed] place-parts: coda.concat: %b is copied: its runs would start 6 bytes after multiples of 32; failed condition: runs of elements start at multiples of 16 bytes
 // CHECK:      func.func @unaligned(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x3xbf16>)
 // CHECK-NEXT:       -> (tile at<0, 3, 16> : tensor<?x3xbf16>) {
@@ -168,4 +168,28 @@ func.func @repeated_rows(%x: tensor<2x64xbf16>, %y: tensor<1x2x32xbf16>) -> tens
 
 // CHECK:      func.func @repeated_rows(
 // CHECK:            -> (tile : tensor<1x2x32xbf16>) {
+// CHECK:        coda.concat
+
+// -----
+
+// The rows of the samples that another tensor has are not known.
+
+func.func @unknown_rows(%x: tensor<?x4x8xbf16>, %y: tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16> {
+  %a = gemm.map tile(%x : tensor<?x4x8xbf16>) -> (tile : tensor<?x4x8xbf16>) {
+    ^bb0(%x_1: f32):
+      %e = math.exp %x_1 : f32
+      gemm.yield %e : f32
+    }
+  %b = gemm.map tile(%y : tensor<?x?x8xbf16>) -> (tile : tensor<?x?x8xbf16>) {
+    ^bb0(%y_1: f32):
+      %e = math.exp %y_1 : f32
+      gemm.yield %e : f32
+    }
+  %joined = coda.concat %a, %b {dim = 1 : i64} : (tensor<?x4x8xbf16>, tensor<?x?x8xbf16>) -> tensor<?x?x8xbf16>
+  func.return %joined : tensor<?x?x8xbf16>
+}
+
+// CHECK:      func.func @unknown_rows(
+// CHECK:            -> (tile : tensor<?x4x8xbf16>) {
+// CHECK:            -> (tile : tensor<?x?x8xbf16>) {
 // CHECK:        coda.concat

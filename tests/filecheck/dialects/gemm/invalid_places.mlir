@@ -3,7 +3,7 @@
 // What is refused of results that are stored as a part of another tensor.
 
 func.func @f(%x: tensor<?x16xf32>) -> tensor<?x16xf32> {
-  // expected-error@below {{result 0 (tile) has a place, expected coda.concat of its columns as its only use}}
+  // expected-error@below {{result 0 (tile) has a place, expected coda.concat of its rows or columns as its only use}}
   %y = gemm.map tile(%x : tensor<?x16xf32>)
       -> (tile at<0, 16, 32> : tensor<?x16xf32>) {
     ^bb0(%a: f32):
@@ -28,7 +28,7 @@ func.func @f(%x: tensor<?x16xf32>) -> tensor<?x32xf32> {
 // -----
 
 func.func @f(%x: tensor<?x16xf32>) -> tensor<?x48xf32> {
-  // expected-error@below {{result 0 (tile) has a place, expected coda.concat of its columns as its only use}}
+  // expected-error@below {{result 0 (tile) has a place, expected coda.concat of its rows or columns as its only use}}
   %y = gemm.map tile(%x : tensor<?x16xf32>)
       -> (tile at<0, 16, 48> : tensor<?x16xf32>) {
     ^bb0(%a: f32):
@@ -52,7 +52,7 @@ func.func @f(%x: tensor<?x16xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x16xf32>) {
-  // expected-error@below {{place<8, 16, 16>: expected 16 or more columns behind the first 8 of 16}}
+  // expected-error@below {{place<8, 16, 16>: expected 16 or more elements behind the first 8 of 16}}
   %y = gemm.map tile(%x : tensor<?x16xf32>) -> (tile at<8, 16, 16> : tensor<?x16xf32>) {
     ^bb0(%a: f32):
       gemm.yield %a : f32
