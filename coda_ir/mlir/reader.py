@@ -18,7 +18,6 @@ from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRan
 from coda_ir.dominance import misplaced_use
 from coda_ir.error_codes import INVALID, SYNTAX
 from coda_ir.mlir.parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
-from coda_ir.mlir.verification import failing_operation
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
 
@@ -74,7 +73,7 @@ class _Reader:
         except MemoryError:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
-            op = failing_operation(module)
+            op = _failing(module)
             raise self._error(*self._place(op), _message(error), INVALID) from error
         misplaced = misplaced_use(module)
         if misplaced is not None:
@@ -154,3 +153,15 @@ def _message(error: Exception) -> str:
     if "integer string conversion" in str(error):
         return "the number has too many digits"
     return f"malformed IR: {error}" if str(error) else "malformed IR"
+
+
+def _failing(module: ModuleOp) -> Operation:
+    """The first operator that does not verify, inner ones before those around them; `module` where
+    there is none.
+    """
+    for op in module.walk(region_first=True):
+        try:
+            op.verify()
+        except Exception:  # xDSL's verifiers let errors of Python itself escape, see above
+            return op
+    return module

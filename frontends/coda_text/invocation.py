@@ -75,15 +75,19 @@ class Invocation:
         """Insert an operator whose results have these symbolic extents."""
         if not all(is_manageable(dim) for dims in extents for dim in dims):
             raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
+        self.add(op)
+        return [
+            TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
+            for result, dims in zip(op.results, extents, strict=False)
+        ]
+
+    def add(self, op: Operation) -> None:
+        """Insert an operator. Raises Mistake where it does not verify."""
         try:
             op.verify_()
         except VerifyException as error:
             raise self.fault(error) from error
         self.insert(op)
-        return [
-            TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
-            for result, dims in zip(op.results, extents, strict=False)
-        ]
 
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""

@@ -236,7 +236,7 @@ def _shifted(
     dilation: int,
 ) -> TensorValue:
     def insert(op: Operation) -> SSAValue:
-        call.insert(op)
+        call.add(op)
         return op.results[0]
 
     total = coda.shifted_convolution(

@@ -70,7 +70,7 @@ def finalize(call: Invocation) -> TensorValue:
     op = FinalizeOp(
         [(partial.combiner, partial.ssa)], [], [ir_type(type)], Region(body), axis=partial.axis
     )
-    call.insert(op)
+    call.add(op)
     return TensorValue(type, op.outputs[0])
 
 
