@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType as IRTensorType, f32
 from xdsl.ir import Operation, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import (
@@ -60,7 +59,6 @@ from coda_ir.frontends.coda_text.values import (
     divided,
     ir_type,
     product_of,
-    with_coda_names,
 )
 
 PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
@@ -194,11 +192,7 @@ class _EpilogueCall:
             return POISON
         self._check_groups(segment, columns)
         op = MapOp(segment) if gemm is None else _fused(gemm, segment)
-        try:
-            op.verify_()
-        except VerifyException as error:
-            raise Mistake(f"{self.definition.name}: {with_coda_names(str(error))}") from error
-        self.insert(op)
+        Invocation(self.definition.name, {}, self.insert).add(op)
         outputs = [
             _output(result, ssa, rows, columns, element)
             for result, ssa in zip(self.interface.results, op.outputs, strict=True)
