@@ -194,7 +194,7 @@ def emit_diagnostic(diagnostic: Diagnostic) -> None:
 
 
 def closest(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
-    """A remedy for an unknown name: the most similar known one, or else `otherwise`."""
+    """Return a remedy for an unknown name: the most similar known one, or else `otherwise`."""
     matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"did you mean '{matches[0]}'?" if matches else otherwise
 

@@ -15,7 +15,7 @@ from coda_ir.dialects.gemm.places import PlaceAttr
 
 
 class PortKind(StrEnum):
-    """How an operand of shape (...) is indexed by the element (m, n) of an M x N accumulator."""
+    """The indexing of an operand of shape (...) by the element (m, n) of an M x N accumulator."""
 
     TILE = "tile"
     ROW = "row"
@@ -50,7 +50,7 @@ class PortKind(StrEnum):
 
     @property
     def combiner(self) -> "Combiner | None":
-        """Return the combiner of a port of partials, or None for other kinds."""
+        """The combiner of a port of partials, or None for other kinds."""
         return Combiner(self.value[len("partial_") :]) if self in _PARTIALS else None
 
     @property
@@ -211,11 +211,11 @@ class ResultPortAttr(ParametrizedAttribute):
         return ResultPortAttr.of(ResultKind.GROUP, group=columns)
 
     def renumbered(self, port: int) -> "ResultPortAttr":
-        """The same result of another number of its port."""
+        """Return the same result with another port number."""
         return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group, self.place)
 
     def at(self, place: PlaceAttr | NoneAttr) -> "ResultPortAttr":
-        """The same result, stored at a place of a larger tensor."""
+        """Return the same result, stored at a place of a larger tensor."""
         return ResultPortAttr(self.kind, self.combiner, self.index, self.group, place)
 
     @property
@@ -226,7 +226,7 @@ class ResultPortAttr(ParametrizedAttribute):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the result is stored as a part of another tensor."""
+        """True if the result is stored as a part of another tensor."""
         return isinstance(self.place, PlaceAttr)
 
     @property
@@ -296,7 +296,7 @@ class ResultPortAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class PairingAttr(ParametrizedAttribute):
-    """Which two columns the region sees together as the pair p.
+    """The two columns that a region processes together as the pair p.
 
     `adjacent`: columns 2p and 2p + 1. `halves, G`: columns j and j + G/2 inside each group of G;
     `halves` alone takes all N columns as one group.

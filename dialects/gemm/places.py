@@ -46,7 +46,7 @@ class PlaceAttr(ParametrizedAttribute):
 
     @property
     def stated(self) -> list[int]:
-        """The numbers of its text, which has that of copies where there are several."""
+        """The numbers of its textual form, which includes the copies if there are several."""
         return [*self.numbers, *([self.copies.data] if self.copies.data != 1 else [])]
 
     def pitch(self, columns: int) -> int:
@@ -122,14 +122,16 @@ def part_of(value: SSAValue) -> Part | None:
 
 
 def columns_of(part: SSAValue) -> SSAValue:
-    """The tensor (... x N) whose columns `part` shows in groups or repeats, or `part` itself."""
+    """Return the tensor (... x N) whose columns `part` groups or repeats, or `part` itself."""
     if repeats_columns(part.owner):
         part = part.owner.x
     return part.owner.x if splits_columns(part.owner) else part
 
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
-    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    """Return whether `op` splits the columns of a tensor into groups: (... x N) to (... x
+    N/G x G).
+    """
     if not isinstance(op, ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -139,8 +141,8 @@ def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
 
 
 def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
-    """Return whether `op` repeats the columns of a tensor in groups: (... x 1 x N) as (... x G x
-    N).
+    """Return whether `op` repeats the columns of a tensor for each group: (... x 1 x N) to (... x G
+    x N).
     """
     if not isinstance(op, BroadcastOp) or len(shape_of(op.result)) < 2:
         return False

@@ -23,12 +23,12 @@ from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
 
 
 def halved(n: int) -> int:
-    """The number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
+    """Return the number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
     return n if n == DYNAMIC_INDEX else n // 2
 
 
 def verify_results(segment: Segment, domain: Sequence[int]) -> None:
-    """The results of a segment fit the domain of its accumulator."""
+    """Check that the results of a segment fit the domain of its accumulator."""
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
     expected_shapes = {
         ResultKind.TILE: tuple(domain),
@@ -70,7 +70,9 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
 
 
 def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Partials of all rows, or of those of each sample, whose dimensions come first."""
+    """Return the shape of partials over all rows, or over those of each sample, whose dimensions
+    come first.
+    """
     samples = max(0, min(len(shape) - 2, len(rows) - 1))
     return (*rows[:samples], DYNAMIC_INDEX, n)
 
@@ -81,7 +83,7 @@ def _verify_sum(what: str, combiner: Attribute) -> None:
 
 
 def verify_wide(what: str, combiner: Attribute) -> None:
-    """Partials in f64 are those of a logsumexp."""
+    """Check that partials in f64 are those of a logsumexp."""
     if combiner != CombinerAttr(Combiner.LSE):
         raise VerifyException(f"{what} has element type f64, expected f32; f64 is for lse alone")
 
@@ -140,7 +142,7 @@ def _verify_partial_uses(segment: Segment) -> None:
 
 
 def _is_combined(port: ResultPortAttr, use: Use) -> bool:
-    """Return whether a use of partials is a port of a GEMM that combines them as it has to."""
+    """Return whether a use of partials is a GEMM port that combines them in the required way."""
     attrs = use.operation.properties.get("segments")
     if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
         return False

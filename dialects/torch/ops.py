@@ -46,7 +46,9 @@ IN_PLACE = frozenset(
 
 
 def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
-    """Return whether a call changes its first argument, operand 0, and reads it nowhere else."""
+    """Return whether a call only overwrites its first argument, operand 0, and reads it nowhere
+    else.
+    """
     namespace, _, name = callee.partition(".")
     is_first = bool(arguments.call.args) and isinstance(arguments.call.args[0], ast.Set)
     is_first = is_first and arguments.operands[0] == 0 and arguments.operands.count(0) == 1
@@ -54,7 +56,9 @@ def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
 
 
 def in_place(callee: str) -> str:
-    """The name of the variant in place: `aten.index_put_.default` of `aten.index_put.default`."""
+    """Return the name of the in-place variant: `aten.index_put_.default` for
+    `aten.index_put.default`.
+    """
     namespace, name, overload = callee.split(".")
     return f"{namespace}.{name}_.{overload}"
 
@@ -67,8 +71,8 @@ CONVOLUTION_GRAD = "aten.convolution_backward.default"
 
 
 class CallEffect(MemoryEffect):
-    """A call that draws random numbers writes the generator's state, one in place its operand;
-    others have no effect.
+    """Effects of calls: one that draws random numbers writes the generator's state, an in-place one
+    its operand; others have none.
     """
 
     @classmethod
@@ -270,7 +274,7 @@ def _verify_callee(callee: StringAttr) -> None:
 
 
 def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
-    """Check that `arguments` can be read and names each of the inputs."""
+    """Check that `arguments` can be parsed and uses each of the inputs."""
     try:
         named = ArgumentTemplate.parse(arguments.data).operands
     except ValueError as error:

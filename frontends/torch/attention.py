@@ -1,4 +1,4 @@
-"""Attention, which PyTorch's dispatcher has replaced by a kernel in graphs of AOTAutograd."""
+"""Attention in graphs of AOTAutograd, where PyTorch's dispatcher has replaced it by a kernel."""
 
 from math import prod
 from typing import Any
@@ -31,7 +31,7 @@ KERNELS = tuple(
 
 
 def attention(graph: GraphImporter, node: Node) -> Value | None:
-    """A chosen kernel as the operator that chooses, where nothing but the attention is used.
+    """Import a chosen kernel as the general attention operator, if only its attention is used.
 
     A graph whose backward needs the log-sum-exp keeps the kernel.
     """
@@ -52,13 +52,13 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return what a node gives to each parameter of its operator; defaults are left out."""
+    """Return the arguments of a node by the parameters of its operator, without defaults."""
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 
 def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
-    """Microseconds of the attention with masks of a graph beyond that of attention without them,
-    with its backward where it is trained.
+    """Return the additional microseconds of masked attention in a graph over attention without
+    masks, with the backward if it is trained.
 
     PyTorch chooses kernels without the score matrix where it sees a mask that these can read, which
     it often does not see while it traces.

@@ -117,15 +117,23 @@ class _Rewriter:
         args, kwargs = map_arg(node.args, of), map_arg(node.kwargs, of)
         return self._call(node, node.target, *args, **kwargs)
 
-    def _fitted(self, node: Node, parts: Parts) -> Parts:
-        """Parts with the shape and the type of the value of a node; one may be a number."""
+    def _fitted(self, node: Node, parts: Parts) -> Parts | None:
+        """Return parts with the shape and the type of a node's value; both may be numbers. None for
+        an operator that reads numbers alone.
+        """
         both = (parts.real, parts.imaginary)
         fitted = [self._fit(node, part) if isinstance(part, Node) else part for part in both]
-        like = next(part for part in fitted if isinstance(part, Node))
-        full = aten.full_like.default
-        return Parts(
-            *(p if isinstance(p, Node) else self._call(node, full, like, p or 0.0) for p in fitted)
-        )
+        read = [self._parts[n].real if n in self._parts else n for n in node.all_input_nodes]
+        like = next((part for part in (*fitted, *read) if isinstance(part, Node)), None)
+        if like is None:
+            return None
+
+        def tensor(part: Any) -> Node:
+            if isinstance(part, Node):
+                return part
+            return self._fit(node, self._call(node, aten.full_like.default, like, part or 0.0))
+
+        return Parts(*map(tensor, fitted))
 
     def _fit(self, node: Node, part: Node) -> Node:
         value: torch.Tensor = node.meta["val"]

@@ -1,4 +1,4 @@
-"""Scans of transformers that stay one operator under torch.compile, whatever their length."""
+"""Scans of transformers as single operators under torch.compile, for any length."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -26,7 +26,7 @@ MODELS = (
 
 @cache
 def keep_scans() -> None:
-    """Make torch.compile trace the state space models of transformers as one operator each.
+    """Make torch.compile trace each state-space model of transformers as one operator.
 
     Their functions spell out a loop over time or over chunks, or products over chunks that take
     many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
@@ -44,7 +44,7 @@ def keep_scans() -> None:
 
 
 def _substitute(name: str) -> None:
-    """Substitute those functions of a module whose parameters are the ones that are known."""
+    """Substitute the functions of a module whose parameters match the known ones."""
     try:
         module = import_module(name)
     except ImportError:

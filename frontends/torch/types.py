@@ -44,7 +44,7 @@ def element_type(dtype: torch.dtype) -> Attribute:
     if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
-            "keep complex and quantized numbers outside of the exported model",
+            "compute it with real numbers, or keep it out of what is compiled",
         )
     return ATTRIBUTES[dtype]
 

@@ -146,3 +146,26 @@ def test_arithmetic(is_double: bool):
     for ours, eager in zip(found, model(x, y), strict=True):
         assert ours.dtype == eager.dtype
         torch.testing.assert_close(ours, eager)
+
+
+def test_products_with_zero():
+    """Neither part of a product with 0j is a tensor, nor one of the conjugate of a number."""
+    linear, x = nn.Linear(8, 8), torch.randn(3, 8)
+
+    def function(x: Tensor) -> Tensor:
+        z = torch.complex(linear(x), x)
+        turned = torch.exp(1j * z.angle())  # the gradient of angle has no rule
+        return (z * 0j + turned).real + (z * 0j).imag
+
+    for ours, eager in zip(
+        *(both(f, linear, x) for f in (compiled(function), function)), strict=True
+    ):
+        assert relative_error(ours, eager) < 2e-6
+
+
+def both(function: Any, linear: nn.Module, x: Tensor) -> list[Tensor]:
+    """The result of a function and its gradients."""
+    with torch.enable_grad():
+        x = x.clone().requires_grad_()
+        y = function(x)
+        return [y.detach(), *torch.autograd.grad(y.sum(), [x, *linear.parameters()])]

@@ -130,10 +130,15 @@ def named(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
 
 
 def test_products_of_activations_are_no_linear_maps(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.INFO, "coda_ir.frontends"):
-        compiled(torch.bmm)(torch.randn(2, 3, 4), torch.randn(2, 4, 3))
-    (message,) = [r.getMessage() for r in caplog.records if "runs through eager" in r.getMessage()]
-    assert "the graph has no linear map" in message and "bmm" in message
+    x, y = torch.randn(2, 3, 4), torch.randn(2, 4, 3)
+    with caplog.at_level(logging.INFO, "coda_ir.frontends"), torch.enable_grad():
+        compiled(torch.bmm)(x, y)
+        compiled(torch.bmm)(x.clone().requires_grad_(), y)
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("runs through eager" in message for message in messages)
+    assert any("left to autograd" in message for message in messages)
+    assert all("the graph has no linear map" in m and "bmm" in m for m in messages)
 
 
 def test_no_remark_is_without_a_place(caplog: pytest.LogCaptureFixture):

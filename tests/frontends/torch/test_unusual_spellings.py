@@ -130,6 +130,13 @@ def batch_norm(m: Part, y: Tensor) -> Tensor:
     return m.channels(m.last(y).mT).mT
 
 
+def mixed(m: Part, y: Tensor) -> Tensor:
+    """Values of heads, mixed with others: PyTorch decomposes this and copies what one row gives."""
+    q, k, v = m.heads(y)
+    out = F.scaled_dot_product_attention(q, k, v.lerp(k, m.slopes))
+    return m.last(out.transpose(1, 2).flatten(2))
+
+
 def replaced(m: Part, y: Tensor) -> Tensor:
     """Scores without those of a row with itself, which are replaced in memory."""
     rows = F.normalize(m.last(y).flatten(0, 1), dim=-1)
@@ -171,16 +178,28 @@ def test_as_exact_as_eager(name: str, dtype: torch.dtype) -> None:
     "function",
     [replaced, shifted, convolved, normalized, averaged, batch_norm],
 )
-def test_gradients(function: Callable[[Part, Tensor], Tensor]) -> None:
+def test_gradients(
+    function: Callable[[Part, Tensor], Tensor], caplog: pytest.LogCaptureFixture
+) -> None:
     model, x = Part(function), torch.randn(3, 7, 32)
     exact = copy.deepcopy(model).double()
     dynamic = function is not replaced
     found = gradients(compiled(model, dynamic=dynamic, target="reference"), model, x)
     wanted = gradients(exact, exact, x.double())
+    assert ("left to autograd" in caplog.text) == (function is replaced)
     for got, expected in zip(found, wanted, strict=True):
         assert (got is None) == (expected is None)
         if got is not None and expected is not None:
             assert relative_error(got, expected) < 1e-5
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_one_row_of_mixed_values(caplog: pytest.LogCaptureFixture) -> None:
+    model, x = Part(mixed), torch.randn(1, 1, 32)
+    found = gradients(compiled(model), model, x)
+    assert "left to autograd" not in caplog.text
+    for got, expected in zip(found, gradients(model, model, x), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_gradient_of_the_length_of_a_row_of_zeros() -> None:
