@@ -158,7 +158,7 @@ class Invocation:
         return Mistake(f"{self.name}: {argument} is {given}, {expected}", remedy, argument=argument)
 
     def fault(self, error: VerifyException) -> Mistake:
-        """What a verifier says, as the mistake of the argument that it is about."""
+        """The mistake that a verifier has found, at the argument that its message is about."""
         message = with_coda_names(str(error))
         found = _ABOUT.match(message)
         name = "" if found is None else found[1]
