@@ -112,16 +112,18 @@ ALIGNMENT = 16
 """Bytes of which a part of a concatenation starts at a multiple: vector loads and TMA need it."""
 
 
-def placement(value: SSAValue) -> ConcatOp | None:
-    """Return the concatenation in whose memory a kernel stores its result `value`."""
+def placement(value: SSAValue) -> SSAValue | None:
+    """Return the tensor in whose memory a kernel stores its result `value`: a concatenation, or the
+    result of a call in place.
+    """
     if place_of(value) is not None:
         part = part_of(value)
         assert part is not None, "the verifier has checked the place"
-        return part.joined
+        return part.whole
     use = value.get_unique_use()
     if use is None or not isinstance(use.operation, ConcatOp):
         return None
-    return use.operation if _has_rows_in_place(use.operation) else None
+    return use.operation.result if _has_rows_in_place(use.operation) else None
 
 
 def place_of(value: SSAValue) -> PlaceAttr | None:
@@ -149,6 +151,15 @@ def is_filled_in_place(joined: ConcatOp) -> bool:
 def is_placed(part: SSAValue) -> bool:
     """Return whether a kernel stores a part of a concatenation of columns in place."""
     return place_of(columns_of(part)) is not None
+
+
+def is_stored_by_kernel(op: Operation) -> bool:
+    """Return whether a call in place has nothing to do, since a kernel stores the row for it."""
+    row = op.stored_row if isinstance(op, CallOp) else None
+    if row is None:
+        return False
+    stored = row.values.owner
+    return place_of(stored.x if isinstance(stored, ReshapeOp) else row.values) is not None
 
 
 EXPAND = "aten.expand.default"
@@ -196,7 +207,7 @@ def storage_root(value: SSAValue) -> SSAValue:
         elif (operand := overwritten(value)) is not None:
             value = operand
         elif (placed := placement(value)) is not None:
-            value = placed.result
+            value = placed
         else:
             return value
 

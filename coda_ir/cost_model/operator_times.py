@@ -19,7 +19,7 @@ from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
-from coda_ir.storage import is_placed
+from coda_ir.storage import is_placed, is_stored_by_kernel
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
 
@@ -349,12 +349,14 @@ def before_kernel(op: Operation) -> Sequence[SSAValue]:
 def is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
     is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
+    is_stored = is_stored or is_stored_by_kernel(op)
     return not (isinstance(op, VIEWS) or is_waited_for(op) or is_stored)
 
 
 def is_waited_for(op: Operation) -> bool:
     """Return whether operators wait for this one: a GEMM, a call, or attention."""
-    return isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) or is_attention(op)
+    is_call = isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) and not is_stored_by_kernel(op)
+    return is_call or is_attention(op)
 
 
 def _has_ragged_depth(op: Operation) -> bool:

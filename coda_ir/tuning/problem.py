@@ -27,7 +27,8 @@ from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.coda import BroadcastOp, ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, ScheduleAttr, SegmentAttr
+from coda_ir.dialects.gemm.places import part_of
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.unfusing import BY, unfuse, why_not_unfused
 from coda_ir.passes.support.fillers import filler
@@ -140,6 +141,8 @@ def _isolated(
     block = Block(arg_types=argument_types)
     copy = op.clone(dict(zip(operands, block.args, strict=True)))
     copy.schedule = None
+    # The time does not depend on the row of a cache in which a result is stored.
+    copy.segment_attrs = ArrayAttr(map(_without_rows, copy.segment_attrs))
     copy.attributes.clear()
     for inner in copy.walk():
         inner.location = UnknownLoc()
@@ -162,10 +165,19 @@ def _isolated(
     return ModuleOp([FuncOp(ENTRY, types, Region(block), arg_attrs=ArrayAttr(attributes))])
 
 
+def _without_rows(segment: SegmentAttr) -> SegmentAttr:
+    """Return the segment with results of their own in place of rows of a cache."""
+    ports = [
+        ResultPortAttr.of(port.kind.data) if port.is_moved else port for port in segment.results
+    ]
+    kept = (segment.weights, segment.layout, segment.pairing, segment.ports)
+    return SegmentAttr(*kept, ArrayAttr(ports))
+
+
 def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> SSAValue:
     """Return a result, or the tensor that it is stored as a part of, with zeros beside it."""
-    place = place_of(old)
-    if place is None:
+    place, part = place_of(old), part_of(old)
+    if place is None or (part is not None and part.number is not None):
         return new
     offset, width, period = place.numbers
     *rows, columns = symbols.renamed(old)

@@ -152,7 +152,8 @@ class ResultPortAttr(ParametrizedAttribute):
     the columns of a group, and the place of a tile that is stored as a part of another tensor.
 
     Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>`,
-    `accumulate<0>` or `group<128>`, and `tile at<128, 64, 192>`.
+    `accumulate<0>` or `group<128>`, and `tile at<128, 64, 192>`; `tile<2> at<0, 128, 65536>` where
+    port 2 has the number of the run of 128 elements within each 65536.
     """
 
     name = "gemm.result"
@@ -214,9 +215,12 @@ class ResultPortAttr(ParametrizedAttribute):
         """Return the same result with another port number."""
         return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group, self.place)
 
-    def at(self, place: PlaceAttr | NoneAttr) -> "ResultPortAttr":
-        """Return the same result, stored at a place of a larger tensor."""
-        return ResultPortAttr(self.kind, self.combiner, self.index, self.group, place)
+    def at(self, place: PlaceAttr | NoneAttr, port: int | None = None) -> "ResultPortAttr":
+        """Return the same result, stored at a place of a larger tensor; a `port` has the number of
+        the run, if it is known only when the kernel runs.
+        """
+        index = self.index if port is None else IntAttr(port)
+        return ResultPortAttr(self.kind, self.combiner, index, self.group, place)
 
     @property
     def group_columns(self) -> int:
@@ -230,6 +234,11 @@ class ResultPortAttr(ParametrizedAttribute):
         return isinstance(self.place, PlaceAttr)
 
     @property
+    def is_moved(self) -> bool:
+        """True if a port has the number of the run in which the result is stored."""
+        return self.is_placed and isinstance(self.index, IntAttr)
+
+    @property
     def is_partial(self) -> bool:
         return isinstance(self.combiner, CombinerAttr)
 
@@ -240,10 +249,10 @@ class ResultPortAttr(ParametrizedAttribute):
             raise VerifyException(
                 f"result port {kind.value}: a combiner is expected for partials and only for them"
             )
-        if kind.has_index != isinstance(self.index, IntAttr):
+        if kind.has_index != isinstance(self.index, IntAttr) and not self.is_moved:
             raise VerifyException(
-                f"result port {kind.value}: the number of a port is expected for select and "
-                "accumulate and only for them"
+                f"result port {kind.value}: the number of a port is expected for select, "
+                "accumulate and runs that it numbers, and only for them"
             )
         if (kind == ResultKind.GROUP) != isinstance(self.group, IntAttr):
             raise VerifyException(
@@ -279,8 +288,14 @@ class ResultPortAttr(ParametrizedAttribute):
             with parser.in_angle_brackets():
                 number = parser.parse_integer(allow_boolean=False, allow_negative=False)
             return cls.of(kind, index=number) if kind.has_index else cls.of_group(number)
-        if parser.parse_optional_keyword("at"):
-            return cls.of(kind).at(PlaceAttr.new(PlaceAttr.parse_parameters(parser)))
+        number = None
+        if parser.parse_optional_punctuation("<"):
+            number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(">")
+        if number is not None or parser.parse_optional_keyword("at"):
+            if number is not None:
+                parser.parse_keyword("at")
+            return cls.of(kind).at(PlaceAttr.new(PlaceAttr.parse_parameters(parser)), number)
         return cls.of(kind)
 
     def print_parameters(self, printer: Printer) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
-from xdsl.ir import Attribute, Use
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, IntegerType, f32, f64
+from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -61,7 +61,8 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
         if kind == ResultKind.PARTIAL_COL and len(shape) > 2:
             _verify_sum(what, port.combiner)
         if isinstance(port.place, PlaceAttr):
-            verify_place(what, port.place, segment.outputs[index])
+            row = _verify_row(what, segment, port) if port.is_moved else None
+            verify_place(what, port.place, segment.outputs[index], row)
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             verify_wide(what, port.combiner)
         elif kind not in _STORED and type.element_type != f32:
@@ -119,6 +120,18 @@ def _verify_select(what: str, segment: Segment, index: int) -> None:
             f"{what} names port {index} ({kind.value} of {element_type_of(value)}), "
             "expected a col port of integers"
         )
+
+
+def _verify_row(what: str, segment: Segment, port: ResultPortAttr) -> SSAValue:
+    """The number of the run in which a result is stored is one integer."""
+    assert isinstance(port.index, IntAttr)
+    kind, value = _named_port(what, segment, port.index.data, "a scalar port of integers")
+    if kind != PortKind.SCALAR or not isinstance(element_type_of(value), IntegerType):
+        raise VerifyException(
+            f"{what} names port {port.index.data} ({kind.value} of {element_type_of(value)}), "
+            "expected a scalar port of integers"
+        )
+    return value
 
 
 def _named_port(what: str, segment: Segment, index: int, expected: str) -> Port:

@@ -233,6 +233,8 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
             return f"it has a result '{kind.value}'"
         if kind not in TILES:
             continue
+        if port.is_moved:
+            return "a result is stored in a row that is known when the kernel runs"
         if kind != ResultKind.HALF and segment.pairing and segment.pairing.is_adjacent:
             return "neighbouring columns are paired and both stored"
         is_followed = len(segment.weights) > 1 or group == segment.columns

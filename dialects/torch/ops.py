@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -30,8 +32,10 @@ from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import (
+    element_type_of,
     expect_like,
     expect_rank_at_least,
+    shape_of,
 )
 from coda_ir.dialects.template import ArgumentTemplate
 
@@ -68,6 +72,14 @@ COPY = "aten.clone.default"
 
 CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""
+
+
+class StoredRow(NamedTuple):
+    """One row of dimension `dim` of a tensor, whose number is known when the program runs."""
+
+    dim: int
+    number: SSAValue
+    values: SSAValue
 
 
 class CallEffect(MemoryEffect):
@@ -162,6 +174,28 @@ class CallOp(IRDLOperation):
                 "property in_place is set, expected a call with a variant in place whose one "
                 "result has the type of its first operand"
             )
+
+    @property
+    def stored_row(self) -> StoredRow | None:
+        """The row that a call in place stores in its first operand, if it stores one whole row of a
+        dimension, wherever the index is.
+        """
+        if self.in_place is None or self.template.symbols:
+            return None
+        arguments, named = self.template.evaluate(self.inputs, {}, {})
+        match self.callee.data, arguments:
+            case "aten.index_put.default", [_, [*before, index], values] if not any(before):
+                dim = len(before)
+            case "aten.index_copy.default", [_, int(dim), index, values] if dim >= 0:
+                pass
+            case _:
+                return None
+        if named or index not in self.inputs or values not in self.inputs:
+            return None
+        shape = shape_of(self.inputs[0])
+        is_row = shape_of(index) == (1,) and element_type_of(index) != i1
+        is_whole = shape_of(values) == (*shape[:dim], 1, *shape[dim + 1 :])
+        return StoredRow(dim, index, values) if is_row and is_whole else None
 
     @property
     def fits_in_place(self) -> bool:

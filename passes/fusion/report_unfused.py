@@ -28,7 +28,7 @@ from coda_ir.passes.support.legality import (
 from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
-from coda_ir.storage import is_filled_in_place, is_shifted_where_read
+from coda_ir.storage import is_filled_in_place, is_shifted_where_read, is_stored_by_kernel
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
@@ -152,8 +152,10 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
-        case CallOp() if op.callee.data == COPY:
-            return None  # own-results has said why
+        case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op):
+            return None  # own-results has said why a tensor is copied
+        case CallOp() if op.stored_row and _is_reported(op.location, (op.name,), rewriter):
+            return None
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             callee = op.callee.data

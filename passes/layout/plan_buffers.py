@@ -86,7 +86,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     free = defaultdict[tuple[SymbolicSize, Attribute], list[str]](list)
     for op in block.ops:
         # A concatenation is there before the first of its parts, which are stored in it.
-        placed = [joined.result for joined in map(placement, op.results) if joined is not None]
+        placed = [whole for whole in map(placement, op.results) if whole is not None]
         for result in (*placed, *op.results):
             if result not in plan.buffers:
                 plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(

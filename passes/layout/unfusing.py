@@ -314,7 +314,10 @@ def _over(segment: Segment, products: Sequence[Port]) -> Segment:
 
 def _whole(port: ResultPortAttr) -> ResultPortAttr:
     is_half = port.kind.data == ResultKind.HALF
-    return ResultPortAttr.tile().at(port.place) if is_half else port
+    if not is_half:
+        return port
+    row = port.index.data if isinstance(port.index, IntAttr) else None
+    return ResultPortAttr.tile().at(port.place, row)
 
 
 def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:
