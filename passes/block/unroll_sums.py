@@ -56,7 +56,7 @@ class UnrollSumsPass(FunctionPass):
 
 
 def _is_over_rows(op: coda.SumToOp) -> bool:
-    """Return whether a sum is over a small dimension before the columns alone."""
+    """Return whether a sum is over a small dimension just before the columns."""
     shape = shape_of(op.x)
     rank = len(shape)
     if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
@@ -93,7 +93,7 @@ def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
 
 
 def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
-    """The rows that `op` adds up, moved in the type that they had before they were widened."""
+    """Return the rows that `op` adds up, moved in their type before they were widened."""
     value, moves = op.x, list[coda.ReshapeOp | coda.IndexOp]()
     while isinstance(value.owner, coda.ReshapeOp | coda.IndexOp) and value.has_one_use():
         moves.append(value.owner)
@@ -108,8 +108,8 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
 
 
 def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """`value` before it was widened. Scaled rows of a GEMM, which were rounded before they were
-    scaled, are rounded after it.
+    """Return `value` before it was widened. Scaled rows of a GEMM that were rounded before scaling
+    are rounded after it.
     """
     if unwidened(value) is not value:
         return unwidened(value)
@@ -126,7 +126,9 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 
 def _last_view(value: SSAValue) -> SSAValue:
-    """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
+    """Return the only view through which a sum is read, with the same columns, or its
+    rounded form.
+    """
     use = value.get_unique_use()
     view = None if use is None else use.operation
     if not isinstance(view, coda.CastOp | coda.ReshapeOp):
@@ -138,14 +140,14 @@ def _last_view(value: SSAValue) -> SSAValue:
 
 
 def _view_of(value: SSAValue) -> Operation:
-    """The operator that gives `value` its shape."""
+    """Return the operator that gives `value` its shape."""
     owner = value.owner
     assert isinstance(owner, Operation)
     return _view_of(owner.operand) if isinstance(owner, coda.CastOp) else owner
 
 
 def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAValue:
-    """Row `number` of those that are added up, in float32."""
+    """Return row `number` of the summed rows, in float32."""
     part = insert.insert(coda.SliceOp(x, len(shape_of(x)) - 2, number, number + 1), x.name_hint)
     if shape_of(part) != shape_of(like):
         view = coda.ReshapeOp(part, shape_of(like))

@@ -123,7 +123,9 @@ class ReportUnfusedPass(FunctionPass):
 
 
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
-    """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
+    """Return the reason why `op` is a separate kernel or a call; None if it is neither, or another
+    pass has given the reason.
+    """
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
         return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)
@@ -179,7 +181,7 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """The reductions over groups of columns, or over rows, that `fuse-groups` has refused."""
+    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused."""
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:
@@ -190,7 +192,7 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:
-    """Return whether a type keeps a pointwise operator out of kernels."""
+    """Return the reason if a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
     wide = [type for type in types if not computes_in_float32(type)]
     if not wide:

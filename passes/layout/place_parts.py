@@ -84,7 +84,7 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
 
 
 def _why_not_stored(part: SSAValue) -> Refusal | None:
-    """Return why no kernel can store `part` of a concatenation in its place."""
+    """Return the reason why no kernel can store `part` of a concatenation in its place."""
     value = columns_of(part)
     if Site.of(value) is None:
         return Refusal(
@@ -169,7 +169,9 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
 
 
 def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Make a call that repeats one head of columns, a part of a concatenation, `coda.broadcast`."""
+    """Express a call that repeats one head of columns, a part of a concatenation, as
+    `coda.broadcast`.
+    """
     use = op.outputs[0].get_unique_use() if op.callee.data == EXPAND else None
     if use is None or not isinstance(use.operation, coda.ConcatOp):
         return
@@ -182,7 +184,7 @@ def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
-    """Make the columns that pad the tile of a kernel with a number parts of a concatenation."""
+    """Join constant columns that pad the tile of a kernel to the concatenation as parts."""
     x, added, (*rows, columns) = op.x, op.added, rewriter.shapes.dims(op.x)
     is_last = op.dim.value.data == len(rows) and isinstance(columns, int)
     if not is_last or added is None or not _can_be_padded(x, *added):
@@ -206,7 +208,7 @@ def _can_be_padded(x: SSAValue, before: int, after: int) -> bool:
 
 
 def _filled(number: float, element: Attribute, dims: Dims, insert: OpInserter) -> list[SSAValue]:
-    """A tensor of these dimensions with a number in all places, if it has some."""
+    """Return a tensor of these dimensions filled with a number, if there is one."""
     if not dims[-1]:
         return []
     return [insert.insert(op) for op in filler(number, element, dims)][1:]

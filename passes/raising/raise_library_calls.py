@@ -42,14 +42,14 @@ class RaiseLibraryCallsPass(FunctionPass):
 
 
 def _is_candidate(op: CallOp) -> bool:
-    """Return whether an operator may mean the same: of stores, where no two are to one place."""
+    """Return whether an operator may be equivalent; for stores, only if no two go to one place."""
     is_store = op.callee.data == _INDEX_PUT
     is_known = op.callee.data in _MAKERS and op.in_place is None
     return is_known and not (is_store and not is_permutation(op.inputs[1]))
 
 
 class _NearMiss(Exception):
-    """A call with options that no operator has, and what to write instead."""
+    """A call with options that no operator has, and a remedy."""
 
     def __init__(self, found: str, remedy: str | None = None):
         super().__init__(found)
@@ -57,7 +57,7 @@ class _NearMiss(Exception):
 
 
 def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
-    """Replace `op`; why not, where no operator means the same."""
+    """Replace `op`; return the reason if no operator is equivalent."""
     if op.template.symbols:
         return _refused(op, "an argument depends on a size")
     given, named = op.template.evaluate(op.inputs, {}, {"torch": _Names()})
@@ -84,7 +84,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
 
 
 def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]]) -> str | None:
-    """Why `made` is not what gives `outputs`, by their positions."""
+    """Return the reason why `made` does not compute `outputs`, by their positions."""
     try:
         made.verify_()
     except VerifyException as error:
@@ -148,7 +148,7 @@ def _scatter(x: SSAValue, dim: int, index: SSAValue, src: SSAValue) -> coda.Libr
 
 
 def _scatter_value(x: SSAValue, dim: int, index: SSAValue, value: float) -> coda.LibraryCallOp:
-    """The number as a tensor, without memory for it."""
+    """Return the number as a tensor, without memory for it."""
     element = element_type_of(x)
     number = float(value) if is_float(element) else int(value)
     values = coda.BroadcastOp(coda.ConstantOp(number, element), shape_of(index), index)
