@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.library import has_short_rows
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
@@ -164,6 +165,17 @@ def _topk(
     return coda.TopkOp(x, k=k, dim=dim)
 
 
+def _max(x: SSAValue, dim: int, keepdim: bool = False) -> coda.LibraryCallOp:
+    """The largest elements, and the first place of each."""
+    if not keepdim:
+        raise _NearMiss("it drops the dimension", "keep it: x.max(dim, keepdim=True)")
+    made = coda.TopkOp(x, k=1, dim=dim)
+    if not has_short_rows(made):
+        made.erase()
+        raise _NearMiss("PyTorch's topk may take another one of several largest elements")
+    return made
+
+
 def _sort(
     x: SSAValue, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> coda.LibraryCallOp:
@@ -229,6 +241,7 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.scatter.src": _scatter,
     "aten.scatter.value": _scatter_value,
     "aten.topk.default": _topk,
+    "aten.max.dim": _max,
     "aten.sort.default": _sort,
     "aten.sort.stable": _sort,
     "aten.cumsum.default": _cumsum,
