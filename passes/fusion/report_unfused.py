@@ -28,7 +28,12 @@ from coda_ir.passes.support.legality import (
 from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
-from coda_ir.storage import is_filled_in_place, is_shifted_where_read, is_stored_by_kernel
+from coda_ir.storage import (
+    is_filled_in_place,
+    is_shifted_where_read,
+    is_stored_by_kernel,
+    is_view,
+)
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
@@ -154,8 +159,12 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
-        case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op):
+        case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op) or is_view(op):
             return None  # own-results has said why a tensor is copied
+        case CallOp() if op.callee.data in ("aten.matmul.default", "aten.bmm.default"):
+            return Refusal(
+                "an operand is a weight, K x N", "a product of activations is a library call"
+            )
         case CallOp() if op.stored_row and _is_reported(op.location, (op.name,), rewriter):
             return None
         case CallOp() | VjpOp():

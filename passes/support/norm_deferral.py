@@ -22,6 +22,12 @@ NormConsumer: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.RopeOp | FusedOp
 """What a norm moves past: a rotation of columns only where it does nothing but scale rows."""
 
 
+POST_NORM = (
+    "use it only as the input of linear or @; for other code, such as a residual, one kernel "
+    "normalizes what the GEMM before it stored"
+)
+
+
 @dataclass(frozen=True)
 class NormDeferral:
     """A norm that can move past the GEMMs, and the rotations, that consume it."""
@@ -113,6 +119,8 @@ def _not_deferred(use: Use) -> Refusal:
         what, remedy = f"{consumer.name} uses it before a GEMM", "reshape after the linear"
     else:
         what = f"{consumer.name} uses it"
+        if is_pointwise(consumer):
+            remedy = POST_NORM
     found = f"the norm is not deferred: {what}, so a separate kernel has to write it to memory"
     return Refusal(condition, found, remedy)
 
