@@ -123,7 +123,7 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
     """Products of matrices, which are the last two dimensions; the others broadcast."""
     x, w = call.float_tensor("x", least_rank=2), call.float_tensor("w")
     call.expect_element("w", w, x.type.element, "x")
-    _expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
+    expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
     batches = broadcast(x.dims[:-2], w.dims[:-2])
     if batches is None:
         raise call.wrong(
