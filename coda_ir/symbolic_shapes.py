@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -74,7 +75,7 @@ def _dim_of_attribute(dim: Attribute) -> Dim:
 
 
 USUAL_TILE = 128
-"""Columns of a tile, in estimates before a schedule."""
+"""Rows and columns of a tile, in estimates before a schedule."""
 
 
 class SymbolicShapes:
@@ -90,7 +91,7 @@ class SymbolicShapes:
         self._fresh = Counter[str]()
         self._taken = _declared_symbols(func)
         self.usual_tiles = dict[str, int]()
-        """How many tiles of the usual width there are, by symbols that no schedule states."""
+        """How many tiles of the usual size there are, by symbols that no schedule states."""
         self._arguments = func.args
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):
@@ -151,7 +152,7 @@ class SymbolicShapes:
         return sum((self.bytes(value) for value in values), self.looked_up(op))
 
     def usual_traffic(self, op: Operation) -> SymbolicSize:
-        """Return the traffic of `op`, with tiles of the usual width if no schedule states one."""
+        """Return the traffic of `op`, with tiles of the usual size if no schedule states one."""
         return self.traffic(op).bind(self.usual_tiles)
 
     def read_whole(self, op: Operation) -> list[SSAValue]:
@@ -183,20 +184,18 @@ class SymbolicShapes:
             self._estimate_tiles(op, named)
 
     def _estimate_tiles(self, op: Operation, named: Mapping[str, str]) -> None:
-        """Record the number of tiles of the usual width in the columns of `op`."""
+        """Record the numbers of tiles of the usual size in the rows and columns of `op`."""
+        shapes = [shape for value in op.operands if (shape := shape_of(value))]
         if isinstance(op, FusedOp):
             columns = [segment.columns for segment in op.segments()]
         else:
-            columns = [
-                max(
-                    (shape_of(value)[-1] for value in op.operands if shape_of(value)),
-                    default=DYNAMIC_INDEX,
-                )
-            ]
-        for number, extent in enumerate(columns):
-            symbol = named.get(f"?tiles{number}")
-            if symbol is not None and extent != DYNAMIC_INDEX:
-                self.usual_tiles[symbol] = -(-extent // USUAL_TILE)
+            columns = [max((shape[-1] for shape in shapes), default=DYNAMIC_INDEX)]
+        extents = {f"?tiles{number}": extent for number, extent in enumerate(columns)}
+        known = [shape[:-1] for shape in shapes if DYNAMIC_INDEX not in shape[:-1]]
+        extents["?row_tiles"] = max(map(prod, known), default=DYNAMIC_INDEX)
+        for placeholder, extent in extents.items():
+            if placeholder in named and extent != DYNAMIC_INDEX:
+                self.usual_tiles[named[placeholder]] = -(-extent // USUAL_TILE)
 
     def _record(
         self, value: SSAValue, inferred: Dims | None, named: dict[str, str] | None = None

@@ -3,13 +3,13 @@ take at least.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import ceil
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
-from xdsl.dialects.func import CallOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.devices import Device
@@ -174,7 +174,13 @@ class OperatorTimes:
 
     device: Device
     shapes: SymbolicShapes
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: Sizes
+
+    @staticmethod
+    def of(func: FuncOp, device: Device) -> "OperatorTimes":
+        """Those of a function with the usual numbers of tiles, for symbols without sizes."""
+        shapes = SymbolicShapes(func)
+        return OperatorTimes(device, shapes, Sizes(shapes.usual_tiles))
 
     def roofline(self, op: Operation, rows: int | None = None) -> Roofline | None:
         """The time of an operator by itself; None where it moves nothing.
@@ -325,7 +331,7 @@ def traffic(
     read = {value for value in operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
-    known = Sizes() if sizes is None else sizes
+    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
     return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
 
