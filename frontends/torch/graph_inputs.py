@@ -330,13 +330,17 @@ def _updating_statistics(
     mean: object,
     variance: object,
     training: bool,
-    *options: object,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
 ) -> object:
-    """In training, what updates the running statistics and says so; else it stays whole."""
+    """In training, what updates the running statistics and says so, as cuDNN's operator does not;
+    else it stays whole.
+    """
     if not training:
         return NotImplemented
-    operator: Any = torch.ops.aten._batch_norm_impl_index
-    return operator(x, weight, bias, mean, variance, training, *options)[0]
+    operator: Any = torch.ops.aten.native_batch_norm
+    return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
 
 
 def _spelled_dropout(
