@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from coda_ir.functions import count_operators, find_entry, used_arguments
-from coda_ir.launching.executable import Sizes, TritonExecutable, compile_kernels
+from coda_ir.launching.executable import Sizes, TritonExecutable
 from coda_ir.lowering import Lowering
 from coda_ir.options import Target
 
@@ -97,7 +97,8 @@ class GraphExecutable:
         self.info, self.device = artifact, device
         self.has_cuda_graphs = device.type == "cuda"
         self._programs = programs
-        self._is_compiled = False
+        for program in programs.values():
+            program.beside = tuple(programs.values())
 
     @cached_property
     def _graph(self) -> Callable[..., tuple[torch.Tensor, ...]]:
@@ -113,10 +114,7 @@ class GraphExecutable:
         _ = self._graph
 
     def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        if not self._is_compiled:
-            self.prepare()
-            compile_kernels([*self._programs.values()])
-            self._is_compiled = True
+        # Kernels are compiled meanwhile: the first program that runs waits for those of all.
         return self._graph(*tensors)
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:

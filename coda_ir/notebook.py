@@ -17,7 +17,7 @@ COLUMNS = ("kind", "pass", "operator", "place", "reason", "remedy")
 
 
 def html_of(title: str, module: ModuleOp, remarks: Sequence[Remark]) -> str:
-    """A fragment of HTML about a module on the block level; all texts are escaped."""
+    """Return an HTML fragment about a block-level module; all texts are escaped."""
     head = "".join(f"<th>{column}</th>" for column in COLUMNS)
     table = f"<table><tr>{head}</tr>{''.join(map(_row, remarks))}</table>"
     return f"<p><code>{escape(title)}</code></p>{_picture(module)}{table if remarks else ''}"
@@ -36,7 +36,9 @@ def _cells(remark: Remark) -> Iterator[str]:
 
 
 def _picture(module: ModuleOp) -> str:
-    """The kernels with the operators in each; a line of text where there is no picture."""
+    """Draw the kernels with the operators in each; return a line of text if no picture can be
+    drawn.
+    """
     from coda_ir.backends.graphviz import draw_module, render_svg
 
     count = sum(1 for _ in module.walk())

@@ -1,4 +1,6 @@
-"""Attention of one query for each head, as decoding has it: what backends have a kernel for."""
+"""Attention with one query per head, as in decoding: the pattern that backends have a
+kernel for.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class OneQueryAttention:
 
     @staticmethod
     def of(op: Operation, shapes: SymbolicShapes) -> OneQueryAttention | None:
-        """Return what `op` computes; None where it is something else, or more than this describes.
+        """Return the attention that `op` computes; None if it is another operator, or more than
+        this class describes.
 
         What a function promises about its bits beyond the default is PyTorch's to keep.
         """
@@ -102,7 +105,9 @@ def _attention(
     value_columns: Dim,
     scale: float | None,
 ) -> OneQueryAttention | None:
-    """Attention of heads with these four dimensions, without a mask; None where they do not fit."""
+    """Match attention of heads with these four dimensions, without a mask; None if they do
+    not fit.
+    """
     (_, heads, _, columns), groups = queries, keys[1]
     if not _fit(queries, keys, {element_type_of(x) for x in (q, k, v)}):
         return None
@@ -117,7 +122,7 @@ def _attention(
 def _masked(
     found: OneQueryAttention | None, mask: SSAValue | None, queries: Dims, shapes: SymbolicShapes
 ) -> OneQueryAttention | None:
-    """The same with a mask; None where it does not broadcast to the scores."""
+    """Match the same with a mask; None if it does not broadcast to the scores."""
     if found is None or mask is None:
         return found
     dims: Dims = (1, 1, 1, 1, *shapes.dims(mask))[-4:]

@@ -44,7 +44,7 @@ class ProgramOptions(TypedDict, total=False):
 
 
 class TrainingOptions(ProgramOptions, total=False):
-    """Keywords of `coda_ir.compile` for programs that are trained."""
+    """Keywords of `coda_ir.compile` for training."""
 
     memory_budget: int | None
     save: Sequence[str]
@@ -55,7 +55,7 @@ class TrainingOptions(ProgramOptions, total=False):
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """How the schedules of a lowering are tuned; see docs/tuning.md."""
+    """Tuning of the schedules of a lowering; see docs/tuning.md."""
 
     mode: Literal["measure", "stored"]
     budget: float
@@ -65,9 +65,7 @@ class TuningOptions:
 
     @staticmethod
     def of(tune: bool | float | str) -> TuningOptions | None:
-        """Return the meaning of the argument `tune` of `compile`. Raises CodaError for other
-        texts.
-        """
+        """Parse the argument `tune` of `compile`. Raises CodaError for an unknown value."""
         if tune is False:
             return None
         if isinstance(tune, str):
@@ -80,14 +78,14 @@ class TuningOptions:
         return TuningOptions("measure", BUDGET_S if tune is True else float(tune))
 
     def scheduling(self, schedule: str) -> str:
-        """Return the pass `tune` with these options, and with options of the pass `schedule`."""
+        """Return the pass `tune` with these options and those of the pass `schedule`."""
         budget = float(self.budget)
         return f'tune{{{schedule} mode={self.mode} budget={budget!r} sizes="{self.sizes}"}}'
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How a program becomes an Artifact."""
+    """Options that determine how a program becomes an Artifact."""
 
     schedule: str | None = None
     """Options of the pass `schedule`, beside those that fit the architecture."""
@@ -136,7 +134,7 @@ class SavePolicy:
     """Parts in which logits are computed again for their gradient; None where they are saved."""
 
     def __post_init__(self) -> None:
-        """Raises CodaError for what is no number of bytes or of parts."""
+        """Raise CodaError for anything but a number of bytes or of parts."""
         _check_number("memory_budget", self.memory_budget, 0, "bytes")
         _check_number("stream_logits", self.stream_logits, 1, "parts")
 
@@ -147,7 +145,7 @@ class SavePolicy:
         recompute: Sequence[str],
         stream_logits: int | None,
     ) -> SavePolicy:
-        """Raises CodaError for options that do not make sense."""
+        """Make options. Raises CodaError for those that make no sense."""
         saved, recomputed = _names("save", save), _names("recompute", recompute)
         return SavePolicy(memory_budget, saved, recomputed, stream_logits)
 
@@ -159,7 +157,9 @@ def _check_number(name: str, value: object, least: int, of_what: str) -> None:
 
 
 def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Raises CodaError for a text, which is a sequence of texts, too."""
+    """Return names as a tuple. Raises CodaError for a plain text, which is also a sequence of
+    texts.
+    """
     if isinstance(names, str):
         raise CodaError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
     return tuple(names)

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 def page_of(
     module: ModuleOp, arch: str | None = None, sizes: Mapping[str, int] | None = None
 ) -> str:
-    """The page about a module on the block level (`coda_ir.backends.explorer`).
+    """Return the page about a block-level module (`coda_ir.backends.explorer`).
 
     `arch` is the GPU to schedule for, such as `sm_90`, whose machine code is then on the page;
     `sizes` are those of symbols. Times that tuning has stored for the current GPU are on the page,
@@ -40,7 +40,7 @@ def page_of(
 
 
 def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
-    """Raises CodaError for the size of a symbol that no function has, or for no positive number."""
+    """Raise CodaError for a size of an unknown symbol, or one that is not a positive number."""
     from coda_ir.random_inputs.draw import symbols_of
 
     functions = functions_of(module).values()
@@ -54,7 +54,7 @@ def check_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> None:
 
 
 def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptions:
-    """The options of a page with the times that tuning has stored. Raises CodaError for an
+    """Return the options of a page, with the times stored by tuning. Raises CodaError for an
     unknown GPU.
     """
     from coda_ir.backends.explorer import PageOptions
@@ -66,8 +66,8 @@ def page_options(arch: str | None, sizes: Mapping[str, int] | None) -> PageOptio
 
 
 def graph_options(arch: str | None, sizes: Mapping[str, int], device: torch.device) -> PageOptions:
-    """The options of the page of a graph that runs on `device`, for which it is estimated where
-    `arch` names no other GPU. Raises CodaError for an unknown `arch`.
+    """Return the options of a page about a graph that runs on `device`; estimates are for it unless
+    `arch` names another GPU. Raises CodaError for an unknown `arch`.
     """
     options = page_options(arch, sizes)
     if arch is not None:
@@ -80,7 +80,7 @@ def graph_options(arch: str | None, sizes: Mapping[str, int], device: torch.devi
 
 
 def add_page(folder: str, module: ModuleOp, options: PageOptions) -> None:
-    """Write the page of a graph on the block level to the first free name in `folder`.
+    """Write the page of a block-level graph to the first free name in `folder`.
 
     A folder that cannot be written is a warning: the model runs nonetheless.
     """

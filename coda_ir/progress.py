@@ -1,4 +1,4 @@
-"""How far long work is: bars on stderr for a person who watches."""
+"""Progress of long work: bars on stderr for a person who watches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DELAY_S = 2.0
 
 
 class Progress:
-    """Bars of steps, by title. They appear after two seconds, and only on a terminal.
+    """Progress bars by title. They appear after two seconds, and only on a terminal.
 
     `Progress({"compiling kernels": 12})` has one bar of 12 steps.
     """
@@ -37,7 +37,7 @@ class Progress:
             self._shown.stop()
 
     def advance(self, title: str, text: str | None = None, steps: int = 1) -> None:
-        """Say that steps of a bar are done, and show `text` in place of its title."""
+        """Advance a bar, and show `text` in place of its title."""
         self._done[title] += steps
         if self._shown is None and self._is_watched():
             self._show()

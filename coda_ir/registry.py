@@ -1,5 +1,5 @@
-"""Everything that can be named on a command line, for those who know all stages: `coda-opt`, the
-language server, the entry point of xDSL, and what lowers programs.
+"""Everything that a command line can name, for the users of all stages: `coda-opt`, the language
+server, the entry point of xDSL, and the lowering of programs.
 
 Each name has a function that imports the thing when it is used: a tool that lists them all starts
 without importing any of them.

@@ -1,4 +1,4 @@
-"""Optimization remarks: what a pass did, what it refused, and what the refusal costs.
+"""Optimization remarks: what a pass did, what it refused, and the cost of a refusal.
 
 with collect_remarks() as remarks:
     CodaToGemmPass().apply(context, module)
@@ -59,7 +59,7 @@ class Remark:
 
     @property
     def position(self) -> tuple[str, int, int] | None:
-        """File, line and column (both from 1), or None where the location is unknown."""
+        """File, line and column (both from 1), or None if the location is unknown."""
         return source_position(self.location)
 
     @property
@@ -95,7 +95,9 @@ class Remark:
         return int(text) if text.isdecimal() else text
 
     def to_diagnostic(self) -> Diagnostic:
-        """The remark as a diagnostic of severity `remark`, its suggestion as the remedy."""
+        """Return the remark as a diagnostic of severity `remark`, with its suggestion as the
+        remedy.
+        """
         place = None
         if self.position is not None:
             file, line, column = self.position
@@ -104,8 +106,8 @@ class Remark:
         return Diagnostic("remark", place, message, self.suggestion, self.pass_name)
 
     def render(self, source_text: str | None = None) -> str:
-        """The remark as in `str`, but with the line of the source, a caret, and the suggestion on
-        a line of its own.
+        """Return the remark as in `str`, with the source line, a caret, and the suggestion on a
+        separate line.
         """
         lines = [f"{format_location(self.location)}: remark[{self.kind}] {self._statement()}"]
         place = self.to_diagnostic().range
@@ -136,7 +138,7 @@ class Remark:
 
 
 def enclosing_function(op: Operation) -> str | None:
-    """The name of the function that `op` is, or is in."""
+    """Return the name of the function that `op` is, or is in."""
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
         around = around.parent_op()
@@ -144,8 +146,8 @@ def enclosing_function(op: Operation) -> str | None:
 
 
 def source_position(location: Attribute) -> tuple[str, int, int] | None:
-    """File, line and column that a location stands for: the innermost where it is nested, the
-    first known one where it is fused.
+    """Return the file, line and column of a location: the innermost of a nested one, the first
+    known one of a fused one.
     """
     match location:
         case FileLineColLoc():
@@ -161,17 +163,19 @@ def source_position(location: Attribute) -> tuple[str, int, int] | None:
 
 
 def module_name(location: Attribute) -> str | None:
-    """The name that a location has, of the first one that has a name where it is fused."""
+    """Return the name in a location: the first name in a fused one."""
     return next((n for n in _names(location) if not n.startswith(_CHECKPOINT)), None)
 
 
 def checkpointed_location(location: LocationAttr, region: str) -> LocationAttr:
-    """The place of an operator whose results the backward computes again, with all of `region`."""
+    """Return the location of an operator that the backward recomputes together with all of
+    `region`.
+    """
     return NameLoc(StringAttr(_CHECKPOINT + region), location)
 
 
 def checkpoint_of(location: Attribute) -> str | None:
-    """The region that is recomputed in the backward, where an operator is in one."""
+    """Return the recomputed region that an operator is in, if any."""
     names = (n for n in _names(location) if n.startswith(_CHECKPOINT))
     return next((name.removeprefix(_CHECKPOINT) for name in names), None)
 
@@ -199,13 +203,13 @@ def _first_position(location: FusedLoc) -> tuple[str, int, int] | None:
 
 
 def format_location(location: Attribute) -> str:
-    """`file:line:col`, or `<unknown>`."""
+    """Return `file:line:col`, or `<unknown>`."""
     position = source_position(location)
     return "<unknown>" if position is None else ":".join(map(str, position))
 
 
 def fuse_locations(*locations: LocationAttr) -> LocationAttr:
-    """The location of an operator that several operators were rewritten to: each one once."""
+    """Return the location of an operator that replaces several: each of their locations once."""
     known = list(dict.fromkeys(leaf for location in locations for leaf in leaf_locations(location)))
     if not known:
         return UnknownLoc()
@@ -213,13 +217,13 @@ def fuse_locations(*locations: LocationAttr) -> LocationAttr:
 
 
 def fused_parts(location: FusedLoc) -> Sequence[LocationAttr]:
-    """The locations that a fused one consists of, which may be fused themselves."""
+    """Return the parts of a fused location, which may be fused themselves."""
     # Not `isa`, which builds a constraint per call.
     return cast(ArrayAttr[LocationAttr], location.locations).data
 
 
 def leaf_locations(location: LocationAttr) -> Generator[LocationAttr]:
-    """The known locations that a fused one consists of, or the only one."""
+    """Return the known locations in a fused one, or the only one."""
     if isinstance(location, FusedLoc):
         for inner in fused_parts(location):
             yield from leaf_locations(inner)
@@ -233,7 +237,7 @@ _collectors: ContextVar[tuple[list[Remark], ...]] = ContextVar("coda_ir_remarks"
 
 @contextmanager
 def collect_remarks() -> Generator[list[Remark]]:
-    """Gather the remarks that are emitted inside the `with` block, in order.
+    """Collect the remarks that are emitted inside the `with` block, in order.
 
     Blocks nest: an inner block hands its remarks on to the outer one when it ends.
     """
@@ -248,14 +252,14 @@ def collect_remarks() -> Generator[list[Remark]]:
 
 
 def emit_remark(remark: Remark) -> None:
-    """Hand `remark` to the innermost `collect_remarks` block; dropped where there is none."""
+    """Pass `remark` to the innermost `collect_remarks` block; without one, it is dropped."""
     collectors = _collectors.get()
     if collectors:
         collectors[-1].append(remark)
 
 
 def missed_places(function: str, operators: Collection[str]) -> set[LocationAttr]:
-    """Where remarks that are being collected say that a rewrite of such operators was refused."""
+    """Return the places at which collected remarks refuse a rewrite of such operators."""
     return {
         place
         for remarks in _collectors.get()
@@ -266,5 +270,5 @@ def missed_places(function: str, operators: Collection[str]) -> set[LocationAttr
 
 
 def is_collecting_remarks() -> bool:
-    """Return whether anything becomes of remarks that are emitted here."""
+    """Return whether remarks emitted here are collected."""
     return bool(_collectors.get())

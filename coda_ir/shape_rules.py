@@ -1,4 +1,4 @@
-"""The shape rules of the operators: dims of the results from dims of the operands."""
+"""Shape rules of the operators: from dims of operands to dims of results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
@@ -62,7 +62,9 @@ UNKNOWN = OPEN
 
 
 def broadcast_dims(operands: Iterable[Dims]) -> Dims:
-    """The dims of an elementwise result; of two names for one extent the known one wins."""
+    """Return the dims of an elementwise result; of two names for one extent, the known one is
+    chosen.
+    """
     result: Dims = ()
     for dims in operands:
         rank = max(len(result), len(dims))
@@ -79,7 +81,7 @@ def _merge(a: Dim, b: Dim) -> Dim:
 
 
 def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
-    """The dims of `source` viewed as `shape`, in which `?` is `DYNAMIC_INDEX`.
+    """Return the dims of `source` viewed as `shape`, in which `?` is `DYNAMIC_INDEX`.
 
     Unknown extents are the symbols of `source`, in order, where there are as many and the static
     extents have the same product. Otherwise a single one is the quotient of the sizes.
@@ -99,7 +101,9 @@ def reshape_dims(source: Dims, shape: Sequence[int]) -> Dims:
 
 
 def _quotient(dims: Dims, divisor: int) -> Dim:
-    """The product of `dims` over `divisor`, where it is a single term with an exact quotient."""
+    """Return the product of `dims` divided by `divisor`, if it is a single term with an exact
+    quotient.
+    """
     terms = SymbolicSize.product(dims).terms
     if len(terms) != 1 or not divisor or terms[0][1] % divisor:
         return UNKNOWN
@@ -164,7 +168,7 @@ def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _call(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """The results of derivatives and attention; other calls state their dimensions."""
+    """Return the dims of derivatives and attention; other calls state theirs."""
     assert isinstance(op, CallOp)
     if op.callee.data == CONVOLUTION_GRAD:
         _, x, weight = operands
@@ -242,7 +246,9 @@ def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _domain_rank(segment: Segment) -> int:
-    """The rank of the domain of a map: of its first tile result, else of its first tile port."""
+    """Return the rank of the domain of a map: of its first tile result, or else its first tile
+    port.
+    """
     for port, type in segment.results:
         if port.kind.data == ResultKind.TILE:
             return len(type.get_shape())
@@ -250,7 +256,7 @@ def _domain_rank(segment: Segment) -> int:
 
 
 def _told_by_table(domain: Dims, table: Dims) -> Dims:
-    """`domain` with the symbols of a table where nothing else tells the extent.
+    """Return `domain`, with symbols of a table for extents that nothing else determines.
 
     A number tells nothing: a table of that many columns may repeat.
     """
@@ -260,7 +266,7 @@ def _told_by_table(domain: Dims, table: Dims) -> Dims:
 
 
 def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
-    """The part of the domain that a port of `kind` tells, as dims that broadcast."""
+    """Return the dims of the domain that a port of `kind` determines; they broadcast."""
     if kind == PortKind.SCALAR:
         return ()
     return (*dims, 1) if kind == PortKind.COL and len(dims) < rank else dims
@@ -269,7 +275,7 @@ def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
 def _results(
     segment: Segment, rows: Dims, columns: Dim, column_tiles: Dim, row_tile: int | None = None
 ) -> list[Dims]:
-    """The dims of the results of a segment with an accumulator of `rows` x `columns`."""
+    """Return the dims of the results of a segment with an accumulator of `rows` x `columns`."""
     by_kind: dict[ResultKind, Dims] = {
         ResultKind.TILE: (*rows, columns),
         ResultKind.HALF: (*rows, _quotient((columns,), 2)),
@@ -292,8 +298,9 @@ def _results(
 
 
 def _partial_col(rows: Dims, columns: Dim, row_tile: int | None, samples: int) -> Dims:
-    """The dims of partials of all rows, or of those of each sample, for which the host counts the
-    tiles that a sample has rows of."""
+    """Return the dims of partials over all rows, or over those of each sample, whose tiles the host
+    counts.
+    """
     if samples:
         return (*rows[:samples], "?sample_tiles", columns)
     return (_tiles(_quotient(rows, 1), row_tile, "?row_tiles"), columns)
@@ -304,22 +311,23 @@ COLUMN_TILES = "?tiles0"
 
 
 def _column_tiles(segment: Segment, op: FusedOp, index: int) -> Dim:
-    """Number of column tiles of segment number `index`, known where the schedule is."""
+    """Return the number of column tiles of segment number `index`, if the schedule is known."""
     if op.schedule is None or segment.columns == DYNAMIC_INDEX:
         return f"?tiles{index}"
     return row_partial_tiles(segment, op.schedule, op.order)
 
 
 def _tiles(extent: Dim, tile: int | None, placeholder: str) -> Dim:
-    """Number of tiles that cover `extent`, known where the extent and the schedule are."""
+    """Return the number of tiles that cover `extent`, if extent and schedule are known."""
     if tile is None or isinstance(extent, str):
         return placeholder
     return -(-extent // tile)
 
 
 def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """Combined by row, (..., tiles) becomes (..., 1) or (...); by column, (..., tiles, N) becomes
-    (..., N)."""
+    """Return the dims of a finalize: by row, (..., tiles) becomes (..., 1) or (...); by column,
+    (..., tiles, N) becomes (..., N).
+    """
     assert isinstance(op, FinalizeOp)
     kept = kept_dims(operands[0], op.axis.data)
     return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
@@ -357,7 +365,9 @@ RULES: dict[type, Rule] = {
 
 
 def infer_dims(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    """The dims of the results of `op` from those of its operands; [] where no rule is known."""
+    """Return the dims of the results of `op`, given those of its operands; [] if there is
+    no rule.
+    """
     rule = next((RULES[base] for base in type(op).__mro__ if base in RULES), None)
     if rule is None and isinstance(op, InferTypeOp):
         return op.result_extents(operands)

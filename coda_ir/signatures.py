@@ -17,7 +17,7 @@ from coda_ir.symbolic_shapes import known_dims
 
 
 def stated_dtype(type: Attribute) -> torch.dtype:
-    """The torch type of an element type, or of the elements of a tensor type.
+    """Return the torch type of an element type, or of the elements of a tensor type.
 
     Raises CodaError for a type that PyTorch does not have.
     """
@@ -34,19 +34,19 @@ def stated_dtype(type: Attribute) -> torch.dtype:
 
 
 def entry_of(entries: ArrayAttr[DictionaryAttr] | None, index: int) -> DictionaryAttr:
-    """The metadata of argument or result `index`; empty where there is none."""
+    """Return the metadata of argument or result `index`; empty if there is none."""
     known = () if entries is None else entries.data
     return known[index] if index < len(known) else DictionaryAttr({})
 
 
 def entry_name(entry: DictionaryAttr) -> str | None:
-    """The `coda.name` of an argument or a result."""
+    """Return the `coda.name` of an argument or a result."""
     name = entry.data.get("coda.name")
     return name.data if isinstance(name, StringAttr) else None
 
 
 def signature_of(func: FuncOp) -> Signature:
-    """The signature from the types and the metadata of `func`.
+    """Return the signature, from the types and the metadata of `func`.
 
     Raises CodaError for an argument or a result that is not a tensor.
     """

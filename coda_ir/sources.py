@@ -1,4 +1,4 @@
-"""Reading source files."""
+"""Source files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from coda_ir.diagnostics import CodaError
 
 
 def read_source(path: str) -> str:
-    """The text of a file. Raises CodaError where it cannot be read or is not UTF-8."""
+    """Read the text of a file. Raises CodaError if it cannot be read or is not UTF-8."""
     try:
         data = Path(path).read_bytes()
     except IsADirectoryError as error:
@@ -21,7 +21,9 @@ def read_source(path: str) -> str:
 
 
 def decode_source(data: bytes, path: str) -> str:
-    """The text of a source file, without a byte order mark. Raises CodaError if not UTF-8."""
+    """Decode the text of a source file, without a byte order mark. Raises CodaError if it is not
+    UTF-8.
+    """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:

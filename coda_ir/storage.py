@@ -1,5 +1,5 @@
-"""Which values share memory: views, results that take the place of an operand, parts of a
-concatenation, and the roots.
+"""Values that share memory: views, results that replace an operand, parts of a concatenation, and
+their roots.
 """
 
 from collections import defaultdict
@@ -56,8 +56,8 @@ def is_view(owner: object) -> bool:
 
 
 def overwritten(value: SSAValue) -> SSAValue | None:
-    """The operand in whose memory `value` is stored: that of an `accumulate`, of a call of PyTorch
-    in place, or the states of a state space model.
+    """Return the operand in whose memory `value` is stored: that of an `accumulate`, of an in-place
+    call of PyTorch, or the states of a state-space model.
     """
     op = value.owner
     if isinstance(op, StateSpaceModel):
@@ -78,7 +78,7 @@ def overwritten(value: SSAValue) -> SSAValue | None:
 
 
 def is_shifted_where_read(op: ShiftOp) -> bool:
-    """Return whether only pointwise kernels read the result, which load the rows of the operand."""
+    """Return whether only pointwise kernels read the result; they load the rows of its operand."""
     return shape_of(op.result)[-1] != DYNAMIC_INDEX and all(
         isinstance(use.operation, MapOp) and _is_tile(use.operation, op.result)
         for use in op.result.uses
@@ -86,8 +86,8 @@ def is_shifted_where_read(op: ShiftOp) -> bool:
 
 
 def is_turned(value: SSAValue) -> bool:
-    """Return whether `value` is a matrix of known size whose rows are columns of another one: a
-    kernel that has tiles of many rows reads it where it is.
+    """Return whether `value` is a matrix of known size whose rows are columns of another one;
+    kernels with tiles of many rows read it in place.
     """
     op = value.owner
     is_matrix = isinstance(op, TransposeOp) and op.permutation == (1, 0)
@@ -95,8 +95,8 @@ def is_turned(value: SSAValue) -> bool:
 
 
 def _is_tile(op: MapOp, value: SSAValue) -> bool:
-    """Return whether `op` reads `value` by tile ports alone, over a domain that states its columns,
-    and stores nothing in its place.
+    """Return whether `op` reads `value` by tile ports only, over a domain of stated columns, and
+    stores nothing in its place.
     """
     segment, columns = op.segment(), shape_of(value)[-1:]
     kinds = {port.kind for port in segment.ports if port.value is value}
@@ -112,20 +112,24 @@ ALIGNMENT = 16
 """Bytes of which a part of a concatenation starts at a multiple: vector loads and TMA need it."""
 
 
-def placement(value: SSAValue) -> ConcatOp | None:
-    """The concatenation in whose memory a kernel stores its result `value`."""
+def placement(value: SSAValue) -> SSAValue | None:
+    """Return the tensor in whose memory a kernel stores its result `value`: a concatenation, or the
+    result of a call in place.
+    """
     if place_of(value) is not None:
         part = part_of(value)
         assert part is not None, "the verifier has checked the place"
-        return part.joined
+        return part.whole
     use = value.get_unique_use()
     if use is None or not isinstance(use.operation, ConcatOp):
         return None
-    return use.operation if _has_rows_in_place(use.operation) else None
+    return use.operation.result if _has_rows_in_place(use.operation) else None
 
 
 def place_of(value: SSAValue) -> PlaceAttr | None:
-    """Where the columns of a kernel's result are among those of a concatenation, if it says so."""
+    """Return the place of a kernel's result among the columns of a concatenation, if it
+    states one.
+    """
     op = value.owner
     if not isinstance(op, FusedOp | MapOp):
         return None
@@ -138,22 +142,31 @@ def place_of(value: SSAValue) -> PlaceAttr | None:
 
 
 def is_filled_in_place(joined: ConcatOp) -> bool:
-    """Return whether kernels store parts of a concatenation where they belong: all of its rows, or
-    some of its columns, beside which the other parts are copied.
+    """Return whether kernels store parts of a concatenation in place: all of its rows, or some of
+    its columns while the others are copied.
     """
     return _has_rows_in_place(joined) or any(map(is_placed, joined.parts))
 
 
 def is_placed(part: SSAValue) -> bool:
-    """Return whether a kernel stores a part of a concatenation of columns where it belongs."""
+    """Return whether a kernel stores a part of a concatenation of columns in place."""
     return place_of(columns_of(part)) is not None
+
+
+def is_stored_by_kernel(op: Operation) -> bool:
+    """Return whether a call in place has nothing to do, since a kernel stores the row for it."""
+    row = op.stored_row if isinstance(op, CallOp) else None
+    if row is None:
+        return False
+    stored = row.values.owner
+    return place_of(stored.x if isinstance(stored, ReshapeOp) else row.values) is not None
 
 
 EXPAND = "aten.expand.default"
 
 
 def filling(part: SSAValue) -> ConstantOp | None:
-    """The number in all places of a part of a concatenation that is filled with it in place."""
+    """Return the number that fills a constant part of a concatenation."""
     use = part.get_unique_use()
     joined = None if use is None else use.operation
     is_filled = isinstance(joined, ConcatOp) and is_filled_in_place(joined)
@@ -161,7 +174,7 @@ def filling(part: SSAValue) -> ConstantOp | None:
 
 
 def repeated_number(value: SSAValue) -> ConstantOp | None:
-    """The number that is in all places of `value`."""
+    """Return the number that every element of `value` equals."""
     op = value.owner
     if not isinstance(op, CallOp) or op.callee.data != EXPAND:
         return None
@@ -170,7 +183,7 @@ def repeated_number(value: SSAValue) -> ConstantOp | None:
 
 
 def _has_rows_in_place(joined: ConcatOp) -> bool:
-    """Return whether kernels store all parts of a concatenation of rows where they belong.
+    """Return whether kernels store all parts of a concatenation of rows in place.
 
     Each part is the result of a kernel without another use, of a size that is known.
     """
@@ -186,7 +199,7 @@ def _has_rows_in_place(joined: ConcatOp) -> bool:
 
 
 def storage_root(value: SSAValue) -> SSAValue:
-    """The value whose memory `value` shares; `value` itself where it has its own."""
+    """Return the value whose memory `value` shares; `value` itself if it has its own."""
     while True:
         if is_view(value.owner):
             assert isinstance(value.owner, Operation)
@@ -194,7 +207,7 @@ def storage_root(value: SSAValue) -> SSAValue:
         elif (operand := overwritten(value)) is not None:
             value = operand
         elif (placed := placement(value)) is not None:
-            value = placed.result
+            value = placed
         else:
             return value
 
@@ -210,7 +223,7 @@ def is_donated(argument: BlockArgument) -> bool:
 def last_uses(
     ops: Iterable[Operation], root: Callable[[SSAValue], SSAValue] = storage_root
 ) -> Mapping[Operation, Sequence[SSAValue]]:
-    """The roots that each operator is the last to use; an unused result is one of its own."""
+    """Return the roots whose last use is in each operator; an unused result counts as one."""
     last = {root(value): op for op in ops for value in (*op.results, *op.operands)}
     by_op = defaultdict[Operation, list[SSAValue]](list)
     for value, op in last.items():
@@ -219,8 +232,8 @@ def last_uses(
 
 
 def may_be_overwritten(value: SSAValue) -> bool:
-    """Return whether nobody else needs the memory of `value`, whose only use stores a result there:
-    that of a kernel's result, or of a donated argument, without other views.
+    """Return whether no other use needs the memory of `value`, so that its only use may store a
+    result there: that of a kernel's result, or of a donated argument, without other views.
     """
     while is_view(value.owner):
         assert isinstance(value.owner, Operation)

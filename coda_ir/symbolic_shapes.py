@@ -1,4 +1,4 @@
-"""Symbolic shapes: which dimension of which value is B, T or M, through a whole function.
+"""Symbolic shapes: the symbol (B, T or M) of each dimension of each value of a function.
 
 The IR writes every symbol as `?`; the names are in the metadata of the function's arguments
 (`coda.dims`). The operators' shape rules carry them from there to every value, in one walk.
@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -32,14 +33,18 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def declared_dims(attributes: DictionaryAttr | None) -> Dims | None:
-    """The `coda.dims` of one entry of a function's `arg_attrs` or `res_attrs`, if it has any."""
+    """Return the `coda.dims` of one entry of a function's `arg_attrs` or `res_attrs`, if it has
+    any.
+    """
     return None if attributes is None else _dims_attribute(attributes.data.get("coda.dims"))
 
 
 def known_dims(
     type: TensorType[Attribute], attributes: DictionaryAttr | None
 ) -> tuple[int | str | None, ...]:
-    """The declared dimensions of a tensor, else its shape, with None for what is not known."""
+    """Return the declared dimensions of a tensor, or else its shape, with None for unknown
+    extents.
+    """
     shape, declared = type.get_shape(), declared_dims(attributes)
     if declared is not None and len(declared) == len(shape):
         return tuple(None if dim == UNKNOWN else dim for dim in declared)
@@ -53,7 +58,7 @@ def _dims_attribute(attribute: Attribute | None) -> Dims | None:
 
 
 def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
-    """`coda.dims` of an argument or a result."""
+    """Return `coda.dims` of an argument or a result."""
     return ArrayAttr(
         [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
     )
@@ -70,7 +75,7 @@ def _dim_of_attribute(dim: Attribute) -> Dim:
 
 
 USUAL_TILE = 128
-"""Columns of a tile, in estimates before a schedule."""
+"""Rows and columns of a tile, in estimates before a schedule."""
 
 
 class SymbolicShapes:
@@ -86,7 +91,7 @@ class SymbolicShapes:
         self._fresh = Counter[str]()
         self._taken = _declared_symbols(func)
         self.usual_tiles = dict[str, int]()
-        """How many tiles of the usual width there are, by symbols that no schedule states."""
+        """How many tiles of the usual size there are, by symbols that no schedule states."""
         self._arguments = func.args
         attributes = func.arg_attrs.data if func.arg_attrs else ()
         for index, argument in enumerate(func.args):
@@ -97,7 +102,7 @@ class SymbolicShapes:
                 self._visit(op)
 
     def dims(self, value: SSAValue) -> Dims:
-        """The extents of a tensor value; () for a value that is not a tensor."""
+        """Return the extents of a tensor value; () for a value that is not a tensor."""
         if value not in self._dims:
             owner = value.owner
             if isinstance(owner, Operation):
@@ -107,8 +112,8 @@ class SymbolicShapes:
         return self._dims[value]
 
     def holder(self, value: SSAValue, axis: int) -> tuple[SSAValue, int]:
-        """An argument and its dimension with the extent of dimension `axis` of `value`; those given
-        where no argument has it.
+        """Return an argument and a dimension of it whose extent is that of dimension `axis` of
+        `value`; the given ones if no argument has it.
         """
         wanted = self.dims(value)[axis]
         for argument in self._arguments:
@@ -118,8 +123,8 @@ class SymbolicShapes:
         return value, axis
 
     def are_declared(self, dims: Dims) -> bool:
-        """Return whether the symbols of `dims` are those of arguments, which mean the same in any
-        walk.
+        """Return whether the symbols of `dims` belong to arguments, so that they mean the same in
+        every walk.
         """
         symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
         return symbols <= self._taken
@@ -131,38 +136,40 @@ class SymbolicShapes:
         return dims_attribute(tuple(dim if self.are_declared((dim,)) else UNKNOWN for dim in dims))
 
     def numel(self, value: SSAValue) -> SymbolicSize:
-        """Number of elements."""
+        """Return the number of elements."""
         return SymbolicSize.product(self.dims(value))
 
     def bytes(self, value: SSAValue) -> SymbolicSize:
-        """Size in memory; 0 for a value that is not a tensor."""
+        """Return the size in memory; 0 for a value that is not a tensor."""
         if not isinstance(value.type, TensorType):
             return SymbolicSize()
         return self.numel(value) * element_bytes(element_type_of(value))
 
     def rows(self, value: SSAValue) -> SymbolicSize:
-        """The product of all dimensions but the last: the M of a GEMM."""
+        """Return the product of all dimensions but the last: the M of a GEMM."""
         return SymbolicSize.product(self.dims(value)[:-1])
 
     def traffic(self, op: Operation) -> SymbolicSize:
-        """Bytes that `op` moves when it runs by itself: each distinct operand read once, as far as
-        it is read, each result written once. Constants are in the code.
+        """Return the bytes that `op` moves as a kernel of its own: each distinct operand is read
+        once, as far as it is needed, and each result written once. Constants are part of the code.
         """
         operands = (v for v in self.read_whole(op) if not isinstance(v.owner, ConstantOp))
         values = dict.fromkeys((*operands, *op.results))
         return sum((self.bytes(value) for value in values), self.looked_up(op))
 
     def usual_traffic(self, op: Operation) -> SymbolicSize:
-        """The traffic of `op`, with tiles of the usual width where no schedule states it."""
+        """Return the traffic of `op`, with tiles of the usual size if no schedule states one."""
         return self.traffic(op).bind(self.usual_tiles)
 
     def read_whole(self, op: Operation) -> list[SSAValue]:
-        """The operands that `op` reads but for a table of which it reads some elements."""
+        """Return the operands that `op` reads whole, unlike tables from which it reads some
+        elements.
+        """
         table = op.looked_up if isinstance(op, CodaOp) else None
         return [value for value in op.operands if value is not table]
 
     def looked_up(self, op: Operation) -> SymbolicSize:
-        """The bytes of the elements that `op` reads of a table by their numbers."""
+        """Return the bytes of the table elements that `op` reads by index."""
         table = op.looked_up if isinstance(op, CodaOp) else None
         if table is None:
             return SymbolicSize()
@@ -183,25 +190,23 @@ class SymbolicShapes:
             self._estimate_tiles(op, named)
 
     def _estimate_tiles(self, op: Operation, named: Mapping[str, str]) -> None:
-        """Note how many tiles of the usual width the columns of `op` have."""
+        """Record the numbers of tiles of the usual size in the rows and columns of `op`."""
+        shapes = [shape for value in op.operands if (shape := shape_of(value))]
         if isinstance(op, FusedOp):
             columns = [segment.columns for segment in op.segments()]
         else:
-            columns = [
-                max(
-                    (shape_of(value)[-1] for value in op.operands if shape_of(value)),
-                    default=DYNAMIC_INDEX,
-                )
-            ]
-        for number, extent in enumerate(columns):
-            symbol = named.get(f"?tiles{number}")
-            if symbol is not None and extent != DYNAMIC_INDEX:
-                self.usual_tiles[symbol] = -(-extent // USUAL_TILE)
+            columns = [max((shape[-1] for shape in shapes), default=DYNAMIC_INDEX)]
+        extents = {f"?tiles{number}": extent for number, extent in enumerate(columns)}
+        known = [shape[:-1] for shape in shapes if DYNAMIC_INDEX not in shape[:-1]]
+        extents["?row_tiles"] = max(map(prod, known), default=DYNAMIC_INDEX)
+        for placeholder, extent in extents.items():
+            if placeholder in named and extent != DYNAMIC_INDEX:
+                self.usual_tiles[named[placeholder]] = -(-extent // USUAL_TILE)
 
     def _record(
         self, value: SSAValue, inferred: Dims | None, named: dict[str, str] | None = None
     ) -> None:
-        """Store `inferred` for `value`, static extents from its type and the rest fresh.
+        """Record `inferred` for `value`; static extents come from its type, and the rest are fresh.
 
         `named` holds the symbols that stand for the placeholders of one operator.
         """
@@ -243,7 +248,9 @@ def _is_static(value: SSAValue) -> bool:
 
 
 def _declared_results(op: Operation) -> list[Dims]:
-    """The `coda.dims` of an operator: those of its first result, or a list for each; or nothing."""
+    """Return the `coda.dims` of an operator: those of its first result, a list for each result, or
+    nothing.
+    """
     attribute = op.attributes.get("coda.dims")
     entries = (*cast(ArrayAttr[Attribute], attribute),) if isinstance(attribute, ArrayAttr) else ()
     each: list[Attribute | None] = [attribute]
@@ -253,7 +260,7 @@ def _declared_results(op: Operation) -> list[Dims]:
 
 
 def _more_precise(declared: Sequence[Dims], inferred: Sequence[Dims]) -> list[Dims]:
-    """The declared extents of results, and those inferred where none is declared."""
+    """Return the declared extents of results, or inferred ones where none are declared."""
     pairs = zip_longest(declared, inferred, fillvalue=())
     return [
         tuple(d if d != UNKNOWN else i for d, i in zip_longest(known, other, fillvalue=UNKNOWN))

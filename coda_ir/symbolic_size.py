@@ -1,4 +1,4 @@
-"""Sizes that depend on symbolic dimensions: polynomials such as `16384*M + 64`."""
+"""Sizes in terms of symbolic dimensions: polynomials such as `16384*M + 64`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SymbolicSize:
 
     @staticmethod
     def product(dims: Iterable[int | str]) -> SymbolicSize:
-        """The product of extents: numbers, symbols, or products such as `32*B*T`."""
+        """Return the product of extents: numbers, symbols, or products such as `32*B*T`."""
         coefficient, symbols = 1, list[str]()
         for dim in dims:
             for factor in str(dim).split("*"):
@@ -41,7 +41,7 @@ class SymbolicSize:
 
     @staticmethod
     def of(dim: int | str) -> SymbolicSize:
-        """An extent as a number or as text, which may be a sum: `2*M + 1`."""
+        """Return an extent as a number or as text, which may be a sum: `2*M + 1`."""
         terms = filter(None, re.split(r"(?=[+-])", str(dim).replace(" ", "")))
         factors = ((term.lstrip("+-"), -1 if term.startswith("-") else 1) for term in terms)
         return sum(map(SymbolicSize.product, factors), SymbolicSize())
@@ -66,7 +66,7 @@ class SymbolicSize:
     __rmul__ = __mul__
 
     def bind(self, values: Mapping[str, int]) -> SymbolicSize:
-        """The size with numbers in place of some symbols."""
+        """Return the size with numbers in place of some symbols."""
         return _from_terms(
             (
                 tuple(symbol for symbol in monomial if symbol not in values),
@@ -76,7 +76,7 @@ class SymbolicSize:
         )
 
     def evaluate(self, bindings: Mapping[str, int] | None = None) -> int:
-        """The value under `bindings`. Raises KeyError with the name of an unbound symbol."""
+        """Return the value under `bindings`. Raises KeyError with the name of an unbound symbol."""
         total = 0
         known: Mapping[str, int] = {} if bindings is None else bindings
         for monomial, coefficient in self.terms:
@@ -86,7 +86,7 @@ class SymbolicSize:
         return total
 
     def __int__(self) -> int:
-        """The value of a size without symbols. Raises ValueError where it has some."""
+        """Return the value of a size without symbols. Raises ValueError if it has some."""
         if self.symbols:
             raise ValueError(f"size {self} depends on {', '.join(sorted(self.symbols))}")
         return self.evaluate()
@@ -122,7 +122,7 @@ _SIZE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d{1,12})\s*")
 
 
 def parse_sizes(text: str | None) -> dict[str, int]:
-    """`B=2,T=8192` as numbers by symbol. Raises CodaError for other texts."""
+    """Parse `B=2,T=8192` to numbers by symbol. Raises CodaError for other texts."""
     sizes: dict[str, int] = {}
     for part in filter(None, (text or "").split(",")):
         match = _SIZE.fullmatch(part)

@@ -29,7 +29,7 @@ class TensorFileError(CodaError):
 
 
 def check_suffix(path: Path) -> None:
-    """Raises TensorFileError for a file that is named like neither kind."""
+    """Raise TensorFileError for a file name with another suffix."""
     if path.suffix not in SUFFIXES:
         raise TensorFileError(
             f"{path}: unknown kind of file '{path.suffix}'", "pass a .npz or .safetensors file"
@@ -37,7 +37,7 @@ def check_suffix(path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors in a file. Raises TensorFileError, and OSError where it cannot be read."""
+    """Read the tensors in a file. Raises TensorFileError, and OSError if it cannot be read."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -60,7 +60,7 @@ def _read_npz(data: bytes) -> dict[str, torch.Tensor]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write tensors to a file; bfloat16 is float32 in a .npz, since NumPy does not have it.
+    """Write tensors to a file; bfloat16 becomes float32 in a .npz, because NumPy lacks it.
 
     Raises TensorFileError for a file that is named like neither kind, and OSError where it cannot
     be written.

@@ -1,4 +1,4 @@
-"""Checks calls of PyTorch against the signatures of its operators.
+"""Checks of PyTorch calls against the signatures of its operators.
 
 PyTorch is imported by the first check, so that programs without such calls are read without it.
 """
@@ -21,8 +21,8 @@ BUILT_IN = ("aten", "prims")
 def check_call(
     callee: str, arguments: ArgumentTemplate, count: int, positions: Sequence[int] | None
 ) -> None:
-    """Raises CodaError for an operator or an overload that does not exist, for arguments that do
-    not fit its signature, and for results that it does not have.
+    """Raise CodaError for an operator or an overload that does not exist, for arguments that do not
+    fit its signature, and for results that it does not have.
 
     `count` results are taken: those at `positions`, or all where that is None.
     """
@@ -48,7 +48,7 @@ def check_call(
 
 
 def callee_remedy(callee: str) -> str | None:
-    """The names of the operator that a text such as `torch.cumsum` means; None for none."""
+    """Return the names of the operator that a text such as `torch.cumsum` means; None for none."""
     parts = [part for part in callee.split(".") if part.isidentifier()]
     for part in reversed(parts):
         overloads = _overloads("aten", part) if _has("aten", part) else []
@@ -58,7 +58,7 @@ def callee_remedy(callee: str) -> str | None:
 
 
 def _packet(namespace: str, name: str) -> Any:
-    """The operator with all its overloads; None where it may be registered later."""
+    """Return the operator with all its overloads; None if it may be registered later."""
     import torch
 
     packet = getattr(getattr(torch.ops, namespace), name, None)
@@ -75,7 +75,7 @@ def _packet(namespace: str, name: str) -> Any:
 
 
 def _names() -> list[str]:
-    """Names of functions that operators may have."""
+    """Return names of functions that operators may have."""
     import torch
 
     names = {*dir(torch), *dir(torch.Tensor), *dir(torch.nn.functional), *dir(torch.ops.aten)}
@@ -90,7 +90,7 @@ def _has(namespace: str, name: str) -> bool:
 
 @cache
 def _signature(packet: Any, overload: str) -> inspect.Signature | None:
-    """The signature of an overload; None where there is none, or PyTorch states none."""
+    """Return the signature of an overload; None if it does not exist, or PyTorch states none."""
     from torch.fx.operator_schemas import get_signature_for_torch_op
 
     if overload not in packet.overloads():
@@ -111,7 +111,7 @@ def _wrong_overload(callee: str, message: str) -> CodaError:
 
 
 def _overloads(namespace: str, name: str) -> list[str]:
-    """The full names of the overloads that make tensors of their operands."""
+    """Return the full names of the overloads that make tensors of their operands."""
     import torch
 
     packet = getattr(getattr(torch.ops, namespace), name)
@@ -160,7 +160,7 @@ def _check_results(
 
 
 def _text(signature: inspect.Signature) -> str:
-    """The parameters, as in `(input: Tensor, dim: int, *, dtype: int? = None)`."""
+    """Return the parameters, as in `(input: Tensor, dim: int, *, dtype: int? = None)`."""
     text = str(signature.replace(return_annotation=inspect.Signature.empty))
     text = re.sub(r"torch\.(?=Tensor)|typing\.|numbers\.", "", text)
     return re.sub(r"Optional\[(\w+)\]|(\w+) \| None", r"\1\2?", text)

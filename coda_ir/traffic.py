@@ -1,4 +1,4 @@
-"""Memory traffic of a function: what its operators read and write when each runs by itself."""
+"""Memory traffic of a function whose operators run one by one."""
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
@@ -17,13 +17,14 @@ computed once per weight."""
 
 
 def is_executed(op: Operation) -> bool:
-    """Return whether `op` moves something in a call: a view does not, in PyTorch neither."""
+    """Return whether `op` moves data in a call; a view does not, in PyTorch either."""
     is_copy = isinstance(op, ShiftOp) or not is_view(op)
     return is_copy and not isinstance(op, NOT_EXECUTED)
 
 
 def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:
-    """The bytes that each operator of `func` moves: every operand read once, every result written.
+    """Return the bytes that each operator of `func` moves: every operand read once, every result
+    written once.
 
     On the block level this is PyTorch without fusion, on the GEMM level one kernel per operator.
     """
@@ -32,5 +33,5 @@ def traffic_by_operator(func: FuncOp) -> list[tuple[Operation, SymbolicSize]]:
 
 
 def total_traffic(func: FuncOp) -> SymbolicSize:
-    """The bytes that all operators of `func` move."""
+    """Return the bytes that all operators of `func` move."""
     return sum((size for _, size in traffic_by_operator(func)), SymbolicSize())

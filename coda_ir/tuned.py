@@ -1,4 +1,4 @@
-"""Programs whose schedules are tuned for the sizes that they are called with."""
+"""Programs whose schedules are tuned for the sizes of their calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class TunedLowerings:
-    """The lowerings of a program, one for each combination of sizes: a forward and a backward
-    program are tuned together.
+    """The lowerings of a program, one for each combination of sizes, for which its forward and
+    backward programs are tuned together.
     """
 
     def __init__(self, origin: Origin, options: CompileOptions, tuning: TuningOptions):
@@ -34,7 +34,7 @@ class TunedLowerings:
         self._found: dict[str, Lowering] = {}
 
     def __call__(self, sizes: Sizes) -> Lowering:
-        """The lowering whose schedules are those for the sizes of symbols."""
+        """Return the lowering with the schedules for the sizes of symbols."""
         text = format_sizes(dict(sorted(sizes.items())))
         if text not in self._found:
             tuning = replace(self._tuning, sizes=text)
@@ -43,22 +43,25 @@ class TunedLowerings:
         return self._latest
 
     def module(self, level: Level) -> ModuleOp:
-        """The module at a level of the lowering made last, before the first that without tuning."""
+        """Return the module at a level of the latest lowering; before the first one, that without
+        tuning.
+        """
         return self._latest.module(level)
 
     def comparison(self, function: str | None = None) -> None:
-        """There is none: what is measured is not estimated."""
+        """Measured programs have no estimates."""
 
 
 def lower(origin: Origin, options: CompileOptions) -> Lowering | TunedLowerings:
-    """The levels of a program, for each order of sizes where they are tuned."""
+    """Return the lowerings of a program, one for each order of magnitude of the tuned sizes."""
     if options.tuning is None:
         return Lowering(origin, options)
     return TunedLowerings(origin, options, options.tuning)
 
 
 class TunedExecutable:
-    """An Executable with a program for each bucket of sizes, made at the first call in it.
+    """An Executable with a program for each bucket of sizes, compiled in the first call in that
+    bucket.
 
     Sizes of symbols are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ... (see `buckets`); a program
     is right for all sizes, and its schedules are those for the rounded ones. `info` is that of the
@@ -85,7 +88,7 @@ class TunedExecutable:
         return self._untuned.has_cuda_graphs
 
     def prepare(self, sizes: Sizes = MappingProxyType({})) -> None:
-        """Tune now where `sizes` leaves none open."""
+        """Tune now if `sizes` leaves no symbol open."""
         if self._positions.keys() <= sizes.keys() and 0 not in sizes.values():
             self._for_sizes(sizes)
 
@@ -97,7 +100,7 @@ class TunedExecutable:
         return self._variant(tensors).run_boxed(tensors)
 
     def _for_sizes(self, sizes: Sizes) -> Executable:
-        """The program for sizes of all symbols, tuned now where it is not yet."""
+        """Return the program for sizes of all symbols, tuning it if necessary."""
         rounded = _rounded({symbol: sizes[symbol] for symbol in self._positions})
         key = tuple(rounded.values())
         if key not in self._variants:
@@ -108,8 +111,8 @@ class TunedExecutable:
         return self._variants[key]
 
     def _variant(self, tensors: Sequence[torch.Tensor]) -> Executable:
-        """The program for the sizes of a call. While a CUDA graph is captured nothing is measured:
-        sizes of an order that is new then have the program without tuning.
+        """Return the program for the sizes of a call. During the capture of a CUDA graph nothing is
+        measured: new sizes run the program without tuning.
         """
         sizes = tuple(tensors[index].shape[axis] for index, axis in self._positions.values())
         variant = self._by_size.get(sizes)
@@ -123,7 +126,7 @@ class TunedExecutable:
 
     @cached_property
     def _positions(self) -> Mapping[str, tuple[int, int]]:
-        """The argument and the dimension that say the size of each symbol."""
+        """The argument and the dimension that determine the size of each symbol."""
         from coda_ir.calls.checks import symbol_places
 
         return symbol_places(self._untuned.info.signature)

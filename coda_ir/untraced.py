@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def untraced(call: Callable[P, R]) -> Callable[P, R]:
-    """A function that does what `call` does, and that TorchDynamo does not trace."""
+    """Return a function that behaves like `call` and that TorchDynamo does not trace."""
     disabled: list[Callable[P, R]] = []
 
     @wraps(call)

@@ -50,7 +50,7 @@ class ArgumentTemplate:
 
     @staticmethod
     def parse(text: str) -> ArgumentTemplate:
-        """Read `text`. Raises ValueError, which says what is wrong with it."""
+        """Parse `text`. Raises ValueError with an explanation."""
         try:
             tree = ast.parse(f"f({text})", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -69,13 +69,13 @@ class ArgumentTemplate:
 
     @property
     def operands(self) -> list[int]:
-        """The numbers of the operands, in the order in which they are named."""
+        """The numbers of the operands, in the order in which they occur."""
         nodes = [node for value in self._values() for node in ast.walk(value)]
         return [_operand_number(node) for node in nodes if isinstance(node, ast.Set)]
 
     @property
     def valued_operands(self) -> frozenset[int]:
-        """The numbers of the operands that are more than asked for their sizes."""
+        """The numbers of the operands that are used for more than their sizes."""
         numbers = set[int]()
         pending: list[ast.expr] = self._values()
         while pending:
@@ -92,14 +92,14 @@ class ArgumentTemplate:
 
     @property
     def is_literal(self) -> bool:
-        """True if nothing but operands and literals is in it, which no call decides."""
+        """True if the template contains only operands and literals, which no call changes."""
         nodes = [node for value in self._values() for node in ast.walk(value)]
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         return names <= CONSTANTS.keys() and not any(isinstance(n, ast.Attribute) for n in nodes)
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The symbolic dimensions that the arguments depend on."""
+        """The symbolic dimensions that the arguments use."""
         names = set[str]()
         for value in self._values():
             names |= _symbols(value)
@@ -111,7 +111,7 @@ class ArgumentTemplate:
         symbols: Mapping[str, int],
         namespace: Mapping[str, Any],
     ) -> tuple[list[Any], dict[str, Any]]:
-        """The positional arguments and those by name.
+        """Return the positional arguments and those by name.
 
         `namespace` has `torch` and `device`. Raises KeyError with the name of an unknown symbol.
         """
@@ -121,7 +121,7 @@ class ArgumentTemplate:
         return arguments, named
 
     def render(self, operands: Sequence[str], symbols: Mapping[str, str]) -> str:
-        """Python source of the arguments, with variables for operands and symbols."""
+        """Return Python source of the arguments, with variables for operands and symbols."""
         renderer = _Renderer(operands, symbols)
         parts = [ast.unparse(renderer.visit(_copy(node))) for node in self.call.args]
         for keyword in self.call.keywords:
@@ -153,7 +153,7 @@ def _symbols(node: ast.expr) -> set[str]:
 
 
 def _check(node: ast.expr) -> None:
-    """Raise ValueError unless `node` is made of what a template may have."""
+    """Raise ValueError unless `node` consists of what a template may contain."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None) | ast.Name():
             return

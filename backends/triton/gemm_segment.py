@@ -27,6 +27,7 @@ from coda_ir.backends.triton.ports import (
 from coda_ir.backends.triton.result_places import (
     Groups,
     in_copies,
+    in_run,
     is_in_range,
     owner_of_column,
     place_of_column,
@@ -193,7 +194,7 @@ class SegmentEmitter(SegmentColumns):
                 continue
             args = self.segment.port_args(index)
             for arg, column in zip(args, self._columns_of(port), strict=False):
-                if arg not in self.port_values and (arg.uses or self._is_select_index(index)):
+                if arg not in self.port_values and (arg.uses or self._is_named(index)):
                     hint = arg.name_hint or port.value.name_hint or port.kind.value
                     self.port_values[arg] = self._load_port(hint, port, column)
 
@@ -260,9 +261,10 @@ class SegmentEmitter(SegmentColumns):
         self.lines += region.lines
         return list(region.yields)
 
-    def _is_select_index(self, port: int) -> bool:
-        ports = [result.port for result in self.segment.results]
-        return any(p.kind.data == ResultKind.SELECT and p.index == IntAttr(port) for p in ports)
+    def _is_named(self, port: int) -> bool:
+        """Return whether a result needs the elements of a port."""
+        named = [r.port for r in self.segment.results if r.port.kind.data != ResultKind.ACCUMULATE]
+        return any(each.index == IntAttr(port) for each in named)
 
     def _groups(self, columns: int) -> Groups:
         return Groups(self.columns, columns // 2 if self.is_pair else columns)
@@ -348,14 +350,27 @@ class SegmentEmitter(SegmentColumns):
         self, pointer: str, place: str, columns: ColumnIndex, value: str, output: SSAValue
     ) -> None:
         value = rounded(value, element_type_of(output), self.helpers)
-        address, stated = f"{pointer} + {place}", place_of(output)
+        address, stated, mask = f"{pointer} + {place}", place_of(output), mask_of(columns)
+        port = self._port_of(output)
+        if stated is not None and port.is_moved:
+            address, mask = in_run(stated, self._run(port, stated.runs), address, mask)
         if stated is None or stated.copies.data == 1:
-            self._store(address, value, mask_of(columns))
+            self._store(address, value, mask)
             return
         value, before = self._let("stored", value), self.lines
         self.lines = []
         self._store(f"{address} + copy * {stated.period.data}", value, mask_of(columns))
         self.lines = [*before, *in_copies(stated, self.lines)]
+
+    def _run(self, port: ResultPortAttr, count: int) -> str:
+        """Return the name of the number of the run, one of `count`, in which a result is stored."""
+        assert isinstance(port.index, IntAttr)
+        (argument,) = self.segment.port_args(port.index.data)
+        self.helpers |= {"run_number", "checked_index"}
+        return self._let("run", f"run_number({self.port_values[argument]}, {count})")
+
+    def _port_of(self, output: SSAValue) -> ResultPortAttr:
+        return self.segment.results[list(self.segment.outputs).index(output)].port
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
         combiner = self._combiner(index)

@@ -61,6 +61,14 @@ def in_copies(place: PlaceAttr, store: Sequence[str]) -> list[str]:
     return [f"for copy in range({place.copies.data}):", *indented(store)]
 
 
+def in_run(place: PlaceAttr, run: str, address: str, mask: str) -> tuple[str, str]:
+    """Return the address and the mask of a store in a run of each period, by its number `run`."""
+    return (
+        f"{address} + {run} * {place.width.data}",
+        f"{mask} & ({run} >= 0) & ({run} < {place.runs})",
+    )
+
+
 def is_in_range(columns: ColumnRange, wanted: str) -> str:
     """Return whether the range has column `wanted` of the segment."""
     return f"({wanted} >= {columns.offset}) & ({wanted} < {columns.offset + columns.extent})"

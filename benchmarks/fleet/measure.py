@@ -161,18 +161,19 @@ def _forward(call: Any, model: Any, inputs: Mapping[str, Any]) -> Tensors:
 
 
 def _training(call: Any, model: torch.nn.Module, inputs: Mapping[str, Any]) -> Tensors:
-    """Compute the gradients, with respect to all parameters and inputs that require one, of a loss
-    that weights all results differently.
+    """Compute the gradients, with respect to all parameters and inputs that require one, for a
+    gradient of the result whose columns differ.
+
+    There is no loss, whose kernels would add 0.5 ms to a step of a block of experts.
     """
     model.zero_grad(set_to_none=True)
     asking = {name: x for name, x in inputs.items() if isinstance(x, torch.Tensor)}
     asking = {name: x for name, x in asking.items() if x.requires_grad}
     for x in asking.values():
         x.grad = None
-    result = _first(call(**inputs))
+    result: Any = _first(call(**inputs))
     weights = torch.linspace(-1, 1, result.shape[-1], device=result.device, dtype=result.dtype)
-    loss: Any = (result * weights).float().mean()
-    loss.backward()
+    result.backward(weights.expand_as(result).contiguous())
     named = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     large = sorted(named, key=lambda name: -named[name].numel())[:8]
     found = {name: named[name] for name in large}

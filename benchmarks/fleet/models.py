@@ -123,6 +123,15 @@ def _waves(model: Any, setting: Setting) -> Mapping[str, Any]:
     return {"input_values": _random(setting, 4 * setting.batch, 80000)}
 
 
+def _waves_and_tokens(model: Any, setting: Setting) -> Mapping[str, Any]:
+    ids = torch.randint(0, 96, (4 * setting.batch, 16 if setting.small else 194))
+    return {
+        **_waves(model, setting),
+        "decoder_input_ids": ids.to(setting.device),
+        "use_cache": False,
+    }
+
+
 def _speech(name: str, inputs: Inputs, **settings: Any) -> Member:
     return Member(name, "speech", partial(_transformer, name, "AutoModel", settings), inputs)
 
@@ -137,6 +146,7 @@ SMALL_DIFFUSION: Mapping[str, Mapping[str, Any]] = {
         "cross_attention_dim": 64,
     },
     "auraflow": {"attention_head_dim": 32, "caption_projection_dim": 64},
+    "ltx": {"cross_attention_dim": 128},
     "unet": {"block_out_channels": (32, 32, 64, 64), "attention_head_dim": 8},
 }
 """Settings of tiny models, in addition to their two heads."""
@@ -246,6 +256,20 @@ def _video(latents: Sequence[int], words: int, model: Any, setting: Setting) -> 
     }
 
 
+def _ltx(model: Any, setting: Setting) -> Mapping[str, Any]:
+    batch, words = setting.batch, 128
+    return {
+        "hidden_states": _random(setting, batch, 2048, 128),
+        "encoder_hidden_states": _random(setting, batch, words, 4096),
+        "encoder_attention_mask": torch.ones(batch, words, device=setting.device),
+        "timestep": _steps(setting, batch),
+        "num_frames": 8,
+        "height": 16,
+        "width": 16,
+        "return_dict": False,
+    }
+
+
 def _hunyuan_dit(model: Any, setting: Setting) -> Mapping[str, Any]:
     batch, width = setting.batch, model.config.attention_head_dim
 
@@ -314,6 +338,7 @@ FLEET: tuple[Member, ...] = (
     _decoder("lfm2"),
     _decoder("diffllama"),
     _decoder("helium"),
+    _decoder("hunyuan_v1_dense", head_dim=128),
     _decoder("persimmon"),
     _decoder("olmo"),
     _decoder("bloom", n_layer=2, hidden_size=4096, n_head=32),
@@ -343,6 +368,7 @@ FLEET: tuple[Member, ...] = (
     _vision("deit", 224, 64),
     _vision("convnextv2", 224, 32),
     _vision("dinov3_vit", 224, 32),
+    _vision("sam_vision_model", 1024, 1),
     _pairs_of_texts("t5", num_decoder_layers=2, d_model=1024, d_ff=4096, num_heads=16),
     _pairs_of_texts("bart", encoder_layers=2, decoder_layers=2),
     _speech(
@@ -358,6 +384,12 @@ FLEET: tuple[Member, ...] = (
         decoder_ffn_dim=4096,
     ),
     _speech("wav2vec2", _waves),
+    _speech(
+        "moonshine",
+        _waves_and_tokens,
+        encoder_num_hidden_layers=2,
+        decoder_num_hidden_layers=2,
+    ),
     sd3(6),
     _diffusion("flux", "FluxTransformer2DModel", _flux, {"num_layers": 2, "num_single_layers": 2}),
     _diffusion(
@@ -418,5 +450,6 @@ FLEET: tuple[Member, ...] = (
         text_len=77,
         text_len_t5=256,
     ),
+    _diffusion("ltx", "LTXVideoTransformer3DModel", _ltx, {"num_layers": 2}),
     _diffusion("unet", "UNet2DConditionModel", _unet, {}, sample_size=64, cross_attention_dim=768),
 )

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
     GRADIENT_PRODUCTS,
+    KERNEL_US,
     LIBRARY,
     MEMORY_EFFICIENCY,
     SCORE_BYTES,
@@ -25,7 +26,6 @@ from coda_ir.cost_model.operator_times import (
 )
 from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.scan import StateSpaceLike
-from coda_ir.symbolic_shapes import SymbolicShapes
 from coda_ir.traffic import is_executed
 
 
@@ -104,7 +104,7 @@ class _Cost:
 
     def add_graph(self, func: FuncOp, programs: Mapping[str, FuncOp] | None = None) -> None:
         """A function whose operators between GEMMs a compiler makes few kernels of."""
-        times = OperatorTimes(self.device, SymbolicShapes(func))
+        times = OperatorTimes.of(func, self.device)
         levels = _levels(func.body.block)
         self.host += HOST.graph
         for op in func.body.block.ops:
@@ -120,8 +120,10 @@ class _Cost:
                 self.masked += _masked_us(op, times)
             elif isinstance(op, StateSpaceLike):
                 self.gpu += times.spelled_states_us(op)
-        left = [op for op in func.body.block.ops if is_left(op)]
-        for group in connected(left, lambda a, b: levels[a] == levels[b]):
+            elif isinstance(op, coda.ConvolutionOp):
+                self.host += HOST.call
+                self.gpu += times.kernel_us(times.traffic([op]))
+        for group in _kernels(func.body.block, levels):
             self.gpu += times.kernel_us(times.traffic(group))
             self.host += HOST.compiled
             for op in group:
@@ -134,7 +136,7 @@ class _Cost:
         if any(isinstance(op, CallOp) for op in func.body.block.ops):
             self.add_graph(func, programs)
             return
-        times = OperatorTimes(self.device, SymbolicShapes(func))
+        times = OperatorTimes.of(func, self.device)
         for op in func.body.block.ops:
             if isinstance(op, LIBRARY):
                 self.host += HOST.library
@@ -143,7 +145,7 @@ class _Cost:
             if isinstance(op, gemm.FusedOp):
                 self.gpu += times.fused_us(op)
             elif is_attention(op):
-                self.gpu += times.attention_us(op)
+                self.gpu += times.attention_us(op) + times.moving_us(times.stored_scores(op))
                 self.masked += _masked_us(op, times)
             elif is_left(op) and is_executed(op):
                 self.gpu += times.kernel_us(times.traffic([op]))
@@ -184,6 +186,11 @@ def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["s
     return computing + moving
 
 
+def copying_us(bytes: int, device: Device = DEVICES["sm_90"]) -> float:
+    """Microseconds of a kernel that moves so many bytes."""
+    return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
+
+
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
     """Microseconds of attention with a mask that PyTorch runs, if it stores the scores; 0 of other
     operators.
@@ -208,10 +215,29 @@ def _levels(block: Block) -> dict[Operation, int]:
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
         levels[op] = max(
-            (levels[owner] + is_waited_for(owner) for owner in before if owner in levels),
+            (levels[owner] + _is_called(owner) for owner in before if owner in levels),
             default=0,
         )
     return levels
+
+
+def _is_called(op: Operation) -> bool:
+    """Return whether no kernel of a compiler contains `op`."""
+    return is_waited_for(op) or isinstance(op, coda.ConvolutionOp)
+
+
+def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operation]]:
+    """The operators that a compiler makes one kernel of each: those that are connected and wait for
+    the same, also through views of results.
+    """
+    ops = dict[Operation, None]()
+    for op in block.ops:
+        owners = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
+        is_joined = any(owner in ops and levels[owner] == levels[op] for owner in owners)
+        is_between = isinstance(op, coda.ReshapeOp | coda.TransposeOp | coda.SliceOp) and is_joined
+        if is_between or (is_left(op) and not _is_called(op)):
+            ops[op] = None
+    return connected(list(ops), lambda a, b: levels[a] == levels[b])
 
 
 def connected(

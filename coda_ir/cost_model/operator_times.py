@@ -3,13 +3,13 @@ take at least.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import ceil
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
-from xdsl.dialects.func import CallOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.cost_model.devices import Device
@@ -19,7 +19,7 @@ from coda_ir.dialects import coda, gemm, torch
 from coda_ir.dialects.coda.attention import AttentionLike
 from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, is_float8, shape_of
-from coda_ir.storage import is_placed
+from coda_ir.storage import is_placed, is_stored_by_kernel
 from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 from coda_ir.traffic import is_executed
 
@@ -174,7 +174,13 @@ class OperatorTimes:
 
     device: Device
     shapes: SymbolicShapes
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: Sizes
+
+    @staticmethod
+    def of(func: FuncOp, device: Device) -> "OperatorTimes":
+        """Those of a function with the usual numbers of tiles, for symbols without sizes."""
+        shapes = SymbolicShapes(func)
+        return OperatorTimes(device, shapes, Sizes(shapes.usual_tiles))
 
     def roofline(self, op: Operation, rows: int | None = None) -> Roofline | None:
         """The time of an operator by itself; None where it moves nothing.
@@ -325,7 +331,7 @@ def traffic(
     read = {value for value in operands if value.owner not in members}
     results = [result for op in members for result in op.results]
     written = {r for r in results if any(use.operation not in members for use in r.uses)}
-    known = Sizes() if sizes is None else sizes
+    known = Sizes(shapes.usual_tiles) if sizes is None else sizes
     by_number = sum(shapes.looked_up(op).evaluate(known) for op in members)
     return sum(shapes.bytes(value).evaluate(known) for value in read | written) + by_number
 
@@ -349,12 +355,14 @@ def before_kernel(op: Operation) -> Sequence[SSAValue]:
 def is_left(op: Operation) -> bool:
     """Return whether an operator is neither a GEMM nor attention, and moves something."""
     is_stored = isinstance(op, coda.ConcatOp) and all(map(is_placed, op.parts))
+    is_stored = is_stored or is_stored_by_kernel(op)
     return not (isinstance(op, VIEWS) or is_waited_for(op) or is_stored)
 
 
 def is_waited_for(op: Operation) -> bool:
     """Return whether operators wait for this one: a GEMM, a call, or attention."""
-    return isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) or is_attention(op)
+    is_call = isinstance(op, (*LIBRARY, CallOp, gemm.FusedOp)) and not is_stored_by_kernel(op)
+    return is_call or is_attention(op)
 
 
 def _has_ragged_depth(op: Operation) -> bool:

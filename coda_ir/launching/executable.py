@@ -81,6 +81,8 @@ class TritonExecutable:
         self.info = artifact
         self.device, self.jobs = device, jobs
         self.compiler = compiler
+        self.beside: Sequence[TritonExecutable] = ()
+        """Programs of the same graph, whose kernels are compiled with those of this one."""
         self.is_compiled = False
         self.has_cuda_graphs = device.type == "cuda"
 
@@ -129,13 +131,13 @@ class TritonExecutable:
 
     def run(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if not self.is_compiled:
-            compile_kernels([self])
+            compile_kernels([self, *self.beside])
         return as_tuple(self._run(*tensors))
 
     def run_boxed(self, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """See `Executable.run_boxed`."""
         if not self.is_compiled:
-            compile_kernels([self])
+            compile_kernels([self, *self.beside])
         return as_tuple(self._run_boxed(tensors))
 
 
@@ -147,11 +149,13 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
 
     from coda_ir.launching.kernels_ahead import compile_ahead
 
-    waiting = [each for each in programs if not each.is_compiled and not each.is_interpreted]
+    waiting = [
+        each for each in dict.fromkeys(programs) if not each.is_compiled and not each.is_interpreted
+    ]
     if waiting and not torch.cuda.is_current_stream_capturing():
         for each in waiting:
             each.finish_compiling()
         launches = [(each.module, each.info.launches) for each in waiting]
         compile_ahead(launches, waiting[0].device, waiting[0].jobs)
     for each in programs:
-        each.is_compiled = True
+        each.is_compiled, each.beside = True, ()

@@ -1,4 +1,4 @@
-"""Pipelines of passes: their text, running them, and what watches them run.
+"""Pipelines of passes: their text, their execution, and instrumentation.
 
 pipeline = parse_pipeline("coda-to-gemm,func.func(cse)", get_all_passes())
 PassManager(pipeline).run(make_context(), module, [Timing()])

@@ -16,19 +16,19 @@ from coda_ir.pipeline.spec import MODULE_ANCHOR, format_pass
 
 @runtime_checkable
 class PipelinePass(Protocol):
-    """A pass that is nothing but other passes in order, such as `coda-to-gemm`.
+    """A pass that consists of other passes in order, such as `coda-to-gemm`.
 
     A pipeline runs the steps one by one, so that whatever watches it sees each of them.
     """
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """The passes that this one stands for."""
+        """Return the passes that this one consists of."""
         ...
 
 
 @dataclass(frozen=True)
 class PassRun:
-    """One pass at its place in a pipeline."""
+    """One run of a pass, at its place in a pipeline."""
 
     pass_: ModulePass
     index: int
@@ -39,31 +39,33 @@ class PassRun:
     """Names of the pipeline passes that this one is a step of, the outermost first."""
 
     def __str__(self) -> str:
-        """The pass with its options, as in the text of a pipeline."""
+        """Return the pass with its options, as in the text of a pipeline."""
         return format_pass(self.pass_)
 
 
 class PassInstrumentation:
-    """Hooks around the passes of a pipeline; each sees the whole module. All do nothing here.
+    """Hooks around the passes of a pipeline; each sees the whole module. The defaults do nothing.
 
     Several instrumentations are nested: the first one sees the beginning of a pass first and its
     end last. Raising from a hook ends the pipeline. The module may be read, not changed.
     """
 
     def before_pipeline(self, module: ModuleOp) -> None:
-        """Before the first pass."""
+        """Run before the first pass."""
 
     def before_pass(self, run: PassRun, module: ModuleOp) -> None:
-        """Before each pass."""
+        """Run before each pass."""
 
     def before_verify(self, run: PassRun, module: ModuleOp) -> None:
-        """Between a pass that did not raise and the verification of what it left."""
+        """Run after a pass that did not raise, before its module is verified."""
 
     def after_pass(self, run: PassRun, module: ModuleOp) -> None:
-        """After each pass that did not raise and left a valid module."""
+        """Run after each pass that did not raise and left a valid module."""
 
     def after_failure(self, run: PassRun, module: ModuleOp, error: BaseException) -> None:
-        """After a pass, or a hook after it, that raised `error`; `module` is as it was left."""
+        """Run after a pass, or a hook after it, raised `error`; `module` is in the state that it
+        left.
+        """
 
     def after_pipeline(self, module: ModuleOp) -> None:
-        """After the last pass, where none raised."""
+        """Run after the last pass, if none raised."""

@@ -1,4 +1,4 @@
-"""Running a pipeline: anchors, steps of pipeline passes, verification, and what watches it."""
+"""Execution of a pipeline: anchors, steps of pipeline passes, verification, instrumentation."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ OperatorState: TypeAlias = tuple[object, ...]
 
 
 class Verification:
-    """Verifies the states of one module, one after the other.
+    """Verifies consecutive states of a module.
 
     A state that is the one that was verified before is not verified again: to compare takes a
     small part of the time.
@@ -32,8 +32,8 @@ class Verification:
         self._verified: list[OperatorState] | None = None
 
     def verify(self, module: ModuleOp) -> None:
-        """Raises VerifyException for a module that is not valid, and for a value that is used
-        before its definition, which xDSL does not look for.
+        """Raise VerifyException for an invalid module, and for a use before the definition, which
+        xDSL does not check.
         """
         state = [_state(op) for op in module.walk()]
         if state == self._verified:
@@ -46,7 +46,8 @@ class Verification:
 
 
 def _state(op: Operation) -> OperatorState:
-    """All that verification may ask of an operator; what is in its regions has its own state.
+    """Return everything that verification reads of an operator; the contents of its regions have
+    separate states.
 
     It holds on to the objects, so that one which is new is never taken for one that is gone.
     """
@@ -65,13 +66,14 @@ def _state(op: Operation) -> OperatorState:
 
 
 class InvalidAfterPassError(VerifyException):
-    """A pass made IR that does not verify: a defect of the pass."""
+    """A pass produced invalid IR: a defect of the pass."""
 
 
 @dataclass(frozen=True)
 class PassManager:
-    """Runs `pipeline` pass by pass. `verify_each` verifies what each of them leaves, and
-    `max_rewrites` limits how often patterns may rewrite in one pass (None: by the module's size).
+    """Runs `pipeline` pass by pass. `verify_each` verifies the module after each pass, and
+    `max_rewrites` limits the pattern rewrites of one pass (None: according to the size of the
+    module).
     """
 
     pipeline: Pipeline
@@ -79,7 +81,9 @@ class PassManager:
     max_rewrites: int | None = None
 
     def runs(self) -> tuple[PassRun, ...]:
-        """The passes in the order in which they run, pipeline passes replaced by their steps."""
+        """Return the passes in the order in which they run, with pipeline passes replaced by their
+        steps.
+        """
         runs = _expand(self.pipeline.steps, self.pipeline.anchor, ())
         return tuple(replace(run, index=index) for index, run in enumerate(runs))
 
@@ -135,7 +139,7 @@ class PassManager:
 
 
 def pipeline_of(runs: Iterable[PassRun]) -> Pipeline:
-    """The pipeline that does these runs, such as those that remain after a failure."""
+    """Return the pipeline of these runs, such as those that remain after a failure."""
     steps: list[ModulePass | Pipeline] = []
     for anchor, group in groupby(runs, key=lambda run: run.anchor):
         passes = tuple(run.pass_ for run in group)
@@ -145,7 +149,7 @@ def pipeline_of(runs: Iterable[PassRun]) -> Pipeline:
 
 @contextmanager
 def _named_in_errors(run: PassRun) -> Generator[None]:
-    """Name the pass where it made invalid IR, keeping the notes of the verifier."""
+    """Add the name of the pass to an error about invalid IR, keeping the notes of the verifier."""
     try:
         yield
     except VerifyException as error:
@@ -156,7 +160,7 @@ def _named_in_errors(run: PassRun) -> Generator[None]:
 
 
 def run_on_functions(pass_: ModulePass, context: Context, module: ModuleOp) -> None:
-    """Run `pass_` on every function of `module` by itself, in a module that has nothing else.
+    """Run `pass_` on each function of `module` in a module that contains nothing else.
 
     What the pass makes at top level stays, at the place of the function; so do the attributes
     that it gives to the module.

@@ -1,4 +1,4 @@
-"""Printing the IR around the passes of a pipeline, to a stream or into a folder."""
+"""IR dumps around the passes of a pipeline, to a stream or a folder."""
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from coda_ir.pipeline.instrumentation import PassInstrumentation, PassRun
 
 
 class Everything:
-    """The container that has everything: all passes."""
+    """A container that contains every pass."""
 
     def __contains__(self, item: object) -> bool:
         return True
@@ -21,8 +21,8 @@ class Everything:
 
 @dataclass(frozen=True)
 class PrintSelection:
-    """When to print: before and after which passes, by name; a pipeline pass stands for its first
-    or its last step. `after_change` leaves out what a pass did not change.
+    """The passes before and after which to print, by name; the name of a pipeline pass means its
+    first or its last step. `after_change` omits passes that change nothing.
     """
 
     before: Container[str] = ()
@@ -32,16 +32,16 @@ class PrintSelection:
 
 
 class Sink(Protocol):
-    """Where dumps go."""
+    """The destination of dumps."""
 
     def write(self, run: PassRun, when: str, name: str, text: str) -> None:
-        """Take the IR at a point: `when` is `Before`, `After` or `Failed`."""
+        """Write the IR at a point: `when` is `Before`, `After` or `Failed`."""
         ...
 
 
 @dataclass(frozen=True)
 class StreamSink:
-    """All dumps one after the other, each with a header as mlir-opt has it."""
+    """Writes dumps one after the other, each with a header like that of mlir-opt."""
 
     stream: IO[str]
 
@@ -52,12 +52,12 @@ class StreamSink:
 
 @dataclass(frozen=True)
 class FolderSink:
-    """One file for each dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`."""
+    """Writes one file per dump: `03_defer-rms-norm.mlir`, `03_defer-rms-norm.before.mlir`."""
 
     folder: Path
 
     def write(self, run: PassRun, when: str, name: str, text: str) -> None:
-        """Raises OSError where the file cannot be written."""
+        """Write a file. Raises OSError if that fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
         suffix = "" if when == "After" else f".{when.lower()}"
         path = self.folder / f"{run.index:02}_{name}{suffix}.mlir"
@@ -97,8 +97,8 @@ class PrintIR(PassInstrumentation):
             self.sink.write(run, "Failed", run.pass_.name, generic_text(module))
 
     def _chosen(self, run: PassRun, selected: Container[str], neighbour: int) -> list[str]:
-        """Which names of `selected` the point stands for: of the pass, and of the pipeline passes
-        that begin or end there, since the neighbour is no step of theirs.
+        """Return the names of `selected` that a point matches: that of the pass, and those of
+        pipeline passes that begin or end there, because the neighbour is not one of their steps.
         """
         if isinstance(selected, Everything):
             return [run.pass_.name]
@@ -108,7 +108,7 @@ class PrintIR(PassInstrumentation):
 
 
 def generic_text(module: ModuleOp) -> str:
-    """The module in the generic form, which needs no valid IR."""
+    """Return the module in the generic form, which does not require valid IR."""
     output = StringIO()
     Printer(output, print_generic_format=True).print_op(module)
     return output.getvalue() + "\n"

@@ -1,4 +1,4 @@
-"""An end to rewriting that would never end by itself.
+"""A limit for rewriting that would never end.
 
 xDSL's `PatternRewriteWalker` applies patterns until none matches. Two patterns that undo each
 other never stop. `rewrite_module` runs a walker whose rewrites are counted. Inside
@@ -38,11 +38,13 @@ FOLDING = "folding and dead code elimination"
 
 
 class RewriteLoopError(Exception):
-    """Patterns rewrote more often than the limit allows: most likely they undo each other."""
+    """More rewrites by patterns than the limit allows; most likely, some undo others."""
 
 
 class _StopRewriting(BaseException):
-    """Ends all walks. Not an Exception, since walkers annotate those with the whole module."""
+    """Ends all walks. It is not an Exception, because walkers annotate those with the whole
+    module.
+    """
 
 
 @dataclass
@@ -76,9 +78,9 @@ _budget: ContextVar[_Budget | None] = ContextVar("coda_ir_rewrite_budget", defau
 
 @contextmanager
 def limit_rewrites(module: ModuleOp, limit: int | None = None) -> Generator[None]:
-    """Allow at most `limit` rewrites by `rewrite_module` in the `with` block. The default is high
-    for the size of `module`. Raises RewriteLoopError beyond the limit; the module is then as the
-    last rewrite left it.
+    """Allow at most `limit` rewrites by `rewrite_module` in the `with` block. The default is
+    generous for the size of `module`. Raises RewriteLoopError beyond the limit; the module stays as
+    the last rewrite left it.
     """
     if limit is None:
         limit = BASE_LIMIT + LIMIT_PER_OPERATOR * sum(1 for _ in module.walk())
@@ -107,7 +109,7 @@ def rewrite_module(
 
 @dataclass(eq=False, repr=False)
 class _Counted(RewritePattern):
-    """`pattern`, counted as a rewrite of its name where it did something to an operator."""
+    """`pattern`, counted under its name whenever it changes an operator."""
 
     pattern: RewritePattern
     name: str
@@ -124,7 +126,9 @@ class _Counted(RewritePattern):
 
 @dataclass(eq=False, repr=False)
 class _CountedCanonicalization(RewritePattern):
-    """xDSL's CanonicalizationRewritePattern with each pattern of an operator counted by itself."""
+    """xDSL's CanonicalizationRewritePattern, with the patterns of an operator counted
+    separately.
+    """
 
     budget: _Budget
 
@@ -142,7 +146,7 @@ class _CountedCanonicalization(RewritePattern):
 
 
 def _counted(pattern: RewritePattern, budget: _Budget) -> RewritePattern:
-    """A pattern that does the same and counts under the names of the innermost patterns."""
+    """Return an equivalent pattern that counts under the names of the innermost patterns."""
     match pattern:
         case _Counted() | _CountedCanonicalization():
             return pattern

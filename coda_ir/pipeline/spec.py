@@ -57,7 +57,7 @@ def format_step(step: ModulePass | Pipeline) -> str:
 
 
 def format_pass(pass_: ModulePass) -> str:
-    """A pass with those options that are not the default: `schedule{target=sm_90 warps=8}`."""
+    """Return a pass with its non-default options: `schedule{target=sm_90 warps=8}`."""
     options = pass_.spec().parameters.items()
     text = " ".join(_format_option(name, values) for name, values in options)
     return f"{pass_.name}{{{text}}}" if text else pass_.name
@@ -70,7 +70,7 @@ def _format_option(name: str, values: Iterable[OptionValue]) -> str:
 
 
 def format_value(value: OptionValue) -> str:
-    """The text that `parse_word` or a quoted string reads as `value`."""
+    """Return the text that `parse_word`, or a quoted string, reads as `value`."""
     match value:
         case bool():
             return str(value).lower()
@@ -83,7 +83,7 @@ def format_value(value: OptionValue) -> str:
 
 
 def parse_word(word: str) -> OptionValue:
-    """The value of an unquoted word: a truth value, a number, or the word itself."""
+    """Return the value of an unquoted word: a truth value, a number, or the word itself."""
     if word in KEYWORDS:
         return KEYWORDS[word]
     if INTEGER.fullmatch(word):
@@ -115,7 +115,7 @@ _OPTION = re.compile(rf"""([\w-]+)\s*=\s*({BARE_WORD.pattern}|"[^"]+")""")
 
 
 class PipelineError(DiagnosticError):
-    """The text of a pipeline is wrong; the message has the place and a caret."""
+    """An error in the text of a pipeline; the message has the place and a caret."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Token:
 
 
 def parse_pipeline(text: str, passes: PassRegistry) -> Pipeline:
-    """The pipeline that `text` describes, of the passes in `passes`.
+    """Parse a pipeline of the passes in `passes`.
 
     Raises PipelineError where the syntax is wrong, and for an unknown pass, anchor or option and
     a value of the wrong type.
@@ -136,7 +136,7 @@ def parse_pipeline(text: str, passes: PassRegistry) -> Pipeline:
 
 
 def closest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """A remedy for an unknown name: the most similar known one, or else `otherwise`."""
+    """Return a remedy for an unknown name: the most similar known one, or else `otherwise`."""
     matches = get_close_matches(name, list(known), n=1)
     return f"did you mean '{matches[0]}'?" if matches else otherwise
 
@@ -157,7 +157,7 @@ class _Parser:
                 return Pipeline(steps)
 
     def parse_steps(self, anchor: str, closing: Token | None) -> tuple[ModulePass | Pipeline, ...]:
-        """Elements up to the end of the text, or to the mark that closes `closing`."""
+        """Parse elements up to the end of the text, or to the mark that closes `closing`."""
         steps: list[ModulePass | Pipeline] = []
         while not self._at_end(closing):
             steps.append(self.parse_element(anchor, outermost=closing is None and not steps))
@@ -251,7 +251,7 @@ class _Parser:
         return options
 
     def parse_values(self, are_texts: bool) -> tuple[OptionValue, ...]:
-        """Return what follows the name of an option: `= value, value`, or nothing."""
+        """Parse what follows the name of an option: `= value, value`, or nothing."""
         values: list[OptionValue] = []
         while self.token.text == ("," if values else "="):
             self.advance()
@@ -303,8 +303,8 @@ class _Parser:
 
 
 def at_option(error: CodaError, text: str) -> CodaError:
-    """An error of a pass about the value of an option, at the first option of the pipeline `text`
-    that has this value; any other error as it is.
+    """Place an error of a pass about the value of an option at the first option of the pipeline
+    `text` with this value; other errors stay unchanged.
     """
     if error.code != OPTION_VALUE:
         return error
@@ -321,27 +321,25 @@ def at_option(error: CodaError, text: str) -> CodaError:
 
 
 def option_types(pass_class: type[ModulePass]) -> dict[str, object]:
-    """The options of a pass, by the names of its fields, with their types."""
+    """Return the options of a pass by the names of its fields, with their types."""
     hints = get_type_hints(pass_class)
     return {field.name: hints[field.name] for field in fields(pass_class) if field.init}
 
 
 def _takes_text(type: object) -> bool:
-    """Return whether an option of this type is a text, also where what is given looks like a
-    number.
-    """
+    """Return whether an option of this type is a text, even if its value looks like a number."""
     return {*(get_args(type) or (type,))} - {NoneType} == {str}
 
 
 def _fits(values: tuple[OptionValue, ...], type: Any) -> bool:
-    """Return whether xDSL makes a value of this type of what is given."""
+    """Return whether xDSL accepts a given value for this type."""
     if not values:
         return NoneType in get_args(type) or isa(values, type)
     return isa(values, type) or (len(values) == 1 and isa(values[0], type))
 
 
 def _expected(type: object) -> str:
-    """Return what is written behind the `=` of an option of this type."""
+    """Return a description of the values that follow the `=` of an option of this type."""
     types = {*(get_args(type) or (type,))} - {NoneType}
     if bool in types:
         return "true or false"

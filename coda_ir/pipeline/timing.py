@@ -1,4 +1,4 @@
-"""Where the time of a pipeline goes, and what each of its passes did, in numbers."""
+"""Timing of a pipeline, and statistics of its passes."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ VERIFICATION = "(verification)"
 
 @dataclass
 class Timer:
-    """Seconds spent on something, and on the parts of it, in the order of their beginning."""
+    """Seconds spent on something and on its parts, in the order in which they began."""
 
     name: str
     seconds: float = 0.0
     parts: dict[tuple[int, str], Timer] = field(default_factory=dict[tuple[int, str], "Timer"])
 
     def part(self, name: str, index: int = 0) -> Timer:
-        """The part of this name, made where it does not exist; `index` tells equal names apart."""
+        """Return the part of this name, created if necessary; `index` distinguishes equal names."""
         return self.parts.setdefault((index, name), Timer(name))
 
     def last_part(self, name: str) -> Timer:
-        """The part of this name, moved behind the others."""
+        """Return the part of this name, moved to the end."""
         self.parts[0, name] = self.parts.pop((0, name), Timer(name))
         return self.parts[0, name]
 
     @contextmanager
     def running(self) -> Generator[Timer]:
-        """Add the time of the `with` block, also where it raises."""
+        """Add the time of the `with` block, even if it raises."""
         begin = perf_counter()
         try:
             yield self
@@ -47,7 +47,7 @@ class Timer:
             self.seconds += perf_counter() - begin
 
     def report(self) -> str:
-        """A tree with seconds and shares, as mlir-opt prints it."""
+        """Return a tree with seconds and shares, in the format of mlir-opt."""
         rest = self.seconds - sum(part.seconds for part in self.parts.values())
         lines = [*heading("Execution time report"), f"  Total time: {self.seconds:.4f} seconds", ""]
         lines.append("  ---- Wall time ----  ---- Name ----")
@@ -73,7 +73,7 @@ def heading(title: str) -> list[str]:
 
 
 class TimePasses(PassInstrumentation):
-    """Measures each pass, below the pipeline passes that it is a step of, and all verification.
+    """Measures each pass under its pipeline pass, and all verification.
 
     Belongs innermost, so that it does not measure what other instrumentations do.
     """
@@ -110,8 +110,8 @@ class TimePasses(PassInstrumentation):
 
 
 class CountOperators(PassInstrumentation):
-    """Writes a report to `stream`: for each pass the number of operators before and after it, those
-    that it made and removed, and the rewrites that it reported in `remarks`.
+    """Writes a report to `stream`: for each pass, the number of operators before and after it,
+    those created and removed, and the rewrites reported in `remarks`.
 
     An operator that was replaced by one of the same name counts as removed and as made.
     """

@@ -1,4 +1,4 @@
-"""Random tensors that a function can be called with: for `coda-opt --run`, checks and tests."""
+"""Random arguments of a function, for `coda-opt --run`, checks and tests."""
 
 from coda_ir.random_inputs.draw import (
     Values as Values,

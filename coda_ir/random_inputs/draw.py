@@ -1,4 +1,4 @@
-"""Drawing the parameters of a function, each by what it is used for."""
+"""Random values for the parameters of a function, each according to its use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def random_inputs(
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> dict[str, torch.Tensor]:
-    """Tensors of the stated types for every argument of `func` by name.
+    """Draw tensors of the stated types for every argument of `func`, by name.
 
     The same for the same sizes and seed; see `random_arguments`. Symbols that `sizes` lacks are
     16. Raises CodaError for a size of a symbol that the function does not have.
@@ -83,7 +83,7 @@ def random_arguments(
     values: Values = "normal",
     dtype: torch.dtype | None = None,
 ) -> list[torch.Tensor]:
-    """One tensor per parameter of `func`, the same for the same arguments.
+    """Draw one tensor per parameter of `func`; equal arguments give equal tensors.
 
     `sizes` gives the extent of every symbol, and of `?` where the function has extents without a
     name. Floats have the stated type, or `dtype`. Weights of GEMMs are normal with variance 1/K,
@@ -106,7 +106,7 @@ def random_arguments(
 
 
 def symbols_of(func: FuncOp) -> tuple[str, ...]:
-    """The names of the symbolic extents of the parameters; `?` where some have no name."""
+    """Return the names of the symbolic extents of the parameters; `?` for those without names."""
     shapes, declared = SymbolicShapes(func), _declared(func)
     names: dict[str, None] = {}
     for parameter in func.args:
@@ -116,12 +116,12 @@ def symbols_of(func: FuncOp) -> tuple[str, ...]:
 
 
 def bind_symbols(func: FuncOp, choose: Callable[[int, str], int]) -> dict[str, int]:
-    """A size for every symbol of `func`: `choose(position, name)`."""
+    """Choose a size for every symbol of `func`: `choose(position, name)`."""
     return {symbol: choose(index, symbol) for index, symbol in enumerate(symbols_of(func))}
 
 
 def size_of(dim: Dim, extents: Mapping[str, int]) -> int:
-    """The number that a dimension stands for."""
+    """Return the number that a dimension stands for."""
     return SymbolicSize.product([dim]).evaluate(extents)
 
 
@@ -145,7 +145,7 @@ def _extents(shapes: SymbolicShapes, func: FuncOp, sizes: Mapping[str, int]) -> 
 
 @dataclass(frozen=True)
 class _Draw:
-    """Draws parameters, each by how it is used."""
+    """Draws parameters, each according to its use."""
 
     shapes: SymbolicShapes
     extents: Mapping[str, int]
@@ -182,7 +182,7 @@ class _Draw:
         return normal / max(1, role.k or normal.shape[-1]) ** 0.5
 
     def _row(self, normal: torch.Tensor, roles: list[Role]) -> torch.Tensor:
-        """A norm's weight is around 1, anything else (a bias) around 0."""
+        """Draw a vector: a norm weight around 1, anything else (a bias) around 0."""
         if self.values == "structured":
             return (2 * normal).round() / 2
         scales = any(isinstance(role, NormWeight) for role in roles)
@@ -220,18 +220,18 @@ class _Draw:
         return drawn
 
     def _ends(self, role: GroupEnds, shape: list[int], generator: torch.Generator) -> torch.Tensor:
-        """The ends of groups that have all rows; some groups are empty."""
+        """Draw the ends of groups that contain all rows; some groups are empty."""
         rows = self._size(role.rows, 0)
         ends = torch.randint(rows + 1, shape, generator=generator).sort().values
         ends[-1:] = rows
         return ends
 
     def _limit(self, index: Index) -> int:
-        """Return how many things there are to select from; 1 where a symbol of a callee says it."""
+        """Return the number of things to select from; 1 if only a callee knows it."""
         return max(1, self._size(index.value, index.dim))
 
     def _size(self, value: SSAValue, dim: int) -> int:
-        """An extent of `value`; 0 where a symbol of a callee says it."""
+        """Return an extent of `value`; 0 if only a callee knows it."""
         size = SymbolicSize.product([self.shapes.dims(value)[dim]])
         return size.evaluate(self.extents) if size.symbols <= self.extents.keys() else 0
 
@@ -246,7 +246,7 @@ def _structured(normal: torch.Tensor) -> torch.Tensor:
 
 
 def _table_kind(parameter: SSAValue, roles: list[Role]) -> str | None:
-    """`cos` or `sin` for a table of rotary angles."""
+    """Return `cos` or `sin` for a table of rotary angles."""
     for role in roles:
         if isinstance(role, RotaryTable):
             return role.kind
@@ -255,7 +255,7 @@ def _table_kind(parameter: SSAValue, roles: list[Role]) -> str | None:
 
 
 def _rotation(shape: list[int], kind: str) -> torch.Tensor:
-    """cos or sin of position times frequency, (..., positions x head_dim/2)."""
+    """Return cos or sin of position times frequency, (..., positions x head_dim/2)."""
     count = shape[-2] if len(shape) > 1 else 1
     positions = torch.arange(count, dtype=torch.float64)[:, None]
     if len(shape) > 2:

@@ -1,4 +1,4 @@
-"""The uses of a function's parameter, as far as its values depend on them."""
+"""The uses of a function's parameter that constrain its values."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from coda_ir.passes.support.row_numbers import is_permutation
 
 @dataclass(frozen=True)
 class GemmWeight:
-    """The weight of a GEMM with `k` columns of its input; None where that is a symbol."""
+    """The weight of a GEMM with `k` columns of its input; None if that is a symbol."""
 
     k: int | None
 
@@ -47,14 +47,14 @@ class RotaryTable:
 
 @dataclass(frozen=True)
 class Decay:
-    """A factor of the decay of a scan: times, which are positive, or negative rates."""
+    """A factor of the decay of a scan: positive times, or negative rates."""
 
     sign: Literal[1, -1]
 
 
 @dataclass(frozen=True)
 class Index:
-    """Integers that select one of `value`'s extent number `dim`.
+    """Integers that select along dimension `dim` of `value`.
 
     With `lenient`, an index that selects nothing has a meaning, too.
     """
@@ -67,19 +67,19 @@ class Index:
 
 @dataclass(frozen=True)
 class GroupEnds:
-    """The ends of groups that the rows of `rows` are in."""
+    """The ends of the groups of the rows of `rows`."""
 
     rows: SSAValue
 
 
 @dataclass(frozen=True)
 class Permutation:
-    """Each of the numbers from 0 on once."""
+    """Each number from 0 on once."""
 
 
 @dataclass(frozen=True)
 class QuantizedElements:
-    """Elements of few bits, or words of them."""
+    """Elements of 4 or 8 bits, or words of them."""
 
 
 Role: TypeAlias = (
@@ -98,7 +98,7 @@ _PASSED_ON = (coda.ReshapeOp, coda.SliceOp, coda.ConcatOp, coda.CastOp)
 
 
 def roles_of(parameter: SSAValue) -> Iterator[Role]:
-    """The roles of `parameter` in its function, and in the functions that it is handed to."""
+    """Yield the roles of `parameter` in its function, and in the functions that it is passed to."""
     if isinstance(parameter, BlockArgument) and is_permutation(parameter):
         yield Permutation()
     for use in _final_uses(parameter):
@@ -108,7 +108,7 @@ def roles_of(parameter: SSAValue) -> Iterator[Role]:
 
 
 def _final_uses(value: SSAValue) -> Iterator[Use]:
-    """The uses of `value` through views, casts and calls."""
+    """Yield the uses of `value` through views, casts and calls."""
     pending, seen = [value], set[SSAValue]()
     while pending:
         value = pending.pop()
@@ -168,7 +168,7 @@ def _role_in(use: Use) -> Role | None:
 
 
 def _role_in_gemm(op: Operation, use: Use) -> Role | None:
-    """The role of an operand at the GEMM level."""
+    """Return the role of an operand at the GEMM level."""
     index, value = use.index, op.operands[use.index]
     match op:
         case FusedOp() if value is op.groups and op.gather is not None:
@@ -207,7 +207,9 @@ def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
 
 
 def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
-    """A target of a `select` result, whose tile tells the number of columns."""
+    """Return the role of a target of a `select` result, whose tile determines the number of
+    columns.
+    """
     target = op.operands[use.index]
     for segment in op.segments():
         for port, _ in segment.results:
@@ -221,7 +223,9 @@ def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
 
 
 def _ignored_where_checked(target: SSAValue) -> int | None:
-    """The one number that is no column and yet no error where a finalize checks `target`."""
+    """Return the number that is allowed although it is not a column, if a finalize checks
+    `target`.
+    """
     for use in target.uses:
         if not isinstance(use.operation, FinalizeOp):
             continue

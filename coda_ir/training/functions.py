@@ -1,4 +1,4 @@
-"""Functions that can be trained: a program, and the backward program that is derived from it.
+"""Trainable functions: a program, and the backward program derived from it.
 
 layer = coda_ir.compile("examples/llama_layer.coda", training=True)
 layer(**tensors)[0].square().mean().backward()
@@ -47,7 +47,7 @@ Wrt: TypeAlias = tuple[str, ...]
 
 
 class TrainableFunction(NotCopied):
-    """A function whose results can be differentiated by PyTorch's autograd.
+    """A function that PyTorch's autograd can differentiate.
 
     It is called like a `CompiledFunction`, with the same checks. A call computes the gradients of
     the arguments that require one; each combination of such arguments has a pair of programs, built
@@ -66,8 +66,8 @@ class TrainableFunction(NotCopied):
         *,
         fuse_gradient_accumulation: bool = False,
     ):
-        """With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves to those that there
-        are; see `coda_ir.training.gradient_accumulation`.
+        """Set up the function. With `fuse_gradient_accumulation`, GEMMs add the gradients of leaves
+        to existing ones; see `coda_ir.training.gradient_accumulation`.
         """
         self.name = func.sym_name.data
         self.signature: Signature = signature_of(func)
@@ -83,7 +83,7 @@ class TrainableFunction(NotCopied):
         return f"<TrainableFunction {self.signature} for {self.target} on {self.device}>"
 
     def _repr_html_(self) -> str:
-        """Both programs; before the first call with gradients, the function alone."""
+        """Draw both programs; before the first call with gradients, the function alone."""
         from coda_ir.notebook import html_of
 
         shown = self.plain if self._latest is None else self
@@ -103,7 +103,7 @@ class TrainableFunction(NotCopied):
         return CallCheck(self.signature, self.device, trainable=True)
 
     def unchecked(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """A call without checks, as `CompiledFunction.unchecked`, with gradients."""
+        """Call the function without checks, like `CompiledFunction.unchecked`, with gradients."""
         return self._run(tensors, {})
 
     def _run(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
@@ -120,7 +120,7 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def _contributing(self) -> frozenset[str]:
-        """The arguments that results depend on. The others have no gradient, as in PyTorch."""
+        """The arguments that the results depend on. The others have no gradient, as in PyTorch."""
         from coda_ir.passes.gradient.derivatives.activity import contributing_arguments
 
         if self._is_given:
@@ -134,8 +134,8 @@ class TrainableFunction(NotCopied):
         sizes: Mapping[str, int] | None = None,
         accept: Accept | None = None,
     ) -> GradientPair:
-        """The forward and the backward program for the gradients of the arguments `wrt`: by default
-        those of the last call, or before the first call all that have a gradient.
+        """Return the forward and the backward program for the gradients of the arguments `wrt`: by
+        default those of the last call, or before the first call all that have a gradient.
 
         `sizes` of symbols are the sizes for which a new pair is optimized: the pair serves all
         sizes, but the best choice of saved values depends on them. `accept` is called with the
@@ -170,7 +170,8 @@ class TrainableFunction(NotCopied):
         lowering = lower(origin, self._options)
         if accept is not None:
             accept(self._comparison(lowering))
-        forward, backward = (self._compiled(lowering, name) for name in names)
+        # The backward first: its kernels take longest to compile, beside what is done meanwhile.
+        backward, forward = (self._compiled(lowering, name) for name in reversed(names))
 
         def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing, added)
@@ -184,7 +185,7 @@ class TrainableFunction(NotCopied):
         return pair
 
     def _comparison(self, lowering: Lowering | TunedLowerings) -> Estimates | None:
-        """Estimates of both programs; see `Lowering.comparison`."""
+        """Return estimates of both programs; see `Lowering.comparison`."""
         if self.target != "triton":
             return None
         forward, backward = map(lowering.comparison, self._parts)
@@ -207,22 +208,22 @@ class TrainableFunction(NotCopied):
 
     @cached_property
     def _text(self) -> str:
-        """Return the text that identifies the program in the cache."""
+        """The text that identifies the program in the cache."""
         return located_text(self._module)
 
     def _part(self, *names: str) -> Origin:
-        """Some of the functions."""
+        """Return a module of some of the functions."""
         identity = {"module": self._text, "functions": names}
         return Origin(identity, lambda _: _only(self._module, *names))
 
     def _given(self, forward: str, backward: str) -> Origin:
-        """The forward and the backward program of the user."""
+        """The user's forward and backward programs."""
         names = (forward, backward)
         identity = {"module": self._text, "functions": names, "boxed": backward}
         return Origin(identity, lambda _: _boxed(_only(self._module, *names), backward))
 
     def _derived(self, wrt: Wrt, sizes: Mapping[str, int]) -> Origin:
-        """The forward and the backward program, which are derived when they are asked for."""
+        """Return the forward and the backward program, derived on demand."""
         options = {
             "function": self.name,
             "wrt": wrt,
@@ -265,15 +266,15 @@ class TrainableFunction(NotCopied):
         level: Level = "block",
         precision: Precision = "float64",
     ) -> Any:
-        """The results by the reference backend; see `CompiledFunction.reference`."""
+        """Return the results by the reference backend; see `CompiledFunction.reference`."""
         return self.plain.reference(inputs, level=level, precision=precision)
 
     def module(self, level: Level) -> ModuleOp:
-        """A copy of the module with the forward and the backward program at a level."""
+        """Return a copy of the module with the forward and the backward program at a level."""
         return self.pair().forward.module(level)
 
     def ir(self, level: Level) -> str:
-        """The printed IR of both programs at a level: `block`, `gemm` or `scheduled`."""
+        """Return the printed IR of both programs at a level: `block`, `gemm` or `scheduled`."""
         return self.pair().forward.ir(level)
 
     @property
@@ -284,35 +285,35 @@ class TrainableFunction(NotCopied):
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return the remarks: saved and recomputed values, fusions, refusals, and reasons."""
+        """The remarks: saved and recomputed values, fusions, refusals, and reasons."""
         return self.pair().remarks
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of the generated kernels of both programs; () for `reference`."""
+        """The names of the generated kernels of both programs; () for `reference`."""
         return self.pair().kernels
 
     @property
     def operators(self) -> Mapping[str, int]:
-        """Return how many operators of each name both scheduled programs have, epilogues
-        included.
+        """Count the operators of each name in both scheduled programs, including those in
+        epilogues.
         """
         pair = self.pair()
         return Counter(pair.forward.operators) + Counter(pair.backward.operators)
 
     @property
     def saved(self) -> tuple[TensorSpec, ...]:
-        """The tensors that a call keeps for its backward beside arguments and results."""
+        """The tensors that a call keeps for its backward, besides arguments and results."""
         return self.pair().saved
 
     @property
     def saved_bytes(self) -> SymbolicSize:
-        """The size of `saved`, by the symbols of the function."""
+        """The size of `saved` in terms of the symbols of the function."""
         return self.pair().saved_bytes
 
 
 def find_trained(module: ModuleOp, entry: str | None = None) -> FuncOp:
-    """The requested function, which may have a forward and a backward program beside it.
+    """Return the requested function, which may have a forward and a backward program beside it.
 
     Raises CodaError if there is none.
     """
@@ -329,8 +330,8 @@ def _specialized(
     missing: Sequence[str],
     added: Sequence[str],
 ) -> Origin:
-    """The backward program `name` where the gradients `missing` of results are zero, and those of
-    the arguments `added` are added to the ones that there are.
+    """Return the backward program `name` in which the gradients `missing` of results are zero, and
+    those of the arguments `added` are added to existing ones.
     """
 
     def make(_: Origin) -> ModuleOp:
@@ -349,13 +350,13 @@ def _specialized(
 
 
 def _boxed(module: ModuleOp, backward: str) -> ModuleOp:
-    """`module`, in which the backward program drops what was saved after its last use."""
+    """Return `module`, with a backward program that drops saved tensors after their last use."""
     functions_of(module)[backward].attributes[BOXED] = UnitAttr()
     return module
 
 
 def _only(module: ModuleOp, *names: str) -> ModuleOp:
-    """A copy of `module` with only the functions `names`."""
+    """Return a copy of `module` with only the functions `names`."""
     copy = module.clone()
     for name, func in functions_of(copy).items():
         if name not in names:

@@ -1,4 +1,4 @@
-"""Gradients of leaves that a backward program adds to in place, as PyTorch would afterwards.
+"""Gradient accumulation inside a backward program: it adds to gradients of leaves in place.
 
 PyTorch's node `AccumulateGrad` reads the new gradient of a leaf and its `.grad`, and writes the
 sum. A program that is given `.grad` adds in the epilogue of the GEMM that computes the gradient,
@@ -27,7 +27,7 @@ _GRAPH: Any = import_module("torch.autograd.graph")
 
 @dataclass
 class ExistingGradients:
-    """Finds the gradients that the backward program of a function may add to in place.
+    """Finds the gradients that a function's backward program may add to in place.
 
     A message of the logger, once for each argument and reason, says why others are left to PyTorch.
     """
@@ -37,8 +37,8 @@ class ExistingGradients:
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def find(self, node: Any, read: Iterable[torch.Tensor]) -> dict[int, torch.Tensor]:
-        """The gradients by the number of the argument. `node` is that of PyTorch's graph which the
-        backward pass is at, and `read` are tensors that the program reads.
+        """Return the gradients by the number of the argument. `node` is the node of PyTorch's graph
+        that the backward pass has reached, and `read` are tensors that the program reads.
         """
         reason = self._obstacle_to_all()
         if reason is not None:
@@ -68,7 +68,7 @@ class ExistingGradients:
     def _apart(
         self, found: dict[int, torch.Tensor], read: Iterable[torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        """Return the part of `found` that shares no memory with another of them or with `read`."""
+        """Return the gradients in `found` that share no memory with one another or with `read`."""
         shared = _overlapping([*found.values(), *read])
         for number, index in enumerate(list(found)):
             if number in shared:
@@ -85,7 +85,9 @@ class ExistingGradients:
 
 
 def _obstacle(target: Any, spec: TensorSpec) -> str | None:
-    """Why the gradient of an argument is not added in place; `target` is where it would go."""
+    """Return the reason why the gradient of an argument is not added in place to `target`,
+    if any.
+    """
     leaf: torch.Tensor | None = getattr(target, "variable", None)
     if leaf is None:
         return "it is computed from other tensors"
@@ -112,7 +114,7 @@ def _unfit(leaf: torch.Tensor, gradient: torch.Tensor, spec: TensorSpec) -> str 
 
 
 def _watched(leaf: Any, target: object) -> str | None:
-    """Why the increment is needed beside the sum; None where it is not."""
+    """Return the reason why the increment is needed besides the sum; None if it is not."""
     # PyTorch documents neither a way to see the hooks of a tensor, nor what a backward pass is for.
     # A version without these names adds the gradients as usual.
     will_execute = getattr(import_module("torch._C"), "_will_engine_execute_node", None)
@@ -133,7 +135,7 @@ def _watched(leaf: Any, target: object) -> str | None:
 
 
 def _overlapping(tensors: Sequence[torch.Tensor]) -> set[int]:
-    """The numbers of tensors that may share memory with another one."""
+    """Return the numbers of tensors that may share memory with another one."""
     spans = sorted((*_span(tensor), number) for number, tensor in enumerate(tensors))
     found: set[int] = set()
     last, last_end = -1, -1
@@ -146,7 +148,7 @@ def _overlapping(tensors: Sequence[torch.Tensor]) -> set[int]:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses that the elements of a tensor lie between."""
+    """Return the address range of the elements of a tensor."""
     start = tensor.data_ptr()
     if not tensor.numel():
         return start, start
@@ -157,7 +159,8 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Adding:
-    """A context in which a program adds to gradients, by the names of their arguments.
+    """A context in which a program adds to gradients, which it finds by the names of their
+    arguments.
 
     PyTorch counts the changes. An exception says which gradients may have been added to.
     """

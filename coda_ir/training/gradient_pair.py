@@ -41,18 +41,18 @@ MOST_SELECTIONS = 8
 
 
 class DoubleBackwardError(CodaError):
-    """A derivative of a gradient, which programs do not have."""
+    """A derivative of a gradient; programs have none."""
 
 
 class BackwardProgramError(CodaError):
-    """A forward and a backward program that do not fit each other."""
+    """A backward program that does not fit its forward program."""
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Where an argument of the backward program comes from: position `index` among the arguments
-    or the results of the forward program, among the gradients of the results, or the gradient that
-    the argument `index` has already.
+    """The source of an argument of the backward program: position `index` among the arguments or
+    results of the forward program, or among the gradients of the results, or the existing gradient
+    of argument `index`.
     """
 
     kind: Literal["argument", "result", "gradient", "existing"]
@@ -60,7 +60,7 @@ class _Source:
 
 
 class _Backward:
-    """A backward program, and where its arguments come from and its results belong.
+    """A backward program, the sources of its arguments, and the destinations of its results.
 
     Raises BackwardProgramError where it needs what the forward program does not give.
     """
@@ -84,7 +84,7 @@ class _Backward:
         gradients: Tensors,
         existing: Mapping[int, torch.Tensor],
     ) -> list[torch.Tensor]:
-        """The arguments of the program."""
+        """Return the arguments of the program."""
         given = {"gradient": gradients, "existing": existing}
         return [
             given[source.kind][source.index] if source.kind in given else kept[source]
@@ -97,8 +97,8 @@ class _Backward:
         existing: Mapping[int, torch.Tensor],
         sizes: Mapping[str, int],
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments of the forward program, None for one without, or whose
-        gradient was added to the one of `existing`; empties `arguments`.
+        """Return the gradients of the forward program's arguments, None for one without a gradient
+        or whose gradient was added to the one in `existing`; empties `arguments`.
         """
         sums = {name: existing[index] for index, name in self.added.items()}
         with Adding(self.function.name, sums):
@@ -117,7 +117,9 @@ class _Backward:
 
 
 class GradientPair:
-    """A forward program that gives the results and what is saved, and its backward program."""
+    """A forward program, which returns the results and the saved tensors, and its backward
+    program.
+    """
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class GradientPair:
 
     @property
     def saved(self) -> tuple[TensorSpec, ...]:
-        """The tensors that the forward program keeps beside its arguments and results."""
+        """The tensors that the forward program keeps besides its arguments and results."""
         return self.forward.signature.results[self._count :]
 
     @property
@@ -163,25 +165,27 @@ class GradientPair:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Return the remarks of both programs: saved and recomputed values, fusions, refusals."""
+        """The remarks of both programs: saved and recomputed values, fusions, refusals."""
         special = [b.function for b in self._backwards.values() if b is not self._full]
         added = [remark for function in special for remark in function.origin_remarks]
         return (*self.forward.origin_remarks, *self.forward.remarks, *added)
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """Names of the generated kernels, those of the forward program first."""
+        """The names of the generated kernels, those of the forward program first."""
         return (*self.forward.kernels, *self.backward.kernels)
 
     @cached_property
     def differentiable(self) -> frozenset[int]:
-        """Positions of the results whose gradients the backward program uses."""
+        """The positions of the results whose gradients the backward program uses."""
         sources = self._full.sources
         pairs = zip(sources, self.backward.used_arguments, strict=True)
         return frozenset(s.index for s, is_used in pairs if s.kind == "gradient" and is_used)
 
     def require(self, wrt: Sequence[str]) -> None:
-        """Raises BackwardProgramError where a gradient is wanted that the pair does not give."""
+        """Raise BackwardProgramError if a requested gradient is one that the pair does not
+        compute.
+        """
         for spec, place in zip(self.forward.signature.arguments, self._full.places, strict=True):
             if spec.name in wrt and place is None:
                 raise BackwardProgramError(
@@ -190,15 +194,15 @@ class GradientPair:
                 )
 
     def __call__(self, tensors: Tensors, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-        """The results of the function as a part of PyTorch's graph, for tensors that have been
-        checked, and the `sizes` of the symbols.
+        """Return the results of the function as a part of PyTorch's graph, for checked tensors and
+        the `sizes` of the symbols.
         """
         return _apply(_Node, self, sizes, *tensors)
 
     def run_forward(
         self, tensors: Tensors, sizes: Mapping[str, int]
     ) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
-        """The results of the function, and what the backward program needs of this call."""
+        """Return the results of the function, and what the backward program needs of this call."""
         results = self.forward.run_checked(tensors, sizes)
         places = {"argument": tensors, "result": results}
         return results[: self._count], [places[s.kind][s.index] for s in self._kept]
@@ -211,8 +215,8 @@ class GradientPair:
         sizes: Mapping[str, int],
         existing: Mapping[int, torch.Tensor] = MappingProxyType({}),
     ) -> list[torch.Tensor | None]:
-        """The gradients of the arguments, None for those without one, and for those that are added
-        to what `existing` has for the number of the argument.
+        """Return the gradients of the arguments: None for those without one, and for those added to
+        the gradient in `existing` under the argument's number.
 
         `kept` is what `run_forward` said that is needed; it is emptied, so that each tensor is
         freed after its last use. `gradients` are those of the results, None where nobody used a
@@ -225,8 +229,8 @@ class GradientPair:
         return backward.run(arguments, existing, sizes)
 
     def _backward(self, missing: frozenset[int], existing: frozenset[int]) -> _Backward:
-        """The program without the gradients `missing` of results, which adds those of the arguments
-        `existing` in place, where it can.
+        """Return the backward program without the gradients `missing` of results, which adds those
+        of the arguments `existing` in place if it can.
         """
         signature = self.forward.signature
         if (missing, existing) not in self._backwards:
@@ -239,8 +243,8 @@ class GradientPair:
     def existing_gradients(
         self, node: Any, kept: Tensors, gradients: Gradients
     ) -> Mapping[int, torch.Tensor]:
-        """The gradients that a backward pass may add to in place, by the number of the argument;
-        none but where that was asked for. See `ExistingGradients`.
+        """Return the gradients that a backward pass may add to in place, by the number of the
+        argument; none unless that was requested. See `ExistingGradients`.
         """
         if self._existing is None:
             return {}
@@ -266,7 +270,7 @@ class GradientPair:
         shapes: Sequence[Shape],
         existing: Mapping[int, torch.Tensor],
     ) -> list[torch.Tensor]:
-        """The arguments of a backward program; empties `kept`."""
+        """Return the arguments of a backward program; empties `kept`."""
         dense = [
             _zeros(*shape) if g is None else g for g, shape in zip(gradients, shapes, strict=True)
         ]
@@ -278,7 +282,7 @@ class GradientPair:
 def _source(
     spec: TensorSpec, backward: CompiledFunction, forward: Signature, count: int
 ) -> _Source:
-    """Where an argument of the backward program comes from."""
+    """Return the source of an argument of the backward program."""
     arguments = [argument.name for argument in forward.arguments]
     results = [result.name for result in forward.results]
     if spec.name in arguments:
@@ -351,18 +355,18 @@ def _apply(function: type[torch.autograd.Function], *arguments: object) -> Any:
 
 
 def _store(total: torch.Tensor, gradient: torch.Tensor) -> None:
-    """Have `gradient` be `total`, which most programs have stored there."""
+    """Make `gradient` equal to `total`; most programs have stored it there."""
     if total.data_ptr() != gradient.data_ptr():
         gradient.copy_(total)
 
 
 def _zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """A gradient that nobody asked for, without memory of its own."""
+    """Return a zero gradient without memory of its own, for a result whose gradient is missing."""
     return torch.zeros((), dtype=dtype, device=device).expand(shape)
 
 
 class _Once(torch.autograd.Function):
-    """Gradients as functions of what they depend on, whose own gradients are an error."""
+    """Gradients that raise an error if they are differentiated."""
 
     @staticmethod
     def forward(ctx: Any, name: str, count: int, *tensors: torch.Tensor) -> Any:

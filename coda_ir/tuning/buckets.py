@@ -1,11 +1,14 @@
-"""Numbers of rows that share a schedule, so that a new length of sequences needs no measurement."""
+"""Buckets of row counts that share a schedule, so that a new sequence length needs no
+measurement.
+"""
 
 SMALLEST, LARGEST = 16, 1 << 17
 """Fewer rows take the same tile, more rows many waves: what is fast does not change any more."""
 
 
 def bucket(rows: int, smallest: int = SMALLEST) -> int:
-    """The smallest of `smallest`, ..., 16, 24, 32, 48, 64, 96, ..., 131072 that is at least `rows`.
+    """Return the smallest of `smallest`, ..., 16, 24, 32, 48, 64, 96, ..., 131072 that is at least
+    `rows`.
 
     Powers of two and what lies halfway: in a bucket the work differs by a third at most.
     """

@@ -35,7 +35,7 @@ UNLIKELY = 1.5
 
 @dataclass(frozen=True)
 class Request:
-    """A GEMM to find a form and a schedule for."""
+    """A GEMM for which a form and a schedule are to be found."""
 
     problem: Problem
     name: str
@@ -48,8 +48,8 @@ class Request:
 
 
 def candidates_of(request: Request) -> list[Candidate]:
-    """Return what is worth measuring: the model's choice, the next best shapes, the other forms,
-    and other stages, orders of tiles and numbers of programs for a tile of the best shape.
+    """Return the candidates worth measuring: the model's choice, the next best shapes, the other
+    forms, and for the best shape other stages, orders of tiles and numbers of programs per tile.
 
     Raises CodaError where no tile fits.
     """
@@ -70,7 +70,9 @@ def candidates_of(request: Request) -> list[Candidate]:
 
 
 def _shapes(ranking: list[Ranked]) -> list[Ranked]:
-    """The best of each main loop, tile and number of warps, in the order of the ranking."""
+    """Return the best configuration for each main loop, tile and number of warps, in the order of
+    the ranking.
+    """
     shapes: dict[tuple[object, ...], Ranked] = {}
     for ranked in ranking:
         schedule = ranked.schedule
@@ -79,8 +81,8 @@ def _shapes(ranking: list[Ranked]) -> list[Ranked]:
 
 
 def _most_likely(shapes: list[Ranked]) -> list[Ranked]:
-    """The first, which is the model's choice, and the best `MOST_SHAPES` with the best of each main
-    loop, where the model thinks well of that: main loops are what it knows least of.
+    """Return the first, which is the model's choice, and the best `MOST_SHAPES`, including the best
+    of each main loop if its estimate is close: main loops are what the model predicts worst.
     """
     first, *ranked = shapes
     of_loop = {each.schedule.mainloop: each for each in reversed(ranked)}
@@ -96,7 +98,9 @@ def _fused(problem: Problem, found: list[Ranked]) -> list[Candidate]:
 
 
 def _other_forms(request: Request, fused_us: float) -> list[Candidate]:
-    """Products by the library, and products of the best kernel that has no epilogue."""
+    """Return the other forms: products by the library, and by the best kernel without an
+    epilogue.
+    """
     problem = request.problem
     products = _products(request)
     if products is None:
@@ -115,7 +119,7 @@ def _other_forms(request: Request, fused_us: float) -> list[Candidate]:
 
 
 def _products(request: Request) -> Ranked | None:
-    """The best kernel without an epilogue; None where the epilogue cannot be taken apart."""
+    """Return the best kernel without an epilogue; None if the epilogue cannot be separated."""
     problem = request.problem
     if not problem.has_form("unfused"):
         return None
@@ -127,15 +131,17 @@ def _products(request: Request) -> Ranked | None:
 
 
 def _may_round(problem: Problem) -> bool:
-    """Return whether PyTorch is allowed to multiply float32 in fewer bits, as our kernels
-    never do.
+    """Return whether PyTorch may multiply float32 with reduced precision, which our kernels never
+    do.
     """
     is_f32 = isinstance(element_type_of(problem.op.x), Float32Type)
     return is_f32 and torch.get_float32_matmul_precision() != "highest"
 
 
 def _maps_us(problem: Problem, form: Form, device: Device) -> float:
-    """Microseconds of the pointwise kernels of a form: their bytes, and a launch of each."""
+    """Return the microseconds of the pointwise kernels of a form: their bytes, and a launch of
+    each.
+    """
     func = find_entry(problem.in_form(form), ENTRY)
     shapes, total = SymbolicShapes(func), 0.0
     for op in func.body.block.ops:
@@ -149,7 +155,7 @@ def _maps_us(problem: Problem, form: Form, device: Device) -> float:
 
 
 def _wide(request: Request) -> Space:
-    """The space without what only the cost model needs to be told."""
+    """Return the space without the restrictions that exist for the cost model."""
     space = request.space
     if space.tile is not None:
         return space
@@ -163,8 +169,8 @@ def _wide(request: Request) -> Space:
 
 
 def _variants(request: Request, best: Ranked) -> list[Ranked]:
-    """One stage more, twice the row tiles that share columns in L2, and both; where few tiles may
-    share K among programs, the best other numbers of these.
+    """Return variants with one more stage, with twice the row tiles that share columns in L2, and
+    with both; if few tiles may share K among programs, also the best other numbers of programs.
     """
     space, schedule = request.space, best.schedule
     stages = space.stages or (schedule.stages.data, schedule.stages.data + 1)

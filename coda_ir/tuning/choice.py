@@ -25,7 +25,7 @@ def choose(
     measurer: Measurer,
     deadline: Deadline,
 ) -> Decision | None:
-    """The decision between candidates that are compiled, but for the `failures`.
+    """Decide between compiled candidates, except for the `failures`.
 
     The first candidate is the model's choice, which is kept unless another is faster by more than
     `NOISE`; one of another form has to be faster by that than the best of the first's form. None
@@ -58,7 +58,7 @@ class _Choice:
         return self._decision(self._confirmed(incumbent), incumbent)
 
     def _first_that_runs(self) -> Candidate | None:
-        """The model's choice, or the next best by the model where that cannot run."""
+        """Return the model's choice, or the next best that runs."""
         for candidate in self.candidates:
             if candidate in self.skipped:
                 continue
@@ -83,7 +83,8 @@ class _Choice:
             self.skipped[candidate] = error.message
 
     def _compare(self, candidate: Candidate, incumbent: Candidate) -> float:
-        """The time of a candidate over that of the incumbent before and after.
+        """Return the time of a candidate divided by that of the incumbent, measured before and
+        after it.
 
         Raises MeasurementError where the candidate does not run or the clock does not keep still.
         """
@@ -98,13 +99,15 @@ class _Choice:
         raise MeasurementError("the clock rate of the device was not stable")
 
     def _confirmed(self, incumbent: Candidate) -> Candidate:
-        """The best of the incumbent's form, unless another form is faster than that."""
+        """Return the best candidate of the incumbent's form, unless another form is faster
+        than it.
+        """
         same = [each for each in self.ratios if each.form == incumbent.form]
         others = [each for each in self.ratios if each.form != incumbent.form]
         return self._fastest(others, self._fastest(same, incumbent))
 
     def _fastest(self, candidates: Sequence[Candidate], incumbent: Candidate) -> Candidate:
-        """The fastest candidate that is faster than the incumbent in a second comparison, too."""
+        """Return the fastest candidate that beats the incumbent again in a second comparison."""
         limit = (1 - NOISE) * self.ratios[incumbent]
         for candidate in sorted(candidates, key=lambda each: self.ratios[each]):
             if candidate == incumbent or self.ratios[candidate] >= limit:

@@ -1,4 +1,4 @@
-"""The measurer of this context, and its device. Imports nothing that takes long."""
+"""The measurer of this context, and its device. This module imports nothing slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _measurer: ContextVar[Measurer | None] = ContextVar("coda_measurer", default=Non
 
 @contextmanager
 def use_measurer(measurer: Measurer) -> Generator[None]:
-    """Measure with `measurer` what is tuned in this context."""
+    """Within the context, tune with `measurer`."""
     token = _measurer.set(measurer)
     try:
         yield
@@ -29,7 +29,9 @@ def use_measurer(measurer: Measurer) -> Generator[None]:
 
 
 def current_measurer() -> Measurer:
-    """That of `use_measurer`, else for the current GPU. Raises CodaError where there is none."""
+    """Return the measurer of `use_measurer`, else one for the current GPU. Raises CodaError if
+    there is none.
+    """
     found = _measurer.get()
     if found is not None:
         return found
@@ -39,7 +41,7 @@ def current_measurer() -> Measurer:
 
 
 def current_device() -> str | None:
-    """The name of the device of `current_measurer`; None where nothing can be measured."""
+    """Return the name of the device of `current_measurer`; None if nothing can be measured."""
     found = _measurer.get()
     if found is not None:
         return found.device
@@ -47,7 +49,7 @@ def current_device() -> str | None:
 
 
 def gpu_name() -> str | None:
-    """The name of the current GPU; None where there is none."""
+    """Return the name of the current GPU; None if there is none."""
     import torch
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None

@@ -1,4 +1,4 @@
-"""Compiling and measuring candidates on a GPU."""
+"""Compilation and measurement of candidates on a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ LOST = "the process that compiles it ended"
 def compile_candidates(
     target: tuple[Any, ...], requests: Sequence[Request], jobs: int, deadline: Deadline
 ) -> Generator[tuple[int, str | None]]:
-    """Compile modules for a Triton target; a request is what `compile_worker.compile_module` takes.
+    """Compile modules for a Triton target; a request has the arguments of
+    `compile_worker.compile_module`.
 
     Gives the number of each request that is ready in time, and why it failed, if it did.
     """
@@ -59,7 +60,7 @@ TOLERANCE = 2**-6
 
 
 class GpuMeasurer:
-    """Measures on one GPU, with its kernels compiled by processes of their own."""
+    """Measures on one GPU, with kernels compiled by separate processes."""
 
     def __init__(self, device: torch.device):
         self._device = device
@@ -69,7 +70,7 @@ class GpuMeasurer:
 
     @staticmethod
     def current() -> GpuMeasurer:
-        """For the current GPU. Raises CodaError where there is none."""
+        """Make a measurer for the current GPU. Raises CodaError if there is none."""
         if not torch.cuda.is_available():
             raise CodaError(
                 "tuning measures kernels, and there is no GPU",
@@ -92,7 +93,9 @@ class GpuMeasurer:
         deadline: Deadline,
         done: Callable[[Candidate, str | None], None],
     ) -> None:
-        """Emit, let processes compile into Triton's cache, and load what they have compiled."""
+        """Emit candidates, have processes compile them into Triton's cache, and load the
+        results.
+        """
         emitted: list[tuple[Candidate, EmittedProgram]] = []
         for candidate in candidates:
             try:
@@ -119,7 +122,7 @@ class GpuMeasurer:
             raise MeasurementError(_first_line(error)) from error
 
     def check(self, candidate: Candidate, expected: Candidate) -> None:
-        """Results have to agree, those by tiles where these are the same."""
+        """Check that results agree, including partials if their tiles are the same."""
         first, problem = self._inputs_of(candidate.problem)[0], candidate.problem
         is_same_form = candidate.form == expected.form
         try:
@@ -134,7 +137,7 @@ class GpuMeasurer:
                 raise MeasurementError(f"its result {index} is not that of the model's choice")
 
     def _load(self, program: EmittedProgram) -> Callable[..., Any]:
-        """Return what is measured. Launchers are made with a C compiler, which takes its time."""
+        """Load a candidate. Launchers are made with a C compiler, which takes time."""
         module = load_source(program.source, ENTRY)
         if self._device.type != "cpu":
             for launch in program.stand_ins:
@@ -142,7 +145,7 @@ class GpuMeasurer:
         return module.run
 
     def _inputs_of(self, problem: Problem) -> list[list[torch.Tensor]]:
-        """Copies that do not fit into L2 together, of one problem at a time."""
+        """Return copies of inputs that together exceed L2, of one problem at a time."""
         if self._inputs is None or self._inputs[0] is not problem:
             self._inputs = None
             self._inputs = (problem, make_inputs(problem, self._device))
@@ -157,7 +160,9 @@ class GpuMeasurer:
     def _times_us(
         self, run: Callable[..., Any], inputs: list[list[torch.Tensor]], calls: int
     ) -> list[float]:
-        """The time of each call, queued while the GPU sleeps: the host is not measured."""
+        """Return the time of each call, queued while the GPU sleeps, so that the host is not
+        measured.
+        """
         events = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
         torch.cuda.synchronize(self._device)
         # PyTorch documents nothing that keeps a GPU busy for a time. Without this function the host
@@ -190,8 +195,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _launch_errors() -> tuple[type[BaseException], ...]:
-    """Return what a launch fails with: too few resources, kernels that do not compile or do not
-    run.
+    """Return the errors with which launches fail: too few resources, kernels that do not compile or
+    do not run.
     """
     errors: Any = import_module("triton.errors")
     return (RuntimeError, errors.TritonError)

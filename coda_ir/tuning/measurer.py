@@ -1,4 +1,4 @@
-"""How candidates are compiled and measured: an interface, which tests implement without a GPU."""
+"""The interface of compiling and measuring candidates, which tests implement without a GPU."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Candidate:
 
     @property
     def configured(self) -> Configured:
-        """Form and schedule as plain data."""
+        """The form and the schedule as plain data."""
         return LIBRARY if self.schedule is None else configured(self.schedule, self.form)
 
 
@@ -68,7 +68,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then, at least 0."""
+        """The seconds left, at least 0."""
         return max(0.0, self.at - self.clock())
 
     @property
@@ -81,12 +81,12 @@ class Measurer(Protocol):
 
     @property
     def device(self) -> str:
-        """The name of the device, which results are stored for."""
+        """The name of the device that results are stored for."""
         ...
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Seconds, for budgets."""
+        """A function that returns the time in seconds, for budgets."""
         ...
 
     def prepare(
@@ -95,15 +95,15 @@ class Measurer(Protocol):
         deadline: Deadline,
         done: Callable[[Candidate, str | None], None],
     ) -> None:
-        """Compile in order, in parallel. Calls `done` for each that is ready, with the reason where
-        it failed; those that are not ready at the deadline are given up.
+        """Compile in order, in parallel. Calls `done` for each finished candidate, with the reason
+        if it failed; those not finished at the deadline are given up.
         """
         ...
 
     def measure(self, candidate: Candidate) -> float:
-        """Median microseconds of a prepared candidate. Raises MeasurementError."""
+        """Return the median microseconds of a prepared candidate. Raises MeasurementError."""
         ...
 
     def check(self, candidate: Candidate, expected: Candidate) -> None:
-        """Raises MeasurementError where the two do not compute the same."""
+        """Raise MeasurementError if the two compute different results."""
         ...

@@ -1,4 +1,4 @@
-"""One GEMM by itself: what is measured, and what names it."""
+"""A GEMM in isolation: what is measured, and the key under which results are stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from coda_ir.context import make_context
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.dialects.coda import BroadcastOp, ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
+from coda_ir.dialects.gemm import FusedOp, ResultPortAttr, ScheduleAttr, SegmentAttr
+from coda_ir.dialects.gemm.places import part_of
 from coda_ir.passes.layout.plan_buffers import PlanBuffersPass
 from coda_ir.passes.layout.unfusing import BY, unfuse, why_not_unfused
 from coda_ir.passes.support.fillers import filler
@@ -43,7 +44,7 @@ ENTRY = "gemm"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A GEMM as a function of its own, with the sizes to measure it at."""
+    """A GEMM as a separate function, with the sizes to measure it at."""
 
     module: ModuleOp
     """A function `gemm` with one `gemm.fused` without a schedule."""
@@ -54,7 +55,7 @@ class Problem:
 
     @staticmethod
     def of(op: FusedOp, counts: RowCounts) -> Problem | None:
-        """None where the sizes of `counts` do not say how large the operands are."""
+        """Make a problem; None if the sizes of `counts` do not determine the operands."""
         shapes, rows = counts.shapes(op), counts.exact(op)
         if shapes is None or rows is None or rows < 1:
             return None
@@ -72,27 +73,27 @@ class Problem:
 
     @cached_property
     def text(self) -> str:
-        """Equal for GEMMs that differ in names and numbers of rows only."""
+        """The key: equal for GEMMs that differ only in names and numbers of rows."""
         return str(self.module)
 
     @property
     def bucket(self) -> int:
-        """The number of rows that a result is stored for."""
+        """The number of rows under which a result is stored."""
         return bucket(self.rows)
 
     def has_form(self, form: Form) -> bool:
-        """Return whether the GEMM can be computed so."""
+        """Return whether the GEMM has this form."""
         return form == "fused" or why_not_unfused(self.op, BY[form]) is None
 
     def in_form(self, form: Form) -> ModuleOp:
-        """A copy of the function, in a form that it has."""
+        """Return a copy of the function in a form that it has."""
         module = self.module.clone()
         if form != "fused":
             unfuse(_gemm_of(module), BY[form])
         return module
 
     def scheduled(self, schedule: ScheduleAttr | None, form: Form = "fused") -> ModuleOp:
-        """The function in a form, with the schedule of its kernel."""
+        """Return the function in a form, with the schedule of its kernel."""
         module = self.in_form(form)
         for op in module.walk():
             if isinstance(op, FusedOp):
@@ -101,7 +102,7 @@ class Problem:
         return module
 
     def emit(self, schedule: ScheduleAttr | None, form: Form = "fused") -> EmittedProgram:
-        """The function as a Triton module. Raises CodaError for what cannot be emitted."""
+        """Emit the function as a Triton module. Raises CodaError if that is impossible."""
         return emit_program(self.scheduled(schedule, form), ENTRY)
 
     @property
@@ -112,7 +113,7 @@ class Problem:
 
 
 class _Symbols:
-    """Symbols by the order in which they occur, whatever they are called."""
+    """Symbols in canonical form: numbered by first occurrence."""
 
     def __init__(self, shapes: SymbolicShapes, sizes: Mapping[str, int]):
         self._shapes, self._known = shapes, sizes
@@ -120,7 +121,7 @@ class _Symbols:
         self.sizes: dict[str, int] = {}
 
     def renamed(self, value: SSAValue) -> tuple[Dim, ...]:
-        """The dimensions of a value. Raises KeyError for a symbol of unknown size."""
+        """Return the dimensions of a value. Raises KeyError for a symbol of unknown size."""
         return tuple(map(self._renamed, self._shapes.dims(value)))
 
     def _renamed(self, dim: Dim) -> Dim:
@@ -140,6 +141,8 @@ def _isolated(
     block = Block(arg_types=argument_types)
     copy = op.clone(dict(zip(operands, block.args, strict=True)))
     copy.schedule = None
+    # The time does not depend on the row of a cache in which a result is stored.
+    copy.segment_attrs = ArrayAttr(map(_without_rows, copy.segment_attrs))
     copy.attributes.clear()
     for inner in copy.walk():
         inner.location = UnknownLoc()
@@ -162,10 +165,19 @@ def _isolated(
     return ModuleOp([FuncOp(ENTRY, types, Region(block), arg_attrs=ArrayAttr(attributes))])
 
 
+def _without_rows(segment: SegmentAttr) -> SegmentAttr:
+    """Return the segment with results of their own in place of rows of a cache."""
+    ports = [
+        ResultPortAttr.of(port.kind.data) if port.is_moved else port for port in segment.results
+    ]
+    kept = (segment.weights, segment.layout, segment.pairing, segment.ports)
+    return SegmentAttr(*kept, ArrayAttr(ports))
+
+
 def _in_place(old: SSAValue, new: SSAValue, symbols: _Symbols, block: Block) -> SSAValue:
-    """A result, or the tensor that it is stored as a part of, beside zeros."""
-    place = place_of(old)
-    if place is None:
+    """Return a result, or the tensor that it is stored as a part of, with zeros beside it."""
+    place, part = place_of(old), part_of(old)
+    if place is None or (part is not None and part.number is not None):
         return new
     offset, width, period = place.numbers
     *rows, columns = symbols.renamed(old)
@@ -197,7 +209,7 @@ def _added(op: Operation, block: Block) -> SSAValue:
 
 
 def _sized(value: SSAValue, dims: Sequence[Dim]) -> AnyTensor:
-    """The type of a value with the extents that are known: the number of partials is."""
+    """Return the type of a value with known extents; the number of partials is known."""
     extents = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
     return TensorType(element_type_of(value), extents)
 
@@ -212,7 +224,7 @@ SMALLEST_CACHE = 32 << 20
 
 
 def argument_shapes(problem: Problem, sizes: Mapping[str, int]) -> list[tuple[list[int], str]]:
-    """Shape and PyTorch's name of the type of each argument."""
+    """Return the shape and PyTorch's type name of each argument."""
     func = problem.func
     shapes = SymbolicShapes(func)
     return [
@@ -225,7 +237,7 @@ def argument_shapes(problem: Problem, sizes: Mapping[str, int]) -> list[tuple[li
 
 
 def make_inputs(problem: Problem, device: torch.device) -> list[list[torch.Tensor]]:
-    """Sets of arguments, as many as it takes to exceed the L2 cache of `device` twice."""
+    """Make as many sets of arguments as exceed twice the L2 cache of `device`."""
     first = _draw(problem, device, 0)
     size = sum(tensor.numel() * tensor.element_size() for tensor in first)
     sets = min(MOST_SETS, 1 + 2 * _cache_bytes(device) // max(1, size))
@@ -257,7 +269,9 @@ def _tensor(
     device: torch.device,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Normal, weights with variance 1/K; integers are small: they index whatever they do."""
+    """Draw a tensor: normal, weights with variance 1/K; integers are small, because they may be
+    indices.
+    """
     roles = list(roles_of(func.args[index]))
     if not dtype.is_floating_point:
         high = 2 if dtype == torch.bool else INTEGER_LIMIT

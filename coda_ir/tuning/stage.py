@@ -42,7 +42,7 @@ class TunePass(SchedulePass):
     def set_schedules(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> None:
-        """Give each GEMM the schedule that was measured, or else the choice of the cost model."""
+        """Give each GEMM its measured schedule, or else the choice of the cost model."""
         first: dict[Hashable, FusedOp] = {}
         for key, gemm in gemms:
             first.setdefault(key, gemm)
@@ -84,7 +84,7 @@ class TunePass(SchedulePass):
 
 
 def _in_form(op: FusedOp, form: Form) -> Sequence[FusedOp | LibraryOp | MapOp]:
-    """Bring `op` into a form; the kernels that it becomes, in order."""
+    """Bring `op` into a form; return the resulting kernels in order."""
     if form == "fused":
         return [op]
     return unfuse(op, BY[form]).ops

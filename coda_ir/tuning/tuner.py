@@ -24,7 +24,7 @@ NO_TUNE = "CODA_NO_TUNE"
 
 @dataclass
 class Answer:
-    """The state of a request."""
+    """The answer to a request."""
 
     device: str
     """Empty where there is none."""
@@ -57,7 +57,9 @@ class Answer:
         return [head, *others, *skipped, *self.notes]
 
     def attribute(self, kernels: int = 1) -> TunedAttr:
-        """Return what the IR keeps of a decision on a GEMM that became so many kernels."""
+        """Return the attribute that records a decision about a GEMM that became this many
+        kernels.
+        """
         assert self.decision is not None, "there is a decision"
         found = self.decision
         predicted, measured, model = (
@@ -71,7 +73,7 @@ class Answer:
 def tune(
     requests: Sequence[Request], mode: str = "measure", budget: float = BUDGET_S
 ) -> list[Answer]:
-    """For each request the stored decision or, in mode `measure`, a new one.
+    """Return for each request the stored decision or, in mode `measure`, a new one.
 
     At most `budget` seconds are spent; requests that are equal but for names are tuned once. Raises
     CodaError where there is nothing to measure on.
@@ -139,6 +141,8 @@ def _answer(key: str, request: Request, device: str, decision: Decision | None) 
 
 
 def _in_turn(candidates: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """The first of each GEMM, then the second of each, so that a short budget serves all."""
+    """Return the first candidate of each GEMM, then the second of each, so that a short budget
+    serves all.
+    """
     longest = max(map(len, candidates), default=0)
     return [each[i] for i in range(longest) for each in candidates if i < len(each)]

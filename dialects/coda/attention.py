@@ -61,7 +61,7 @@ from coda_ir.dialects.coda.shapes import (
 
 @irdl_custom_directive
 class ResultType(CustomDirective):
-    """The type of the one result; like that of a functional type, it may be in parentheses."""
+    """Parse the type of a single result; as in a functional type, it may be in parentheses."""
 
     result: TypeDirective
 
@@ -92,7 +92,7 @@ class AttentionLike(CodaOp, ABC):
 
     @property
     def heads(self) -> int:
-        """The number of heads of q, DYNAMIC_INDEX where its columns are."""
+        """The number of heads of q, DYNAMIC_INDEX if its columns are dynamic."""
         return _quotient(shape_of(self.q)[-1], self.head_dim.value.data)
 
     @property
@@ -172,12 +172,12 @@ class AttentionLike(CodaOp, ABC):
 
 
 def _quotient(columns: int, head_dim: int) -> int:
-    """The number of heads, DYNAMIC_INDEX where the number of columns is."""
+    """Return the number of heads, DYNAMIC_INDEX if the number of columns is dynamic."""
     return columns if columns == DYNAMIC_INDEX else columns // head_dim
 
 
 def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]:
-    """The shape of `x` with heads of `value_dim` columns instead of `head_dim`."""
+    """Return the shape of `x` with heads of `value_dim` columns instead of `head_dim`."""
     *rows, columns = shape_of(x)
     if value_dim == head_dim or columns == DYNAMIC_INDEX:
         return (*rows, columns)
@@ -185,7 +185,7 @@ def _result_shape(x: SSAValue, head_dim: int, value_dim: int) -> tuple[int, ...]
 
 
 def lse_type(q: SSAValue, head_dim: int) -> AnyTensor:
-    """B x heads x T: the type of the logsumexp of the scores of queries `q`."""
+    """Return the type of the logsumexp of the scores of queries `q`: B x heads x T."""
     *batch, queries, columns = shape_of(q)
     heads = _quotient(columns, head_dim)
     type = f64 if isinstance(element_type_of(q), Float64Type) else f32
@@ -274,7 +274,7 @@ class AttentionOp(AttentionLike):
             self.verify_lse("result lse", self.lse)
 
     def copied(self, *, has_lse: bool) -> "AttentionOp":
-        """The same attention with or without the logsumexp of its scores."""
+        """Return the same attention, with or without the logsumexp of its scores."""
         results = [self.result.type, lse_type(self.q, self.head_dim.value.data)]
         copy = type(self).create(
             operands=self.operands,
@@ -328,7 +328,9 @@ class AttentionGradOp(AttentionLike):
         has_sinks: bool = False,
         has_mask: bool = False,
     ):
-        """The gradient of `op`, which has an lse, also for its sinks and its mask where stated."""
+        """Build the gradient of `op`, which has an lse; with the gradients of its sinks and its
+        mask if their types are given.
+        """
         assert op.lse is not None, "the derivative needs the logsumexp of the scores"
         sinks, mask = optional_operand(op.sinks), optional_operand(op.mask)
         super().__init__(

@@ -12,7 +12,7 @@ CANONICALIZATIONS: list[RewritePattern] = []
 
 
 class FoldsAway(HasCanonicalizationPatternsTrait):
-    """There are cases in which the operator changes nothing: see `coda.canonicalization`."""
+    """An operator that can be the identity: see `coda.canonicalization`."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -31,5 +31,7 @@ class CodaOp(IRDLOperation, ABC):
 
     @property
     def looked_up(self) -> SSAValue | None:
-        """The operand of which the operator reads as many elements as its result has, by number."""
+        """The operand from which the operator reads one element, chosen by number, for each element
+        of its result.
+        """
         return None

@@ -64,7 +64,7 @@ class GluOp(InferTypeOp):
 
     @property
     def is_adjacent(self) -> bool:
-        """Return whether pairs are neighbouring columns, instead of columns of the two halves."""
+        """True if pairs are neighbouring columns, rather than columns of the two halves."""
         return self.adjacent is not None
 
     def check(self) -> None:
@@ -127,7 +127,7 @@ class RopeOp(InferTypeOp):
         )
 
     def with_operand(self, x: SSAValue | Operation, *, transposed: bool) -> "RopeOp":
-        """The same rotation of `x`, or its adjoint."""
+        """Return the same rotation of `x`, or its adjoint."""
         return RopeOp(
             x,
             self.cos,
@@ -168,7 +168,9 @@ class RopeOp(InferTypeOp):
         self._verify_columns()
 
     def _verify_columns(self) -> None:
-        """The columns of the tables are those of `table_heads` heads, of which x has a multiple."""
+        """Check that the columns of the tables are those of `table_heads` heads, and that the heads
+        of x are a multiple.
+        """
         heads, head_dim = self.heads_of_tables, self.head_dim.value.data
         if heads < 1:
             raise VerifyException(f"property table_heads is {heads}, expected at least 1")

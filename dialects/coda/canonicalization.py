@@ -1,4 +1,4 @@
-"""Canonical forms of the block level: what changes nothing, or is not used, goes away.
+"""Canonicalization of the block level: removes operators that change nothing or have no use.
 
 Run by xDSL's `canonicalize`. Every pattern is exact: it keeps each bit of the result, NaN included.
 """
@@ -124,7 +124,7 @@ def _div(op: DivOp) -> SSAValue | None:
 
 
 def _other_than(op: BinaryOp, number: int) -> SSAValue | None:
-    """The operand beside a constant, where it has the type of the result."""
+    """Return the operand beside a constant if it has the type of the result."""
     for kept, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         is_number = isinstance(other.owner, ConstantOp) and other.owner.number == number
         if is_number and kept.type == op.result.type:
@@ -184,7 +184,7 @@ def _narrow_norm(op: CastOp) -> Operation | None:
 
 
 def _before_widening(value: SSAValue, type: Attribute) -> SSAValue:
-    """`value` before it was widened from `type` to float32."""
+    """Return `value` as it was before it was widened from `type` to float32."""
     wide = value.owner
     if not isinstance(wide, CastOp) or not _is_widened_to(wide, f32):
         return value
@@ -217,7 +217,7 @@ def _widen_behind_index(op: IndexOp) -> Operation | None:
 
 
 def _moved(view: ReshapeOp, x: SSAValue | Operation) -> ReshapeOp:
-    """The reshape `view` of another tensor."""
+    """Return the reshape `view`, applied to another tensor."""
     moved = ReshapeOp(x, shape_of(view.result))
     moved.location = view.location
     moved.attributes |= view.attributes
@@ -337,7 +337,7 @@ FOLDS: Mapping[type[Operation], Sequence[Callable[[Any], SSAValue | Operation | 
 
 
 class Fold(RewritePattern):
-    """Replaces an operator by the first that a function of `FOLDS` gives."""
+    """Replaces an operator by the first result that a function of `FOLDS` returns."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         folds = FOLDS.get(type(op), TRUTH_FOLDS.get(type(op), ()))
@@ -349,14 +349,14 @@ class Fold(RewritePattern):
 
 
 def _made(op: Operation) -> list[Operation]:
-    """`op`, behind the operators that were made for its operands."""
+    """Insert `op` after the operators that were made for its operands."""
     owners = dict.fromkeys(value.owner for value in op.operands)
     new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
     return [*(each for owner in new for each in _made(owner)), op]
 
 
 def _at(op: Operation, new: Operation) -> Operation:
-    """`new` at the place of `op`, unless it has one."""
+    """Give `new` the location of `op`, unless it has one."""
     if isinstance(new.location, UnknownLoc):
         new.location = op.location
     return new

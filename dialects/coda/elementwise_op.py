@@ -27,7 +27,7 @@ Scalar: TypeAlias = Callable[..., Operation]
 
 
 class Elements(Enum):
-    """The element types that an operator takes, in the words of messages."""
+    """The element types that an operator accepts, as messages name them."""
 
     FLOATS = "floats"
     NUMBERS = "numbers"
@@ -68,7 +68,7 @@ class ElementwiseOp(InferTypeOp, ABC):
 
     @classmethod
     def infer(cls, *operands: Extents, **_: object) -> list[Extents]:
-        """The common shape of operands; raises VerifyException where they do not broadcast."""
+        """Return the common shape of operands. Raises VerifyException if they do not broadcast."""
         shape: tuple[int, ...] = ()
         for index, operand in enumerate(operands):
             merged = broadcast_shapes(shape, operand)
@@ -93,7 +93,7 @@ class ElementwiseOp(InferTypeOp, ABC):
 
     @property
     def elements_of_one_type(self) -> Sequence[SSAValue]:
-        """The operands that have the same element type, which is one of `ELEMENTS`."""
+        """The operands that must have the same element type, one of `ELEMENTS`."""
         return self.operands
 
 
@@ -129,7 +129,7 @@ def elementwise(
     elements: Elements | None = None,
     jumps: bool = False,
 ) -> Callable[[type[OpT]], type[OpT]]:
-    """Define an elementwise operator: see `ElementwiseOp` for what is stated of it.
+    """Define an elementwise operator; see `ElementwiseOp` for its declarations.
 
     Without `elements`, it takes those of its base class.
     """

@@ -1,4 +1,4 @@
-"""Operators that extend tensors: by repeating them, and by numbers around them."""
+"""Operators that extend tensors by repetition or padding."""
 
 from collections.abc import Sequence
 
@@ -130,7 +130,7 @@ class PadOp(CodaOp):
     def around(
         x: SSAValue | Operation, dim: int, before: int, after: int, value: float | int = 0
     ) -> "PadOp":
-        """x with so many elements before and behind those of a dimension."""
+        """Pad x by the given numbers of elements before and after a dimension."""
         extent = shape_of(SSAValue.get(x))[dim]
         if extent == DYNAMIC_INDEX:
             return PadOp(x, dim, before, extent, after=after, value=value)
@@ -144,7 +144,9 @@ class PadOp(CodaOp):
 
     @property
     def added(self) -> tuple[int, int] | None:
-        """Elements added before and after x; None if another operand gives the extent."""
+        """The numbers of elements added before and after x; None if another operand determines the
+        extent.
+        """
         dim, start, stop = self.range
         if self.after is not None:
             return start, self.after.value.data
@@ -197,7 +199,9 @@ class PadOp(CodaOp):
 
 
 def verify_like(like: SSAValue | None, result: SSAValue, unknown: Sequence[int]) -> None:
-    """Check what lends its shape; `unknown` are the dimensions of `result` that only it knows."""
+    """Check the operand that lends its shape; `unknown` are the dimensions of `result` that only it
+    knows.
+    """
     if like is not None:
         expect_shape("operand like", like, shape_of(result))
     elif unknown:

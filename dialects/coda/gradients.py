@@ -1,4 +1,6 @@
-"""Operators of derivatives: what the pass `derive-gradient` needs beside those of models."""
+"""Derivative operators: those that the pass `derive-gradient` needs besides the operators of
+models.
+"""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -120,7 +122,7 @@ class GroupedWeightGradientOp(InferTypeOp):
 
 
 def summed_dims(before: Sequence[int], after: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions of `before` that `after`, aligned at the right, lacks or has as 1."""
+    """Return the dimensions of `before` that `after`, aligned at the right, lacks or has as 1."""
     missing = len(before) - len(after)
     ones = (
         missing + axis

@@ -41,18 +41,17 @@ OPEN = "?"
 
 
 def like_first(x: Extents, *_: Extents, **__: object) -> list[Extents]:
-    """The rule of an operator whose result has the shape of its first operand."""
+    """Return the rule of an operator whose result has the shape of its first operand."""
     return [x]
 
 
 def columns_to_one(x: Extents, *_: Extents, **__: object) -> list[Extents]:
-    """The rule of an operator that makes one element, or two, of each row."""
+    """Return the rule of an operator that reduces each row to one or two elements."""
     return [(*x[:-1], 1)] * 2
 
 
 class InferTypeOp(CodaOp, ABC):
-    """An operator with one rule for the types of its results: what MLIR calls an operator with
-    `InferTypeOpInterface`.
+    """An operator with one rule for its result types, like MLIR's `InferTypeOpInterface`.
 
     The constructor, the verifier and symbolic shapes (`coda_ir.shape_rules`) follow from it.
     """
@@ -107,7 +106,9 @@ class InferTypeOp(CodaOp, ABC):
 
     @classmethod
     def _in_order(cls, given: Sequence[Given], named: Mapping[str, Given]) -> Mapping[str, Given]:
-        """Properties by name that are given in the order of the definitions, beside `named`."""
+        """Return properties by name, from those in the order of the definitions and those in
+        `named`.
+        """
         names = list(cls.get_irdl_definition().properties)
         assert len(given) <= len(names), f"{cls.name} has no {len(given)} properties"
         in_order, others = dict(zip(names, given, strict=False)), names[len(given) :]
@@ -116,11 +117,11 @@ class InferTypeOp(CodaOp, ABC):
 
     @classmethod
     def default_element_type(cls, x: SSAValue) -> Attribute:
-        """The element type of results where none is stated, for the first operand."""
+        """Return the default element type of results for the first operand."""
         return element_type_of(x)
 
     def _elements(self, operands: Sequence[SSAValue]) -> Sequence[Attribute | None]:
-        """The element types of the results, None of one that is stated."""
+        """Return the element types of the results, None for one that must be stated."""
         return [
             element_type_of(operands[each]) if isinstance(each, int) else each
             for each in self.RESULT_ELEMENTS
@@ -132,7 +133,7 @@ class InferTypeOp(CodaOp, ABC):
         return {name: _value(attribute) for name, attribute in self.properties.items()}
 
     def result_extents(self, operands: Sequence[Extents]) -> Sequence[Extents]:
-        """The extents of the results from those of the operands."""
+        """Return the extents of the results, given those of the operands."""
         return type(self).infer(*operands, **self.given)[: len(self.results)]
 
     def check(self) -> None:
@@ -157,17 +158,17 @@ class InferTypeOp(CodaOp, ABC):
 
 
 def static_extents(extents: Extents) -> tuple[int, ...]:
-    """The extents of a type, in which symbols are open."""
+    """Return the extents of a type; symbols are dynamic."""
     return tuple(extent if isinstance(extent, int) else DYNAMIC_INDEX for extent in extents)
 
 
 def replaced(x: Extents, dim: int, *extents: Any) -> Extents:
-    """The extents `x` with others in place of that of `dim`."""
+    """Return the extents `x` with others in place of that of `dim`."""
     return (*x[:dim], *extents, *x[dim + 1 :])
 
 
 def total(extents: Sequence[Any]) -> Any:
-    """The sum of extents: an open one where one of several is no number."""
+    """Return the sum of extents, dynamic if one of them is."""
     if len(extents) == 1:
         return extents[0]
     is_known = all(isinstance(extent, int) for extent in extents) and DYNAMIC_INDEX not in extents

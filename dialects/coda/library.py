@@ -341,7 +341,7 @@ def _convolved(
     dilation: Sequence[int],
     groups: int,
 ) -> list[Extents]:
-    """B x O x T1 x ...: the places of windows over the padded positions."""
+    """Return B x O x T1 x ...: the number of windows over the padded positions."""
     steps = zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
     return [(x[0], weight[0], *(_windows(*step) for step in steps))]
 
@@ -448,7 +448,7 @@ MOST_COLUMNS, MOST_TAKEN = 512, 16
 
 
 def has_short_rows(op: TopkOp) -> bool:
-    """Return whether the elements of rows are taken, few of not many."""
+    """Return whether a few elements of many short rows are taken."""
     *_, columns = shape_of(op.x)
     is_by_row = op.given["dim"] == len(shape_of(op.x)) - 1
     is_short = columns != DYNAMIC_INDEX and columns <= MOST_COLUMNS

@@ -73,14 +73,14 @@ class LibraryCallOp(InferTypeOp, ABC):
         return ArgumentTemplate.parse(self.arguments.data)
 
     def argument(self, name: str) -> str:
-        """The text of one argument: an operand by its number, or the value of a property."""
+        """Return the text of one argument: an operand by its number, or the value of a property."""
         if name in self.FIXED:
             return repr(self.FIXED[name])
         value: SSAValue | Attribute | None = getattr(self, name)
         return self.tensor(value) if isinstance(value, SSAValue) else repr(self.given.get(name))
 
     def tensor(self, value: SSAValue) -> str:
-        """The text of an operand as an argument."""
+        """Return the text of an operand as an argument."""
         return f"{{{list(self.operands).index(value)}}}"
 
     @property

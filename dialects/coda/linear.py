@@ -66,7 +66,7 @@ PATCHES = "coda.patches"
 
 
 def rows_by_rows(x: Extents, weight: Extents, *_: Extents, **__: object) -> list[Extents]:
-    """The rule of x · Wᵀ with W of N x K."""
+    """Return the rule of x · Wᵀ with W of N x K."""
     return [(*x[:-1], weight[0])]
 
 

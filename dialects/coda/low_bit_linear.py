@@ -1,4 +1,4 @@
-"""Linear maps of weights of few bits, which are dequantized on the way to the product."""
+"""Linear layers with weights of few bits, which are dequantized on the way to the product."""
 
 from collections.abc import Sequence
 

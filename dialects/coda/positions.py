@@ -1,4 +1,4 @@
-"""Numbers that follow from extents: positions in a sequence, indices of frequencies, counts."""
+"""Numbers derived from extents: positions in a sequence, indices of frequencies, counts."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -55,7 +55,9 @@ class PositionsOp(CodaOp):
         step: int = 1,
         element_type: Attribute = i64,
     ):
-        """`extent` is a number, or a tensor and the dimension that has the extent."""
+        """Build positions. `extent` is a number, or a tensor and the dimension whose extent
+        counts.
+        """
         like, dim = extent if isinstance(extent, tuple) else (None, None)
         number = extent if isinstance(extent, int) else DYNAMIC_INDEX
         super().__init__(
@@ -128,24 +130,24 @@ class ExtentOp(InferTypeOp):
 
 
 def extent_in(value: SSAValue) -> ExtentOp | None:
-    """The extent that `value` is, under whatever shape of one element."""
+    """Return the extent that `value` is, under any shape with one element."""
     owner = _origin(value)
     return owner if isinstance(owner, ExtentOp) else None
 
 
 def positions_in(value: SSAValue) -> PositionsOp | None:
-    """The positions that `value` shows in row-major order, under whatever shape."""
+    """Return the positions that `value` contains in row-major order, under any shape."""
     owner = _origin(value)
     return owner if isinstance(owner, PositionsOp) else None
 
 
 def is_of_extents(value: SSAValue) -> bool:
-    """Return whether kernels know `value` from extents: positions, or an extent itself."""
+    """Return whether kernels derive `value` from extents: positions, or an extent itself."""
     return isinstance(_origin(value), PositionsOp | ExtentOp)
 
 
 def _origin(value: SSAValue) -> object:
-    """The operator whose elements `value` has, under whatever shape."""
+    """Return the operator that computes the elements of `value`, looking through reshapes."""
     owner: Operation | object = value.owner
     while isinstance(owner, ReshapeOp):
         owner = owner.x.owner

@@ -178,7 +178,7 @@ class ConcatOp(InferTypeOp):
 
 @irdl_op_definition
 class BarrierOp(InferTypeOp):
-    """x, which is there only when the operands `after` have been computed.
+    """x, available only after the operands `after` have been computed.
 
     What reads the result neither moves in front of them nor shares a kernel with what they need:
     so parts of a large tensor are computed one after the other, in the same memory. Costs nothing;

@@ -35,7 +35,7 @@ _IN_FLOAT32 = (_FLOATS | _FLOATS8) - {Float64Type}
 
 
 def tensor_type(value: SSAValue) -> AnyTensor:
-    """The type of a value that is known to be a tensor."""
+    """Return the type of a value that is known to be a tensor."""
     # Not `isa`: it builds a constraint per call, which dominated the time of large programs.
     type = cast(AnyTensor, value.type)
     assert isinstance(type, TensorType), f"expected a tensor, got {type}"
@@ -43,7 +43,7 @@ def tensor_type(value: SSAValue) -> AnyTensor:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
+    """Return the shape of a tensor value; dynamic dimensions are `DYNAMIC_INDEX`."""
     return tensor_type(value).get_shape()
 
 
@@ -52,7 +52,7 @@ def element_type_of(value: SSAValue) -> Attribute:
 
 
 def element_bytes(type: Attribute) -> int:
-    """Bytes of one element of a tensor type, or of an element type (1 for i1).
+    """Return the bytes of one element of a tensor type, or of an element type (1 for i1).
 
     Raises TypeError for a type without a size.
     """
@@ -72,7 +72,7 @@ def is_float(type: Attribute) -> bool:
 
 
 def stores_floats(type: Attribute) -> bool:
-    """Return whether elements of `type` are floats, also those that nothing computes with."""
+    """Return whether elements of `type` are floats, including types without arithmetic."""
     return is_float(type) or is_float8(type)
 
 
@@ -81,13 +81,15 @@ def is_float8(type: Attribute) -> bool:
 
 
 def is_eight_bits(type: Attribute) -> bool:
-    """Return whether `type` has floats or integers of 8 bits, which 16-bit floats hold exactly."""
+    """Return whether `type` is an 8-bit float or integer type, whose values 16-bit floats hold
+    exactly.
+    """
     return is_float8(type) or (isinstance(type, IntegerType) and type.bitwidth == 8)
 
 
 def multiplies(x: Attribute, weight: Attribute) -> bool:
-    """Return whether a linear map has elements of these types: equal floats, two float8, or weights
-    of 8 bits, which are converted to the type of x.
+    """Return whether a linear layer supports elements of these types: equal floats, two float8, or
+    weights of 8 bits, which are converted to the type of x.
     """
     if is_float8(x):
         return is_float8(weight)
@@ -96,7 +98,7 @@ def multiplies(x: Attribute, weight: Attribute) -> bool:
 
 
 def product_type(x: Attribute) -> Attribute:
-    """The type of a linear map's result where none is stated: that of x, but f32 for float8."""
+    """Return the default result type of a linear layer: that of x, but f32 for float8."""
     return f32 if is_float8(x) else x
 
 
@@ -106,18 +108,18 @@ def computes_in_float32(type: Attribute) -> bool:
 
 
 def is_narrow_integer(type: Attribute) -> bool:
-    """Return whether `type` has integers of 8 or 16 bits, which are computed with in 32."""
+    """Return whether `type` is an integer type of 8 or 16 bits, which is computed in 32."""
     return isinstance(type, IntegerType) and 1 < type.bitwidth < 32
 
 
 def float_type(type: Attribute) -> AnyFloat:
-    """`type`, known to be one of the supported floating-point types."""
+    """Return `type`, known to be one of the supported floating-point types."""
     assert stores_floats(type), f"expected a float type, got {type}"
     return cast(AnyFloat, type)
 
 
 def dims_agree(a: int, b: int) -> bool:
-    """Return whether two extents can be the same number: equal, or at least one is dynamic."""
+    """Return whether two extents can be equal: they are, or at least one is dynamic."""
     return a == b or DYNAMIC_INDEX in (a, b)
 
 
@@ -126,12 +128,14 @@ def shapes_agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def ceiling(extent: int, divisor: int) -> int:
-    """The blocks of `divisor` elements that cover an extent, which may be `DYNAMIC_INDEX`."""
+    """Return the number of blocks of `divisor` elements that cover an extent, which may be
+    `DYNAMIC_INDEX`.
+    """
     return extent if extent == DYNAMIC_INDEX else -(-extent // divisor)
 
 
 def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """The NumPy broadcast of two shapes, or None where they do not fit.
+    """Return the NumPy broadcast of two shapes, or None if they do not fit.
 
     A dynamic extent never stands for a broadcast 1: broadcasting is visible in the types.
     """
@@ -272,5 +276,5 @@ def verify_group(what: str, group: int, columns: int) -> None:
 
 
 def optional_operand(value: SSAValue | Operation | None) -> list[SSAValue]:
-    """The operands of an optional operand definition: none or one."""
+    """Return the operands of an optional operand definition: none or one."""
     return [] if value is None else [SSAValue.get(value)]

@@ -1,4 +1,4 @@
-"""Canonical forms of truth values that are known: comparisons of constants, and what reads them."""
+"""Canonicalization of known truth values: comparisons of constants, and their uses."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ def _compare(op: CompareOp) -> Operation | None:
 
 
 def _rounded(number: Number, type: Attribute) -> Number | None:
-    """The number as an element of `type`; None for one that is out of its range."""
+    """Return the number as an element of `type`; None if it is out of range."""
     if not isinstance(type, AnyFloat):
         return number
     try:
@@ -58,7 +58,9 @@ def _rounded(number: Number, type: Attribute) -> Number | None:
 
 
 class Logical(NamedTuple):
-    """An operator on truth values, and the one with which it gives the other operand, if any."""
+    """A logical operator with its identity, and with the value that absorbs the other operand, if
+    any.
+    """
 
     compute: Callable[..., bool]
     neutral: bool | None = None

@@ -1,4 +1,4 @@
-"""Which arguments of a function are weights: the same tensors in every call."""
+"""Weights: the arguments of a function that are the same tensors in every call."""
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue

@@ -15,7 +15,7 @@ from coda_ir.dialects.gemm.places import PlaceAttr
 
 
 class PortKind(StrEnum):
-    """How an operand of shape (...) is indexed by the element (m, n) of an M x N accumulator."""
+    """The indexing of an operand of shape (...) by the element (m, n) of an M x N accumulator."""
 
     TILE = "tile"
     ROW = "row"
@@ -50,7 +50,7 @@ class PortKind(StrEnum):
 
     @property
     def combiner(self) -> "Combiner | None":
-        """Return the combiner of a port of partials, or None for other kinds."""
+        """The combiner of a port of partials, or None for other kinds."""
         return Combiner(self.value[len("partial_") :]) if self in _PARTIALS else None
 
     @property
@@ -152,7 +152,8 @@ class ResultPortAttr(ParametrizedAttribute):
     the columns of a group, and the place of a tile that is stored as a part of another tensor.
 
     Written `tile`, `tile_t`, `half`, `partial_row<add>`, `partial_col<max>`, `select<2>`,
-    `accumulate<0>` or `group<128>`, and `tile at<128, 64, 192>`.
+    `accumulate<0>` or `group<128>`, and `tile at<128, 64, 192>`; `tile<2> at<0, 128, 65536>` where
+    port 2 has the number of the run of 128 elements within each 65536.
     """
 
     name = "gemm.result"
@@ -211,12 +212,15 @@ class ResultPortAttr(ParametrizedAttribute):
         return ResultPortAttr.of(ResultKind.GROUP, group=columns)
 
     def renumbered(self, port: int) -> "ResultPortAttr":
-        """The same result of another number of its port."""
+        """Return the same result with another port number."""
         return ResultPortAttr(self.kind, self.combiner, IntAttr(port), self.group, self.place)
 
-    def at(self, place: PlaceAttr | NoneAttr) -> "ResultPortAttr":
-        """The same result, stored at a place of a larger tensor."""
-        return ResultPortAttr(self.kind, self.combiner, self.index, self.group, place)
+    def at(self, place: PlaceAttr | NoneAttr, port: int | None = None) -> "ResultPortAttr":
+        """Return the same result, stored at a place of a larger tensor; a `port` has the number of
+        the run, if it is known only when the kernel runs.
+        """
+        index = self.index if port is None else IntAttr(port)
+        return ResultPortAttr(self.kind, self.combiner, index, self.group, place)
 
     @property
     def group_columns(self) -> int:
@@ -226,8 +230,13 @@ class ResultPortAttr(ParametrizedAttribute):
 
     @property
     def is_placed(self) -> bool:
-        """Return whether the result is stored as a part of another tensor."""
+        """True if the result is stored as a part of another tensor."""
         return isinstance(self.place, PlaceAttr)
+
+    @property
+    def is_moved(self) -> bool:
+        """True if a port has the number of the run in which the result is stored."""
+        return self.is_placed and isinstance(self.index, IntAttr)
 
     @property
     def is_partial(self) -> bool:
@@ -240,10 +249,10 @@ class ResultPortAttr(ParametrizedAttribute):
             raise VerifyException(
                 f"result port {kind.value}: a combiner is expected for partials and only for them"
             )
-        if kind.has_index != isinstance(self.index, IntAttr):
+        if kind.has_index != isinstance(self.index, IntAttr) and not self.is_moved:
             raise VerifyException(
-                f"result port {kind.value}: the number of a port is expected for select and "
-                "accumulate and only for them"
+                f"result port {kind.value}: the number of a port is expected for select, "
+                "accumulate and runs that it numbers, and only for them"
             )
         if (kind == ResultKind.GROUP) != isinstance(self.group, IntAttr):
             raise VerifyException(
@@ -279,8 +288,14 @@ class ResultPortAttr(ParametrizedAttribute):
             with parser.in_angle_brackets():
                 number = parser.parse_integer(allow_boolean=False, allow_negative=False)
             return cls.of(kind, index=number) if kind.has_index else cls.of_group(number)
-        if parser.parse_optional_keyword("at"):
-            return cls.of(kind).at(PlaceAttr.new(PlaceAttr.parse_parameters(parser)))
+        number = None
+        if parser.parse_optional_punctuation("<"):
+            number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(">")
+        if number is not None or parser.parse_optional_keyword("at"):
+            if number is not None:
+                parser.parse_keyword("at")
+            return cls.of(kind).at(PlaceAttr.new(PlaceAttr.parse_parameters(parser)), number)
         return cls.of(kind)
 
     def print_parameters(self, printer: Printer) -> None:
@@ -296,7 +311,7 @@ class ResultPortAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class PairingAttr(ParametrizedAttribute):
-    """Which two columns the region sees together as the pair p.
+    """The two columns that a region processes together as the pair p.
 
     `adjacent`: columns 2p and 2p + 1. `halves, G`: columns j and j + G/2 inside each group of G;
     `halves` alone takes all N columns as one group.

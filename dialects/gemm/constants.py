@@ -1,4 +1,5 @@
-"""Float constants of regions: rounded to float32, with which kernels compute, and exact.
+"""Float constants of regions: the value rounded to float32, in which kernels compute, and the exact
+value.
 
     arith.constant {gemm.exact = 1.000000e-01 : f64} 1.000000e-01 : f32
 
@@ -19,7 +20,7 @@ EXACT = "gemm.exact"
 
 
 def float_constant(number: float) -> arith.ConstantOp:
-    """The number in f32; one beyond its range is infinite, as in PyTorch."""
+    """Return the number in f32, infinite if it is out of range, as in PyTorch."""
     rounded = c_float(number).value
     op = arith.ConstantOp(FloatAttr(rounded, f32))
     if isfinite(number) and rounded != number:
@@ -28,14 +29,14 @@ def float_constant(number: float) -> arith.ConstantOp:
 
 
 def exact_number(op: arith.ConstantOp) -> float:
-    """The number that a float constant is where nothing is rounded."""
+    """Return the value of a float constant without rounding."""
     attr = op.attributes.get(EXACT, op.value)
     assert isinstance(attr, FloatAttr)
     return attr.value.data
 
 
 def verify_exact_number(op: Operation) -> None:
-    """Raises VerifyException for an exact number that is not what the constant was rounded from."""
+    """Raise VerifyException for an exact value that does not round to the constant."""
     exact = op.attributes.get(EXACT)
     if exact is None:
         return

@@ -1,4 +1,4 @@
-"""Reading the inputs of an operator that is a GEMM."""
+"""The inputs of operators that are GEMMs."""
 
 from collections.abc import Sequence
 from math import prod
@@ -25,7 +25,7 @@ class _Gemm(Protocol):
 
 
 class GemmInputs:
-    """Part of the operators whose `inputs` are M x K, or K x M where they are `transposed`.
+    """A mixin of operators whose `inputs` are M x K, or K x M if they are `transposed`.
 
     Their rows may be in `groups`, each with a product of its own.
     """
@@ -42,7 +42,7 @@ class GemmInputs:
 
     @property
     def has_one_type(self: _Gemm) -> bool:
-        """True if inputs and weights have one float type, not 8 bits."""
+        """True if inputs and weights have one float type, and none has 8 bits."""
         types = {element_type_of(value) for value in (*self.inputs, *self.weights)}
         return len(types) == 1 and is_float(element_type_of(self.inputs[0]))
 

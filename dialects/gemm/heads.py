@@ -1,4 +1,4 @@
-"""The columns of heads of attention: how they are multiplied, and what epilogues do with them."""
+"""The columns of attention heads: how they are multiplied, and how epilogues use them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from coda_ir.dialects.gemm.tiling import FEWEST_LANES
 
 
 class HeadParts(NamedTuple):
-    """The columns of a head and the lanes of its parts: a power of two for each, as tensor cores
-    multiply them. The second one has what the first one leaves, or nothing.
+    """The columns of a head, and the lanes of its parts, each a power of two, as tensor cores
+    require. The second part has the columns that the first leaves, or none.
     """
 
     columns: int
@@ -25,7 +25,9 @@ class HeadParts(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if one part has every lane a column, so that an epilogue sees the head."""
+        """True if a single part without padding holds the head, so that an epilogue sees
+        all of it.
+        """
         return self.first == self.columns
 
     @property
@@ -35,7 +37,7 @@ class HeadParts(NamedTuple):
 
 
 def head_parts(columns: int) -> HeadParts:
-    """The parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with zeros."""
+    """Return the parts of a head: 80 columns are multiplied as 64 and 16, 112 as 128 with zeros."""
     first = 1 << (columns.bit_length() - 1)
     if first == columns:
         return HeadParts(columns, columns, 0)
@@ -57,7 +59,7 @@ def groups_in_heads(segment: Segment, head_dim: int) -> bool:
 
 
 def needs_whole_heads(segment: Segment) -> str | None:
-    """Return what the region does with all columns of a head at a time; None where it does not."""
+    """Return what in the region needs all columns of a head at once; None if nothing does."""
     if segment.pairing is not None:
         return "pairs"
     if any(isinstance(op, GroupReduceOp) for op in segment.block.ops):
@@ -68,7 +70,7 @@ def needs_whole_heads(segment: Segment) -> str | None:
 
 @dataclass
 class SumSegment(DomainSegment):
-    """A segment whose accumulators are sums that an operator makes of several tensors."""
+    """A segment whose accumulators are sums over several tensors."""
 
     sums: int = 1
 
@@ -80,8 +82,8 @@ class SumSegment(DomainSegment):
 def stored_sum(
     segment: SumSegment, index: int, columns: Sequence[int]
 ) -> tuple[Sequence[int], SumSegment]:
-    """The number of the sum that result `index` of an epilogue stores, as it is, and an epilogue
-    with that alone. `columns` are those of each sum.
+    """Return the number of the sum that result `index` of an epilogue stores unchanged, and an
+    epilogue with only that result. `columns` are those of each sum.
 
     Raises VerifyException for another result.
     """

@@ -1,4 +1,4 @@
-"""How a function rounds and in which order it sums: attributes of the GEMM level.
+"""Rounding and order of sums of a function, as attributes of the GEMM level.
 
 What is accumulated in is a matter of types (the accumulator of a region, a partial), and a rounding
 point is `arith.truncf` followed by `arith.extf`. What no type and no operator tells is here: which
@@ -40,7 +40,7 @@ class NumericsMode(StrEnum):
 
     @property
     def is_strict(self) -> bool:
-        """True if it promises more about bits than that epilogues compute in float32."""
+        """True if the mode promises more about bits than that epilogues compute in float32."""
         return self in (NumericsMode.EAGER_EXACT, NumericsMode.DETERMINISTIC)
 
 
@@ -77,7 +77,7 @@ class NumericsAttr(ParametrizedAttribute):
 
 
 def numerics_mode(op: Operation) -> NumericsMode:
-    """The numerics mode of the function that contains `op`, or of `op` itself."""
+    """Return the numerics mode of the function that contains `op`, or of `op` itself."""
     func: Operation | None = op
     while func is not None and not isinstance(func, FuncOp):
         func = func.parent_op()
@@ -86,8 +86,8 @@ def numerics_mode(op: Operation) -> NumericsMode:
 
 
 def promotes_sums(op: "FusedOp") -> bool:
-    """Return whether what each step of K sums up is added in float32: products of float8, of which
-    Hopper's tensor cores keep few bits, and those with scales of blocks.
+    """Return whether the sum of each step of K is added in float32: for float8, of which Hopper's
+    tensor cores keep few bits, and for block scales.
     """
     if op.quantized is not None:
         return True
@@ -101,7 +101,7 @@ PROMOTED_COLUMNS = 128
 
 @irdl_attr_definition
 class OrderAttr(ParametrizedAttribute):
-    """The order of the reductions of an operator, which every schedule has to keep.
+    """The order of the reductions of an operator, which every schedule must keep.
 
     `depth`: K is multiplied in steps of so many elements, whose products are added to the
     accumulator one step after another. `columns`, `rows`: a `partial_row` combines so many columns

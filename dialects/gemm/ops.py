@@ -205,7 +205,7 @@ class FusedOp(GemmInputs, HasSegments):
         gather_weights: SSAValue | None = None,
         scatter: SSAValue | None = None,
     ) -> "FusedOp":
-        """The operator with other column ranges; inputs and ids that are not given stay."""
+        """Return the operator with other column ranges; omitted inputs and ids stay."""
         return FusedOp(
             self.inputs if inputs is None else inputs,
             segments,
@@ -242,7 +242,9 @@ class FusedOp(GemmInputs, HasSegments):
         )
 
     def rows_of_port(self, kind: PortKind) -> SSAValue | None:
-        """The numbers of the rows whose elements a port of `kind` has; None if it has its own."""
+        """Return the row numbers that select the elements of a port of `kind`; None if the port
+        uses the tile's own rows.
+        """
         return {
             PortKind.GATHER_COL: self.gather,
             PortKind.SCATTER_COL: self.scatter,

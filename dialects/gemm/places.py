@@ -8,7 +8,7 @@ from math import prod
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.extension import BroadcastOp
 from coda_ir.dialects.coda.shape import ConcatOp, ReshapeOp
 from coda_ir.dialects.coda.shapes import shape_of
+from coda_ir.dialects.torch.ops import CallOp
 
 
 @irdl_attr_definition
@@ -46,8 +47,13 @@ class PlaceAttr(ParametrizedAttribute):
 
     @property
     def stated(self) -> list[int]:
-        """The numbers of its text, which has that of copies where there are several."""
+        """The numbers of its textual form, which includes the copies if there are several."""
         return [*self.numbers, *([self.copies.data] if self.copies.data != 1 else [])]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs that fit in a period."""
+        return self.period.data // self.width.data
 
     def pitch(self, columns: int) -> int:
         """The elements between the starts of rows that have `columns` of this tensor."""
@@ -92,16 +98,37 @@ class PlaceAttr(ParametrizedAttribute):
 
 
 class Part(NamedTuple):
-    """Runs of the elements of a concatenation."""
+    """Runs of the elements of a concatenation, or of a tensor that is changed in place."""
 
-    joined: ConcatOp
+    whole: SSAValue
     place: PlaceAttr
+    number: SSAValue | None = None
+    """The number of the run within each period, if it is known only when the program runs."""
 
 
 def part_of(value: SSAValue) -> Part | None:
     """The part of a concatenation of rows or columns that `value` is, or its columns in groups are,
-    or all of them once for each group of the others, if it has no other use.
+    or all of them once for each group of the others, if it has no other use; or the row of another
+    tensor that a call in place makes of it.
     """
+    return _joined_part(value) or _stored_row(value)
+
+
+def _stored_row(value: SSAValue) -> Part | None:
+    use, columns = value.get_unique_use(), shape_of(value)[-1:]
+    if use is not None and isinstance(use.operation, ReshapeOp):
+        use = use.operation.result.get_unique_use()
+    op = None if use is None else use.operation
+    row = op.stored_row if isinstance(op, CallOp) else None
+    if use is None or op is None or row is None or op.operands[use.index] is not row.values:
+        return None
+    kept = shape_of(op.operands[0])[row.dim :]
+    if DYNAMIC_INDEX in (*kept, *columns) or not prod(kept):
+        return None
+    return Part(op.results[0], PlaceAttr.of(0, prod(kept[1:]), prod(kept)), row.number)
+
+
+def _joined_part(value: SSAValue) -> Part | None:
     use, copies = value.get_unique_use(), 1
     if use is not None and splits_columns(use.operation):
         value = use.operation.results[0]
@@ -118,18 +145,20 @@ def part_of(value: SSAValue) -> Part | None:
     if not dim or is_repeated_in_rows or not sizes[use.index] or DYNAMIC_INDEX in chain(*runs):
         return None
     place = PlaceAttr.of(sum(sizes[: use.index]), sizes[use.index], sum(sizes), copies)
-    return Part(joined, place)
+    return Part(joined.result, place)
 
 
 def columns_of(part: SSAValue) -> SSAValue:
-    """The tensor (... x N) whose columns `part` shows in groups or repeats, or `part` itself."""
+    """Return the tensor (... x N) whose columns `part` groups or repeats, or `part` itself."""
     if repeats_columns(part.owner):
         part = part.owner.x
     return part.owner.x if splits_columns(part.owner) else part
 
 
 def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
-    """Return whether `op` shows the columns of a tensor in groups: (... x N) as (... x N/G x G)."""
+    """Return whether `op` splits the columns of a tensor into groups: (... x N) to (... x
+    N/G x G).
+    """
     if not isinstance(op, ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -139,8 +168,8 @@ def splits_columns(op: object) -> TypeGuard[ReshapeOp]:
 
 
 def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
-    """Return whether `op` repeats the columns of a tensor in groups: (... x 1 x N) as (... x G x
-    N).
+    """Return whether `op` repeats the columns of a tensor for each group: (... x 1 x N) to (... x G
+    x N).
     """
     if not isinstance(op, BroadcastOp) or len(shape_of(op.result)) < 2:
         return False
@@ -148,14 +177,22 @@ def repeats_columns(op: object) -> TypeGuard[BroadcastOp]:
     return groups != DYNAMIC_INDEX and tuple(before) == (*rows, 1, columns)
 
 
-def verify_place(what: str, place: PlaceAttr, output: SSAValue) -> None:
-    """Raise unless `output` becomes the part of a concatenation that `place` states."""
+def verify_place(
+    what: str, place: PlaceAttr, output: SSAValue, number: SSAValue | None = None
+) -> None:
+    """Raise unless `output` becomes the part of another tensor that `place` and `number` state."""
     found = part_of(output)
     if found is None:
         raise VerifyException(
-            f"{what} has a place, expected coda.concat of its rows or columns as its only use"
+            f"{what} has a place, expected coda.concat of its rows or columns, or a call in place "
+            "that stores it as a row, as its only use"
         )
+    whole = found.whole.owner
+    assert isinstance(whole, Operation), "a concatenation, or a call"
     if found.place != place:
         raise VerifyException(
-            f"{what} is at {place.stated}, expected {found.place.stated} as in its coda.concat"
+            f"{what} is at {place.stated}, expected {found.place.stated} as in its {whole.name}"
         )
+    if found.number is not number:
+        expected = "no port" if found.number is None else "a scalar port of the index of that call"
+        raise VerifyException(f"{what} names the wrong port for its row, expected {expected}")

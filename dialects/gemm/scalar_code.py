@@ -65,8 +65,10 @@ def _emit_div(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -
 
 
 def _emit_cast(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
-    """Between floats nothing: epilogues compute in float32 and round where they store, or where
-    the numerics mode says. Only a cast to float8, in which nothing is computed, always rounds."""
+    """Emit a cast. Between floats it is a no-op: epilogues compute in float32 and round where they
+    store, or where the numerics mode says. Only a cast to float8, which has no arithmetic, always
+    rounds.
+    """
     type = element_type_of(op.results[0])
     value = builder.converted(args[0], type)
     return builder.round_to(value, float_type(type)) if is_float8(type) else value
@@ -117,7 +119,7 @@ def _zero_minus(builder: ScalarBuilder, x: SSAValue) -> SSAValue:
 
 
 def _wrapping(emit: Emit) -> Emit:
-    """`emit`, of whose result a narrow element type keeps the lowest bits."""
+    """Return `emit` with a result that a narrow integer type truncates to its lowest bits."""
 
     def emit_wrapped(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue:
         return builder.wrapped(emit(builder, op, args), element_type_of(op.results[0]))
@@ -167,7 +169,7 @@ _EMIT: dict[type[Operation], Emit] = {
 
 
 def is_pointwise(op: object) -> bool:
-    """Return whether `op` maps elements to elements and scalar code of a region computes it."""
+    """Return whether `op` maps elements to elements by scalar code of a region."""
     return (
         type(op) in _EMIT
         and isinstance(op, Operation)
@@ -181,8 +183,8 @@ def is_scalar(type: Attribute) -> bool:
 
 
 def scalar_code(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue]) -> SSAValue | None:
-    """Append the scalar code of `op` on the elements `args`: its value before it is rounded to the
-    type of the result. None where there is no code for `op`.
+    """Append the scalar code of `op` on the elements `args`; return its value before rounding to
+    the result type, or None if `op` has no code.
     """
     emit = _EMIT.get(type(op))
     if args and isinstance(args[0].type, IntegerType):
@@ -198,7 +200,7 @@ def emit_scalar(builder: ScalarBuilder, op: Operation, args: Sequence[SSAValue])
 
 
 def is_widening_cast(op: Operation) -> bool:
-    """Return whether `op` only extends its operand to a wider float type, which loads do for
+    """Return whether `op` only widens its operand to another float type, which loads do for
     free.
     """
     return (

@@ -1,4 +1,4 @@
-"""Scalar code of epilogue regions, built from `arith` and `math` operators on float32."""
+"""Scalar code of epilogue regions: `arith` and `math` operators on float32."""
 
 from collections.abc import Callable, Sequence
 from math import pi, sqrt
@@ -40,8 +40,8 @@ class RotationTypes(NamedTuple):
 
 
 class ScalarBuilder:
-    """Appends scalar operators to the block of a region, before its terminator if it has one, or
-    puts them `at_start`, before all others.
+    """Appends scalar operators to the block of a region, before its terminator if there is one, or
+    inserts them `at_start`.
 
     Methods take and return float32 values unless stated; every operator gets `location`. Where
     `mode` says so, `result` rounds, and so do the steps of what PyTorch has no operator for.
@@ -67,7 +67,7 @@ class ScalarBuilder:
         return op.results[0]
 
     def constant(self, value: float) -> SSAValue:
-        """The number in f32; one beyond its range is infinite, as in PyTorch."""
+        """Return the number in f32, infinite if it is out of range, as in PyTorch."""
         key = (value, f32)
         if key not in self._constants:
             self._constants[key] = self.insert(float_constant(value))
@@ -161,13 +161,11 @@ class ScalarBuilder:
         return self.scale(self.result(self.tanh(inside), type), cap)
 
     def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        """Return whether `a` and `b` are in the relation that `arith.cmpf` calls `predicate`: an
-        i1.
-        """
+        """Compare `a` and `b` by a `predicate` of `arith.cmpf`; return an i1."""
         return self.insert(arith.CmpfOp(a, b, predicate))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        """`a` where the i1 `condition` holds, else `b`."""
+        """Return `a` where the i1 `condition` holds, else `b`."""
         return self.insert(arith.SelectOp(condition, a, b))
 
     def sign(self, a: SSAValue) -> SSAValue:
@@ -222,21 +220,22 @@ class ScalarBuilder:
         return [self.result(value, types.stored) for value in rotated]
 
     def round_to(self, a: SSAValue, type: AnyFloat) -> SSAValue:
-        """`a` rounded to `type` and extended to float32 again: an explicit rounding point."""
+        """Round `a` to `type` and widen it to float32 again: an explicit rounding point."""
         if type == f32:
             return a
         return self.insert(arith.ExtFOp(self.insert(arith.TruncFOp(a, type)), f32))
 
     def number(self, value: float, type: Attribute) -> SSAValue:
-        """The number as an element of `type`."""
+        """Return the number as an element of `type`."""
         computed = region_type(type)
         if is_float(computed):
             return self.constant(float(value))
         return self.integer(int(value), computed)
 
     def converted(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """`a` as regions compute with elements of type `element`: truncated to an integer, and true
-        where it is not 0."""
+        """Convert `a` to the type in which regions compute with elements of type `element`:
+        truncated to an integer, and true where it is not 0.
+        """
         type = region_type(element)
         if type == i1 != a.type:
             zero = self.number(0, a.type)
@@ -247,7 +246,7 @@ class ScalarBuilder:
         return self.wrapped(self._converted(a, type), element)
 
     def _converted(self, a: SSAValue, type: Attribute) -> SSAValue:
-        """`a` as a number of `type`, in which regions compute."""
+        """Convert `a` to `type`, in which regions compute."""
         if a.type == type:
             return a
         if isinstance(type, Float32Type):
@@ -262,8 +261,8 @@ class ScalarBuilder:
         return self.insert((arith.ExtSIOp if is_wider else arith.TruncIOp)(a, type))
 
     def wrapped(self, a: SSAValue, element: Attribute) -> SSAValue:
-        """Return what a narrow integer of type `element` keeps of `a`: the lowest bits. Of others
-        all.
+        """Truncate `a` to the lowest bits that a narrow integer of type `element` keeps; other
+        types are unchanged.
         """
         if not is_narrow_integer(element):
             return a
@@ -273,13 +272,15 @@ class ScalarBuilder:
         return self.insert(arith.ExtSIOp(self.insert(arith.TruncIOp(a, element)), a.type))
 
     def result(self, a: SSAValue, type: Attribute) -> SSAValue:
-        """`a` as the result of an operator whose elements have `type`: rounded where eager is."""
+        """Return `a` as the result of an operator with elements of `type`, rounded where eager
+        PyTorch rounds.
+        """
         if self.mode != NumericsMode.EAGER_EXACT or not is_float(type):
             return a
         return self.round_to(a, float_type(type))
 
     def divide_by(self, a: SSAValue, number: int) -> SSAValue:
-        """a / number: by its reciprocal, but exactly where every bit counts."""
+        """Divide by a number: by its reciprocal, but exactly if every bit counts."""
         if self.mode == NumericsMode.EAGER_EXACT:
             return self.div(a, self.constant(float(number)))
         return self.scale(a, 1 / number)
@@ -295,11 +296,11 @@ class ScalarBuilder:
         return self.add(largest, self.log(total))
 
     def activation(self, name: str, a: SSAValue) -> SSAValue:
-        """The activation `name` (one of `coda.ACTIVATIONS`) of `a`."""
+        """Apply the activation `name` (one of `coda.ACTIVATIONS`) to `a`."""
         return _ACTIVATIONS[name](self, a)
 
     def activation_grad(self, name: str, a: SSAValue, dy: SSAValue) -> SSAValue:
-        """activation'(a) · dy, in the order of operations of PyTorch."""
+        """Return activation'(a) · dy, in the order of operations of PyTorch."""
         return _DERIVATIVES[name](self, a, dy)
 
 
@@ -377,7 +378,7 @@ _DERIVATIVES: dict[str, Callable[[ScalarBuilder, SSAValue, SSAValue], SSAValue]]
 
 
 def _end_of(block: Block) -> InsertPoint:
-    """Behind the last operator of a block, or before its terminator."""
+    """Return the insertion point at the end of a block, before its terminator if there is one."""
     last = block.last_op
     if last is not None and last.name == "gemm.yield":
         return InsertPoint.before(last)

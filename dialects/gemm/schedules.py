@@ -1,4 +1,4 @@
-"""The attribute of the GEMM level that says how a GEMM is computed."""
+"""The schedule attribute of the GEMM level."""
 
 import re
 from collections.abc import Sequence
@@ -79,27 +79,27 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def is_warp_specialized(self) -> bool:
-        """True if a warp of its own loads, for the warps that compute."""
+        """True if a dedicated warp loads for the warps that compute."""
         return self.mainloop in ("warp_specialized", "ping_pong", "split_rows")
 
     @property
     def has_one_row(self) -> bool:
-        """True if a tile is a row, multiplied without tensor cores."""
+        """True if a tile is a single row, multiplied without tensor cores."""
         return self.mainloop == "one_row"
 
     @property
     def alternates(self) -> bool:
-        """True if two groups of warps take tiles by turns, instead of all the same tile."""
+        """True if two groups of warps alternate between tiles, instead of sharing each tile."""
         return self.mainloop == "ping_pong"
 
     @property
     def splits_rows(self) -> bool:
-        """True if two groups of warps, each with code of its own, have half of a tile's rows."""
+        """True if two groups of warps with separate code each compute half of a tile's rows."""
         return self.mainloop == "split_rows"
 
     @property
     def groups(self) -> int:
-        """Groups of warps that compute tiles, or parts of them, of their own."""
+        """The number of groups of warps that compute tiles, or parts of tiles, independently."""
         return 2 if self.alternates or self.splits_rows else 1
 
     @property
@@ -124,7 +124,7 @@ class ScheduleAttr(ParametrizedAttribute):
         return (bn,) if is_power_of_two(bn) else (2 * bn // 3, bn // 3)
 
     def with_split(self, split_k: int) -> "ScheduleAttr":
-        """The same with so many programs for the K of a tile."""
+        """Return the same schedule with another number of programs for the K of a tile."""
         return ScheduleAttr.new((*self.parameters[:-1], IntAttr(split_k)))
 
     def verify(self) -> None:

@@ -1,4 +1,4 @@
-"""The column ranges of a GEMM as Python values: what passes edit and backends read."""
+"""The column ranges of a GEMM as Python values, which passes edit and backends read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DimT = TypeVar("DimT")
 
 
 class Port(NamedTuple):
-    """An operand of an epilogue and how it is indexed."""
+    """An operand of an epilogue, and its indexing."""
 
     kind: PortKind
     value: SSAValue
@@ -46,8 +46,8 @@ class Result(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """The number of leading dimensions that are those of samples, where the rows of each sample
-        are added up; else 0.
+        """The number of leading sample dimensions if the rows of each sample are added up,
+        else 0.
         """
         is_col = self.port.kind.data == ResultKind.PARTIAL_COL
         return len(self.type.get_shape()) - 2 if is_col else 0
@@ -85,7 +85,7 @@ class Segment:
 
     @property
     def terms(self) -> list[list[SSAValue]]:
-        """The weights that each input is multiplied with; the products are added."""
+        """The weights that multiply each input; the products are added."""
         return [self.weights, *self.more_weights]
 
     @property
@@ -99,7 +99,7 @@ class Segment:
         return self.block.args[: self.accumulator_count]
 
     def weight_columns(self, index: int) -> int:
-        """N of one weight, or `DYNAMIC_INDEX`: of a packed one, that of its scales."""
+        """Return N of one weight, or `DYNAMIC_INDEX`; of a packed one, that of its scales."""
         is_packed = self.scales and element_type_of(self.weights[index]) == i32
         value = self.scales[index] if is_packed else self.weights[index]
         return shape_of(value)[-2 if self.layout == Layout.NK else -1]
@@ -119,24 +119,27 @@ class Segment:
 
     @property
     def has_neighbours(self) -> bool:
-        """True if the columns of a pair are neighbours where they are multiplied: no box has every
-        other column of a K x N weight."""
+        """True if the columns of a pair are adjacent in the product: no TMA box holds every other
+        column of a K x N weight.
+        """
         is_adjacent = self.pairing is not None and self.pairing.is_adjacent
         return is_adjacent and self.layout == Layout.KN
 
     def port_arity(self, kind: PortKind) -> int:
-        """Number of region arguments of a port: two where each column of a pair has its own."""
+        """Return the number of region arguments of a port: two if each column of a pair has its
+        own.
+        """
         return 2 if self.pairing and kind.has_columns and not kind.is_half else 1
 
     def port_args(self, index: int) -> Sequence[BlockArgument]:
-        """The region arguments of port `index`."""
+        """Return the region arguments of port `index`."""
         start = self.accumulator_count + sum(
             self.port_arity(port.kind) for port in self.ports[:index]
         )
         return self.block.args[start : start + self.port_arity(self.ports[index].kind)]
 
     def result_arity(self, port: ResultPortAttr) -> int:
-        """Number of yielded values of a result."""
+        """Return the number of yielded values of a result."""
         return 2 if self.pairing and port.kind.data.is_per_column else 1
 
     def is_stored_transposed(self, port: ResultPortAttr) -> bool:
@@ -146,19 +149,19 @@ class Segment:
         return port.kind.data == ResultKind.TILE_T
 
     def yielded(self, index: int) -> Sequence[SSAValue]:
-        """The yielded values of result `index`."""
+        """Return the yielded values of result `index`."""
         assert self.block.last_op is not None
         return self.block.last_op.operands[self._span(index)]
 
     def _span(self, index: int) -> slice:
-        """Where the yielded values of result `index` are among all of them."""
+        """Return the position of the yielded values of result `index` among all of them."""
         start = sum(self.result_arity(r.port) for r in self.results[:index])
         return slice(start, start + self.result_arity(self.results[index].port))
 
     # Editing: the segment must own its body (see FusedOp.take_segments).
 
     def add_port(self, kind: PortKind, value: SSAValue) -> Sequence[BlockArgument]:
-        """The arguments of the port (kind, value), which is added unless it exists."""
+        """Return the arguments of the port (kind, value), which is added if it does not exist."""
         for index, port in enumerate(self.ports):
             if port == (kind, value):
                 return self.port_args(index)
@@ -219,7 +222,7 @@ def read_segments(
     *,
     is_stored_by_row: bool = False,
 ) -> list[Segment]:
-    """The segments described by `attrs`, which share out the flat operands and results."""
+    """Return the segments described by `attrs`, which partition the flat operands and results."""
     segments: list[Segment] = []
     w = p = r = s = 0
     for attr, body in zip(attrs, bodies, strict=True):
@@ -252,7 +255,7 @@ def read_segments(
 
 @dataclass
 class DomainSegment(Segment):
-    """A segment without weights, over columns that are stated."""
+    """A segment without weights, over stated columns."""
 
     domain_columns: int = 1
 
@@ -262,7 +265,7 @@ class DomainSegment(Segment):
 
 
 class HasSegments(IRDLOperation, ABC):
-    """An operator whose epilogues are read and changed as column ranges."""
+    """An operator whose epilogues are read and edited as column ranges."""
 
     @abstractmethod
     def segments(self) -> list[Segment]:
@@ -270,10 +273,12 @@ class HasSegments(IRDLOperation, ABC):
 
     @abstractmethod
     def with_segments(self, segments: Sequence[Segment]) -> HasSegments:
-        """The operator on the same inputs with other column ranges."""
+        """Return the operator on the same inputs with other column ranges."""
 
     def take_segments(self) -> list[Segment]:
-        """The column ranges with copies of their regions, for building a changed operator."""
+        """Return the column ranges with copies of their regions, for building a changed
+        operator.
+        """
         segments = self.segments()
         for segment in segments:
             segment.body = segment.body.clone()
@@ -281,8 +286,8 @@ class HasSegments(IRDLOperation, ABC):
 
 
 def region_type(element_type: Attribute) -> Attribute:
-    """The type in a region of an element stored as `element_type`: floats compute in float32,
-    integers in 32 bits at least.
+    """Return the type in a region of an element stored as `element_type`: floats compute in
+    float32, integers in at least 32 bits.
     """
     if stores_floats(element_type):
         return f32
@@ -290,7 +295,7 @@ def region_type(element_type: Attribute) -> Attribute:
 
 
 def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
-    """The type of a `partial_row`: one float32 per row and tile of columns, or one float64.
+    """Return the type of a `partial_row`: one float32, or one float64, per row and tile of columns.
 
     A logsumexp has the magnitude of what it is of. Where small differences of it count, as in a
     loss, float32 does not hold them.
@@ -299,7 +304,7 @@ def partial_type(rows: Sequence[int], *, is_wide: bool = False) -> AnyTensor:
 
 
 def partial_arguments(partials: Iterable[SSAValue]) -> list[Attribute]:
-    """The types of the arguments of a finalize for `partials`.
+    """Return the types of the arguments of a finalize for `partials`.
 
     What float64 partials combine to is two float32: the nearest one, and what it lacks.
     """
@@ -315,6 +320,7 @@ def is_wide_partial(partial: SSAValue) -> bool:
 
 
 def kept_dims(partial: Sequence[DimT], axis: str) -> tuple[DimT, ...]:
-    """The dimensions of partials without that of the tiles: the last one by row, the one before
-    the columns by column."""
+    """Return the dimensions of partials without that of the tiles: the last one by row, the one
+    before the columns by column.
+    """
     return (*partial[:-1],) if axis == "row" else (*partial[:-2], *partial[-1:])

@@ -1,4 +1,4 @@
-"""The shared memory of warp-specialized kernels: slots for the tiles of the epilogue.
+"""The shared memory of warp-specialized kernels beside the stages: slots for epilogue tiles.
 
 A group of warps has slots through which a warp of its own moves tiles by TMA, beside the stages of
 the main loop; a slot holds one part of the columns, as many as the epilogue works on at a time.
@@ -49,7 +49,7 @@ SlotShape = tuple[int, int, Attribute]
 
 @dataclass(frozen=True)
 class Moves:
-    """The boxes that move for each part of a column range, one slot each."""
+    """The boxes that each part of a column range moves, one slot for each."""
 
     loads: tuple[SlotShape, ...]
     stores: tuple[SlotShape, ...]
@@ -67,11 +67,12 @@ class Moves:
         return len(self.order)
 
     def complete_with(self, part: int) -> list[int]:
-        """The stores whose boxes are complete with a part."""
+        """Return the stores whose boxes are complete after a part."""
         return [store for store, count in enumerate(self.joined) if part % count == count - 1]
 
     def in_place(self) -> dict[int, int]:
-        """Stores that can go where a tile was loaded: the numbers of the load by that of the store.
+        """Return stores that can reuse the memory of a loaded tile: the load number by store
+        number.
 
         The last stores do, so that those which take turns in slots are as far apart as they can be.
         """
@@ -101,21 +102,23 @@ class Staging:
     """The slots in which results that are not moved change their threads, one of each shape."""
 
     def in_place(self, moves: Moves) -> dict[int, int]:
-        """The stores of a part that go where a tile was loaded (see `Moves.in_place`)."""
+        """Return the stores of a part that reuse the memory of a loaded tile (see
+        `Moves.in_place`).
+        """
         return moves.in_place() if self.stores_in_place else {}
 
     def turns(self, moves: Moves) -> list[int]:
-        """The stores of a part that take turns in slots."""
+        """Return the stores of a part that alternate between slots."""
         in_place = self.in_place(moves)
         return [store for store in range(len(moves.stores)) if store not in in_place]
 
     def shapes_by_turns(self, moves: Moves) -> list[SlotShape]:
-        """The shapes of the stores of a part that take turns in slots."""
+        """Return the shapes of the stores of a part that alternate between slots."""
         return [moves.stores[store] for store in self.turns(moves)]
 
     def under_way(self, moves: Moves) -> int | None:
-        """Return how many stores may be under way when those of the next part find their slots
-        free.
+        """Return the number of stores that may be in flight when those of the next part find their
+        slots free.
 
         None where no slot is used twice in a tile.
         """
@@ -154,7 +157,7 @@ def slot_bytes(shape: SlotShape) -> int:
 
 
 def slot_of(columns: ColumnRange, rows: int, element: Attribute, *, transposed: bool) -> SlotShape:
-    """The slot that a part of `rows` rows of a tile goes through, as it lies in memory."""
+    """Return the slot for a part of `rows` rows of a tile, in its memory layout."""
     if transposed:
         return columns.lanes, rows, element
     return rows, columns.lanes, element
@@ -167,8 +170,8 @@ BOX_BYTES = 128
 def joined_parts(
     segment: Segment, columns: ColumnRange, element: Attribute, port: ResultPortAttr
 ) -> int:
-    """Return how many neighbouring parts of a result are stored as one box: as many as fill
-    lines.
+    """Return the number of adjacent parts of a result that are stored as one box, enough to fill
+    memory lines.
     """
     group, joined = segment.group_size, 1
     span = columns.extent if group in (None, segment.columns) else group // 2
@@ -188,7 +191,7 @@ def joined_parts(
 def stored_slot(
     segment: Segment, columns: ColumnRange, rows: int, output: SSAValue, port: ResultPortAttr
 ) -> tuple[SlotShape, int]:
-    """The slot that parts of a result go through, and how many of them together."""
+    """Return the slot for parts of a result, and the number of parts that share it."""
     element, transposed = element_type_of(output), segment.is_stored_transposed(port)
     is_box = not is_turned(segment, output, port)
     joined = joined_parts(segment, columns, element, port) if is_box else 1
@@ -197,7 +200,9 @@ def stored_slot(
 
 
 def aligned_bytes(element: Attribute, columns: int) -> int:
-    """The largest power of two, at most 16, that rows of a tensor start at multiples of."""
+    """Return the largest power of two, at most 16, that divides the byte offset of every row of a
+    tensor.
+    """
     return gcd(ALIGNMENT_BYTES, columns * element_bytes(element))
 
 
@@ -215,13 +220,13 @@ def is_turned(segment: Segment, output: SSAValue, port: ResultPortAttr) -> bool:
 
 
 def stage_bytes(schedule: ScheduleAttr) -> int:
-    """Bytes of one step of the main loop: rows of `STEP_BYTES` of both operands."""
+    """Return the bytes of one step of the main loop: rows of `STEP_BYTES` of both operands."""
     bm, bn, _ = schedule.tile
     return STEP_BYTES * (bm + bn)
 
 
 def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
-    """Return what a group of warps that owns `rows` rows loads and stores for each part of a
+    """Return the boxes that a group of warps with `rows` rows loads and stores for each part of a
     range.
     """
     loads = [
@@ -248,7 +253,7 @@ def moves_of(segment: Segment, columns: ColumnRange, rows: int) -> Moves:
 def slots_beside_stages(
     moves: Sequence[Moves], schedule: ScheduleAttr, columns_summed: int
 ) -> Staging | None:
-    """The slots that fit beside the stages of `schedule`, the best first; None where none do.
+    """Return the slots that fit beside the stages of `schedule`, the best first; None if none do.
 
     Sums over the rows of `columns_summed` columns go from warp to warp in float32, in each group.
     """
@@ -266,13 +271,14 @@ def slots_beside_stages(
 
 
 def columns_summed(segment: Segment, ranges: Sequence[ColumnRange]) -> int:
-    """The columns of a part that are summed over its rows; 0 where none are."""
+    """Return the columns of a part that are summed over its rows; 0 if there are none."""
     is_summed = any(port.kind.data == ResultKind.PARTIAL_COL for port, _ in segment.results)
     return max((columns.lanes for columns in ranges), default=0) if is_summed else 0
 
 
 def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: ScheduleAttr) -> int:
-    """The number of parts whose tiles fit beside the stages, for a segment cut into `ranges`.
+    """Return the number of parts whose tiles fit beside the stages, for a segment cut into
+    `ranges`.
 
     0 where those of one part do not fit, 1 where they are loaded when the part before is done, and
     2 where they are loaded earlier, or where there is no part before.
@@ -286,8 +292,8 @@ def fitting_parts(segment: Segment, ranges: Sequence[ColumnRange], schedule: Sch
 
 
 def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
-    """Return how many parts ahead tiles can be loaded, the best first, and whether results take the
-    place of these tiles.
+    """Return the numbers of parts by which tiles can be loaded ahead, the best first, and whether
+    results reuse the memory of these tiles.
     """
     parts = {each.parts for each in moves if each.loads}
     if not parts:
@@ -298,7 +304,7 @@ def _depths(moves: Sequence[Moves]) -> list[tuple[int, bool]]:
 
 
 def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Staging:
-    """More slots of some shapes in what room is left: first of those that most results go through.
+    """Add slots in the remaining memory, first of the shapes that most results use.
 
     Slots of one shape are as many as fit already.
     """
@@ -314,7 +320,9 @@ def _with_more_slots(found: Staging, moves: Sequence[Moves], room: int) -> Stagi
 
 
 def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[SlotShape, int]:
-    """At most `most` slots of each shape, but one for each result of a part that has it."""
+    """Return at most `most` slots of each shape, but one for each result of a part with
+    that shape.
+    """
     results, stored = _most_of_a_part(staged, moves), dict[SlotShape, int]()
     for each in moves:
         boxes = dict[SlotShape, int]()
@@ -326,8 +334,8 @@ def _store_slots(staged: Staging, moves: Sequence[Moves], most: int) -> dict[Slo
 
 
 def _most_of_a_part(staged: Staging, moves: Sequence[Moves]) -> dict[SlotShape, int]:
-    """Return how many results of a part are stored by turns through slots of each shape, in their
-    order, which kernels name them by.
+    """Return the number of results of a part that share the slots of each shape, in the order by
+    which kernels name them.
     """
     found: dict[SlotShape, int] = {}
     for each in moves:

@@ -10,14 +10,15 @@ from collections.abc import Sequence
 
 
 def repeated_dims(table: Sequence[int]) -> int:
-    """The number of row dimensions that each row of a table of this shape serves."""
+    """Return the number of row dimensions that each row of a table of this shape serves."""
     rows = len(table) - 1
     return next((behind for behind in range(rows) if table[rows - 1 - behind] != 1), max(rows, 0))
 
 
 def has_no_gap(rows: Sequence[object], domain: Sequence[object]) -> bool:
-    """Return whether the rows of a table, as extents that broadcast to those of a domain, are those
-    of dimensions side by side."""
+    """Return whether the row extents of a table, which broadcast to those of a domain, are
+    contiguous dimensions of it.
+    """
     kept = [axis for axis, extent in enumerate(rows) if extent != 1]
     between = range(kept[0], kept[-1]) if kept else ()
     return all(rows[axis] != 1 or domain[axis] == 1 for axis in between)

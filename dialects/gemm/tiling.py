@@ -1,4 +1,4 @@
-"""How a schedule cuts the columns of a segment into tiles.
+"""Tiling of the columns of a segment under a schedule.
 
 The number of tiles is the extent of a `partial_row`; kernels, the host program and buffer planning
 have to agree on it.
@@ -33,7 +33,7 @@ taken so that tiles can be loaded ahead."""
 
 @dataclass(frozen=True)
 class ColumnRange:
-    """Columns of a segment (in pair mode: pairs of columns), cut into tiles of the epilogue.
+    """A range of columns of a segment (in pair mode: pairs of columns), cut into epilogue tiles.
 
     A tile has `lanes` accumulator columns; a program computes `parts` tiles in one main loop and
     applies the epilogue to one after the other. Where the region reduces over groups of columns,
@@ -97,7 +97,8 @@ class ColumnRange:
 def column_ranges(
     segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None
 ) -> list[ColumnRange]:
-    """The ranges of a segment under a schedule, whose BN are the accumulator columns of a program.
+    """Return the ranges of a segment under a schedule, whose BN is the number of accumulator
+    columns of a program.
 
     Pair mode splits BN between the first and second columns. A plain segment of several
     weights has one range per weight, so that no tile straddles two weights.
@@ -133,7 +134,9 @@ def column_ranges(
 
 @dataclass(frozen=True)
 class ColumnCuts:
-    """The ranges of a GEMM under many schedules, each found once. The operator stays as it is."""
+    """The ranges of a GEMM under many schedules, each computed once. The operator does not
+    change.
+    """
 
     op: FusedOp
     _found: dict[Hashable, list[tuple[Segment, list[ColumnRange]]]] = field(
@@ -146,13 +149,13 @@ class ColumnCuts:
 
     @cached_property
     def row_bytes(self) -> Sequence[int]:
-        """The distinct bytes of rows along K, of the inputs and of weights that are N x K."""
+        """The distinct row sizes in bytes along K, of the inputs and of weights that are N x K."""
         by_column = [part.terms for part in self.segments if part.layout == Layout.NK]
         values = (*self.op.inputs, *chain(*chain(*by_column)))
         return list(dict.fromkeys(element_bytes(v.type) * shape_of(v)[-1] for v in values))
 
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
-        """Each segment with its ranges. Raises ValueError as `column_ranges` does."""
+        """Return each segment with its ranges. Raises ValueError like `column_ranges`."""
         check_depths(self.op, schedule)
         key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
         if self.op.order is not None:
@@ -169,7 +172,8 @@ class ColumnCuts:
 def _with_room(
     segment: Segment, schedule: ScheduleAttr, ranges: list[ColumnRange]
 ) -> list[ColumnRange]:
-    """`ranges` in the widest parts of which the tiles fit in shared memory; as they are if none do.
+    """Return `ranges` cut into the widest parts whose tiles fit in shared memory; unchanged if none
+    do.
 
     Two tiles in float32, such as a residual gradient and what it is the gradient of, take parts of
     32 columns beside three stages of 128 x 256 x 64. Where the tiles of a part alone fit, narrower
@@ -188,7 +192,7 @@ def _with_room(
 
 
 def _weight_extents(segment: Segment) -> list[tuple[tuple[int, ...], int]]:
-    """The weights of each range, and its number of columns (pairs)."""
+    """Return the weights of each range, and its number of columns (or pairs)."""
     every = range(len(segment.weights))
     if segment.pairing is not None:
         return [(tuple(every), segment.columns // 2)]
@@ -216,7 +220,7 @@ def _parts(segment: Segment, schedule: ScheduleAttr, group: int, lanes: int) -> 
 
 
 def _placed_widths(segment: Segment) -> list[int]:
-    """The columns that lie next to each other in the places of results."""
+    """Return the contiguous columns in the places of results."""
     places = [(port.place, type.get_shape()[-1]) for port, type in segment.results]
     return [
         place.width.data
@@ -226,15 +230,15 @@ def _placed_widths(segment: Segment) -> list[int]:
 
 
 def _check_boxes(columns: ColumnRange, segment: Segment) -> None:
-    """Raises ValueError where a part, which is stored as one box, has two places."""
+    """Raise ValueError if a part, which is stored as one box, has two places."""
     for width in _placed_widths(segment):
         if width % columns.lanes or columns.offset % columns.lanes:
             raise ValueError(f"a box has {columns.lanes} columns, expected a divisor of {width}")
 
 
 def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
-    """Raises ValueError where programs share a K that is not the same for all tiles, or a step has
-    several blocks of K with scales.
+    """Raise ValueError if programs share a K that differs between tiles, or if a step contains
+    several scale blocks of K.
     """
     if op.has_ragged_depth and schedule.split_k.data > 1:
         raise ValueError(
@@ -248,7 +252,8 @@ def check_depths(op: FusedOp, schedule: ScheduleAttr) -> None:
 
 
 def order_parts(segment: Segment, schedule: ScheduleAttr, order: OrderAttr) -> int:
-    """Into how many tiles of the stated columns a program's accumulators are cut.
+    """Return the number of tiles, of the stated columns, into which a program's accumulators are
+    cut.
 
     Raises ValueError where the schedule cannot keep the order.
     """
@@ -272,7 +277,8 @@ _STORED_TILES = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.ACCUMULATE)
 
 
 def epilogue_parts(segment: Segment, schedule: ScheduleAttr) -> int:
-    """Into how many tiles the epilogue cuts a program's accumulators, to stay in registers.
+    """Return the number of tiles into which the epilogue cuts a program's accumulators to stay in
+    registers.
 
     A thread works on 64 elements at a time, on 32 where its accumulators take half of its
     registers, and on fewer where several reductions hold the elements for long, or where several
@@ -305,7 +311,7 @@ def is_heavy(segment: Segment) -> bool:
 
 
 def _combines_parts(segment: Segment, schedule: ScheduleAttr) -> bool:
-    """Return whether registers are left for sums over the columns that wait for other parts."""
+    """Return whether registers are left for column sums that wait for other parts."""
     # Where a warp of its own moves tiles, these take none.
     are_moved = schedule.is_warp_specialized and not schedule.alternates
     if not is_heavy(segment) or (are_moved and _reductions(segment) == 1):
@@ -322,7 +328,7 @@ def tiles_moved(segment: Segment) -> int:
 
 
 def group_sizes(segment: Segment) -> Sequence[int]:
-    """The distinct sizes of groups, in columns, over which the region reduces or for which it
+    """Return the distinct group sizes, in columns, over which the region reduces or for which it
     stores an element, ascending.
     """
     sizes = {op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
@@ -347,13 +353,13 @@ def _check_groups(columns: ColumnRange, segment: Segment, sizes: Sequence[int]) 
 def row_partial_tiles(
     segment: Segment, schedule: ScheduleAttr, order: OrderAttr | None = None
 ) -> int:
-    """T of the `partial_row` results (M x T) of a segment."""
+    """Return T of the `partial_row` results (M x T) of a segment."""
     return sum(columns.partials for columns in column_ranges(segment, schedule, order))
 
 
 def known_tiles(partials: SSAValue) -> int | None:
-    """T of partials (M x T), where their type or the schedule of their producer tells; None of a
-    tensor without columns.
+    """Return T of partials (M x T) if their type or their producer's schedule determines it; None
+    for a tensor without columns.
     """
     shape, op = shape_of(partials), partials.owner
     if shape and shape[-1] != DYNAMIC_INDEX:
@@ -364,7 +370,7 @@ def known_tiles(partials: SSAValue) -> int | None:
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:
-    """T of result `result_index` of a scheduled operator, if that is a `partial_row`.
+    """Return T of result `result_index` of a scheduled operator, if that is a `partial_row`.
 
     A `partial_col` has ceil(M / BM) rows.
     """

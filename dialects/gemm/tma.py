@@ -1,4 +1,4 @@
-"""When and how Hopper's tensor memory accelerator (TMA) can load the tiles of a GEMM.
+"""Conditions and boxes for loading the tiles of a GEMM by Hopper's tensor memory accelerator (TMA).
 
 A TMA load copies a box of a tensor of rank 1 to 5; the weight's rows that a tile needs have to
 form such a box of a view of the weight.
@@ -32,7 +32,7 @@ class WeightBox:
 
 
 def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
-    """The box of a range's weights, or why there is none.
+    """Return the box of a range's weights, or the reason why there is none.
 
     `halves` of groups of G that a program covers whole: a box (groups, G/2) of (N/G, G). Adjacent
     pairs: a box (pairs, 1) of (N/2, 2). Otherwise a box of consecutive columns.
@@ -57,7 +57,9 @@ def weight_box(segment: Segment, columns: ColumnRange) -> WeightBox | str:
 
 
 def _kn_obstacle(segment: Segment, columns: int) -> str | None:
-    """Why the columns of a K x N weight, which lie side by side in memory, are no box."""
+    """Return the reason why the columns of a K x N weight, which are contiguous in memory, form no
+    box.
+    """
     bytes = min(element_bytes(weight.type) for weight in chain(*segment.terms))
     for extent in (columns, (segment.group_size or 0) // 2):
         if extent * bytes % ALIGNMENT_BYTES:
@@ -68,7 +70,8 @@ def _kn_obstacle(segment: Segment, columns: int) -> str | None:
 
 
 def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Why a GEMM cannot load its tiles through TMA under `schedule`; None where it can.
+    """Return the reason why a GEMM cannot load its tiles through TMA under `schedule`; None if it
+    can.
 
     Raises ValueError as `column_ranges` does.
     """
@@ -85,7 +88,7 @@ def tma_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 
 
 def operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """The same where rows that are gathered are not loaded through TMA.
+    """Like `tma_obstacle`, for operands other than gathered rows, which TMA does not load.
 
     Raises ValueError as `column_ranges` does.
     """

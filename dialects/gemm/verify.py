@@ -1,4 +1,4 @@
-"""Verification of the GEMM level: messages name the property, its value, what is expected.
+"""Verification of the GEMM level. Messages name the property, its value, and the expected value.
 
 What is inside of a region is verified in `verify_regions`.
 """
@@ -81,7 +81,7 @@ def verify_fused(op: FusedOp) -> None:
 
 
 def _verify_counts(op: FusedOp) -> None:
-    """The attributes of the segments share out all operands, results and regions."""
+    """Check that the attributes of the segments partition all operands, results and regions."""
     segments = op.segment_attrs.data
     if not segments:
         raise VerifyException("no columns(...), expected at least one")
@@ -174,7 +174,7 @@ def verify_map(segment: Segment) -> None:
 
 
 def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
-    """The epilogue of sums over a domain, which a kernel other than a GEMM has on chip."""
+    """Check the epilogue of sums over a domain, computed by a kernel other than a GEMM."""
     for kind, _ in segment.ports:
         if kind == PortKind.TILE_T or kind.combiner is not None:
             raise VerifyException(f"a {kind.value} port, expected only in gemm.fused")
@@ -190,7 +190,9 @@ def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
 
 
 def _map_domain(segment: Segment) -> tuple[int, ...]:
-    """The domain of a map is the shape of its first tile result, else of its first tile port."""
+    """Return the domain of a map: the shape of its first tile result, or else its first
+    tile port.
+    """
     for result in segment.results:
         if result.port.kind.data == ResultKind.TILE:
             return result.type.get_shape()
@@ -203,7 +205,9 @@ def _map_domain(segment: Segment) -> tuple[int, ...]:
 def _verify_weights(
     op: FusedOp | LibraryOp, number: int, weights: Sequence[SSAValue], segment: Segment
 ) -> None:
-    """The weights of input `number` fit it, and have the columns of those of the first input."""
+    """Check that the weights of input `number` fit it and have the columns of the first input's
+    weights.
+    """
     x, is_kn = op.inputs[number], segment.layout == Layout.KN
     depth = rows_of_input(op, x) if op.is_transposed else shape_of(x)[-1:]
     if op.is_transposed and not is_kn:
@@ -240,7 +244,7 @@ def _extents(dims: Sequence[int]) -> str:
 
 
 def _verify_pairing(segment: Segment, n: int) -> None:
-    """The `n` columns of a segment make whole pairs."""
+    """Check that the `n` columns of a segment form whole pairs."""
     if segment.pairing is None:
         return
     group = segment.pairing.group_size
@@ -326,7 +330,9 @@ def _verify_table(what: str, shape: Sequence[int], rows: Sequence[int], columns:
 
 
 def _are_rows_of_table(shape: Sequence[int], rows: Sequence[int]) -> bool:
-    """Return whether the extents of a table other than 1 are consecutive extents of `rows`."""
+    """Return whether the extents of a table, except those that are 1, are consecutive extents of
+    `rows`.
+    """
     behind = repeated_dims(shape)
     kept = tuple(shape[: len(shape) - 1 - behind])
     while kept and kept[0] == 1:

@@ -39,13 +39,13 @@ def verify_group_result(what: str, segment: Segment, index: int, n: int) -> None
 
 
 def group_shape(port: ResultPortAttr, rows: tuple[int, ...], n: int) -> tuple[int, ...]:
-    """The shape of a group result over `n` columns."""
+    """Return the shape of a group result over `n` columns."""
     return (*rows, n if n == DYNAMIC_INDEX else n // port.group_columns)
 
 
 def columns_alike(segment: Segment, n: int) -> dict[SSAValue, int]:
-    """The size of the aligned groups of the `n` columns on which each value of the region is the
-    same.
+    """Return the size of the aligned groups of the `n` columns on which each value of the region is
+    constant.
 
     In pair mode the groups have the pairs of so many columns.
     """

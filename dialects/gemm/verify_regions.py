@@ -1,4 +1,4 @@
-"""Verification of the regions of the GEMM level, and of the operators that stand only in them."""
+"""Verification of the regions of the GEMM level, and of the operators that occur only in them."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from coda_ir.dialects.gemm.segment import Segment
 
 
 class PortsAreTheOnlyWayIn(IsolatedFromAbove):
-    """A region that may use only its arguments: what it needs comes in through ports."""
+    """A trait: a region uses only its own arguments, and other values enter through ports."""
 
     def verify(self, op: Operation) -> None:
         for region in op.regions:
@@ -29,7 +29,9 @@ class PortsAreTheOnlyWayIn(IsolatedFromAbove):
 def verify_region(
     body: Region, arguments: Sequence[Attribute], yields: Sequence[Attribute]
 ) -> None:
-    """A region takes `arguments`, does arithmetic on them, and yields values of types `yields`."""
+    """Check that a region takes `arguments`, contains arithmetic on them, and yields values of
+    types `yields`.
+    """
     if len(body.blocks) != 1:
         raise VerifyException(f"region has {len(body.blocks)} blocks, expected 1")
     block = body.block
@@ -73,7 +75,9 @@ _PURE = ("arith.extsi",)
 
 
 def verify_columns(segment: Segment, n: int) -> None:
-    """The number of a column is known to regions that see one column, of a known number of them."""
+    """Check the use of a column number: the region must see one column, of a known number of
+    columns.
+    """
     if all(op.name != "gemm.column" for op in segment.block.ops):
         return
     if segment.pairing is not None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerType, f32, f64
-from xdsl.ir import Attribute, Use
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, IntegerType, f32, f64
+from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -23,12 +23,12 @@ from coda_ir.dialects.gemm.verify_groups import group_shape, verify_group_result
 
 
 def halved(n: int) -> int:
-    """The number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
+    """Return the number of pairs of `n` columns, which may be `DYNAMIC_INDEX`."""
     return n if n == DYNAMIC_INDEX else n // 2
 
 
 def verify_results(segment: Segment, domain: Sequence[int]) -> None:
-    """The results of a segment fit the domain of its accumulator."""
+    """Check that the results of a segment fit the domain of its accumulator."""
     rows, n = tuple(domain[:-1]), domain[-1] if domain else 1
     expected_shapes = {
         ResultKind.TILE: tuple(domain),
@@ -61,7 +61,8 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
         if kind == ResultKind.PARTIAL_COL and len(shape) > 2:
             _verify_sum(what, port.combiner)
         if isinstance(port.place, PlaceAttr):
-            verify_place(what, port.place, segment.outputs[index])
+            row = _verify_row(what, segment, port) if port.is_moved else None
+            verify_place(what, port.place, segment.outputs[index], row)
         if kind == ResultKind.PARTIAL_ROW and type.element_type == f64:
             verify_wide(what, port.combiner)
         elif kind not in _STORED and type.element_type != f32:
@@ -70,7 +71,9 @@ def verify_results(segment: Segment, domain: Sequence[int]) -> None:
 
 
 def _partial_col_shape(shape: Sequence[int], rows: Sequence[int], n: int) -> tuple[int, ...]:
-    """Partials of all rows, or of those of each sample, whose dimensions come first."""
+    """Return the shape of partials over all rows, or over those of each sample, whose dimensions
+    come first.
+    """
     samples = max(0, min(len(shape) - 2, len(rows) - 1))
     return (*rows[:samples], DYNAMIC_INDEX, n)
 
@@ -81,7 +84,7 @@ def _verify_sum(what: str, combiner: Attribute) -> None:
 
 
 def verify_wide(what: str, combiner: Attribute) -> None:
-    """Partials in f64 are those of a logsumexp."""
+    """Check that partials in f64 are those of a logsumexp."""
     if combiner != CombinerAttr(Combiner.LSE):
         raise VerifyException(f"{what} has element type f64, expected f32; f64 is for lse alone")
 
@@ -119,6 +122,18 @@ def _verify_select(what: str, segment: Segment, index: int) -> None:
         )
 
 
+def _verify_row(what: str, segment: Segment, port: ResultPortAttr) -> SSAValue:
+    """The number of the run in which a result is stored is one integer."""
+    assert isinstance(port.index, IntAttr)
+    kind, value = _named_port(what, segment, port.index.data, "a scalar port of integers")
+    if kind != PortKind.SCALAR or not isinstance(element_type_of(value), IntegerType):
+        raise VerifyException(
+            f"{what} names port {port.index.data} ({kind.value} of {element_type_of(value)}), "
+            "expected a scalar port of integers"
+        )
+    return value
+
+
 def _named_port(what: str, segment: Segment, index: int, expected: str) -> Port:
     if index >= len(segment.ports):
         raise VerifyException(
@@ -140,7 +155,7 @@ def _verify_partial_uses(segment: Segment) -> None:
 
 
 def _is_combined(port: ResultPortAttr, use: Use) -> bool:
-    """Return whether a use of partials is a port of a GEMM that combines them as it has to."""
+    """Return whether a use of partials is a GEMM port that combines them in the required way."""
     attrs = use.operation.properties.get("segments")
     if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
         return False

@@ -1,4 +1,4 @@
-"""Verification of the rows of a GEMM: their groups, where they come from, where results go."""
+"""Verification of the rows of a GEMM: their groups, their gathering, and their scattering."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def verify_row_groups(op: FusedOp | LibraryOp) -> None:
-    """The groups of rows are those of a matrix."""
+    """Check that row groups are those of a matrix."""
     if op.groups is None:
         return
     expect_rank("operand groups", op.groups, 1)
@@ -42,12 +42,12 @@ def verify_row_groups(op: FusedOp | LibraryOp) -> None:
 
 
 def rows_of_input(op: FusedOp | LibraryOp, x: SSAValue) -> tuple[int, ...]:
-    """The dimensions of the rows that are read of an input: one, where they are gathered."""
+    """Return the dimensions of the rows that are read of an input: one if they are gathered."""
     return shape_of(x)[:-1] if op.gather is None else shape_of(op.gather)
 
 
 def verify_gathers(op: FusedOp) -> None:
-    """The rows that are gathered are those of a matrix."""
+    """Check that gathered rows are those of a matrix."""
     if op.gather is not None:
         _expect_ids("operand gather", op.gather)
         if len(shape_of(op.x)) != 2:
@@ -67,7 +67,7 @@ def verify_gathers(op: FusedOp) -> None:
 
 
 def verify_scatter(op: FusedOp) -> None:
-    """Results that are scattered are stored row by row."""
+    """Check that scattered results are stored row by row."""
     if op.scatter is None:
         return
     _expect_ids("operand scatter", op.scatter)
@@ -92,7 +92,7 @@ def verify_scatter(op: FusedOp) -> None:
 def verify_moved_column(
     what: str, kind: PortKind, shape: Sequence[int], op: FusedOp | None
 ) -> None:
-    """A column of other rows than those of the accumulator has an element for each of them."""
+    """Check that a column with other rows than the accumulator has an element for each of them."""
     ids = None if op is None else op.rows_of_port(kind)
     if op is None or ids is None or op.is_transposed:
         keyword = kind.value.removesuffix("_col")

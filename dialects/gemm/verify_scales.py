@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify_scales(op: FusedOp) -> None:
-    """Operands with scales of blocks are M x K and N x K, with a scale for each block of both.
+    """Check that operands with block scales are M x K and N x K, with a scale for each block.
 
     Quantized weights alone have scales, and may be K x N.
     """

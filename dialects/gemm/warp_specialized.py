@@ -1,4 +1,4 @@
-"""When and how a GEMM runs warp-specialized on Hopper.
+"""Conditions and shared memory for warp-specialized GEMMs on Hopper.
 
 One warp loads the stages of the main loop, and another one moves the tiles of the epilogue. Eight
 warps compute every tile together, or each of two groups of four half of its rows (`split_rows`) or
@@ -59,7 +59,8 @@ _ROWS = {"warp_specialized": (128,), "ping_pong": (64, 128), "split_rows": (128,
 
 
 def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
-    """The slots that fit beside the stages of `schedule`, or why a GEMM cannot run so.
+    """Return the slots that fit beside the stages of `schedule`, or the reason why a GEMM cannot
+    run warp-specialized.
 
     Raises ValueError as `column_ranges` does.
     """
@@ -82,7 +83,7 @@ def staging(cuts: ColumnCuts, schedule: ScheduleAttr) -> Staging | str:
 
 
 def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Return what keeps a GEMM from running warp-specialized, whatever the room is."""
+    """Return the reason why a GEMM cannot run warp-specialized, regardless of memory."""
     op = cuts.op
     bm, bn, bk = schedule.tile
     legal_rows = _ROWS[schedule.mainloop]
@@ -120,7 +121,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
 
 
 def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Why its operands of 8 bits cannot be multiplied from shared memory."""
+    """Return the reason why operands of 8 bits cannot be multiplied from shared memory."""
     op = cuts.op
     if op.quantized is not None:
         return "its weights are dequantized: products take them from registers"
@@ -147,7 +148,9 @@ def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None
 
 
 def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
-    """Why a tile of rows in groups, or scattered, cannot have such operands or results."""
+    """Return the reason why a tile of grouped or scattered rows cannot have such operands or
+    results.
+    """
     if op.has_ragged_depth:
         kinds = {port.kind for port in segment.ports}
         if any(kind.is_table or kind.combiner or kind == PortKind.TILE_T for kind in kinds):
@@ -163,7 +166,9 @@ def _row_obstacle(op: FusedOp, segment: Segment) -> str | None:
 
 
 def _blocks_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Why the products of a step, in pieces of columns, do not have one scale for each row."""
+    """Return the reason why the products of a step, in pieces of columns, lack a common scale for
+    each row.
+    """
     blocks, (_, bn, bk) = cuts.op.blocks, schedule.tile
     if not isinstance(blocks, BlocksAttr):
         return None
@@ -228,6 +233,8 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
             return f"it has a result '{kind.value}'"
         if kind not in TILES:
             continue
+        if port.is_moved:
+            return "a result is stored in a row that is known when the kernel runs"
         if kind != ResultKind.HALF and segment.pairing and segment.pairing.is_adjacent:
             return "neighbouring columns are paired and both stored"
         is_followed = len(segment.weights) > 1 or group == segment.columns
@@ -242,7 +249,7 @@ def _range_obstacle(segment: Segment, columns: ColumnRange) -> str | None:
 
 
 def _box_obstacle(element: Attribute, columns: int) -> str | None:
-    """Why TMA cannot move boxes of a tensor."""
+    """Return the reason why TMA cannot move boxes of a tensor."""
     row = columns * element_bytes(element)
     if row % ALIGNMENT_BYTES:
         return f"rows of {row} bytes are not multiples of {ALIGNMENT_BYTES}"

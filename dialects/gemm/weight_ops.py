@@ -29,7 +29,7 @@ from coda_ir.dialects.gemm.attrs import Layout, LayoutAttr
 
 
 class WeightVectorOp(IRDLOperation, ABC):
-    """A computation on a weight, and on a vector of its K elements, alone.
+    """A computation on a weight and an optional vector of its K elements.
 
     The host program does it once and keeps the result until one of the two changes.
     """
@@ -55,7 +55,7 @@ class WeightVectorOp(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def result_type(cls, weight: SSAValue, layout: Layout) -> AnyTensor:
-        """The type of the result for a weight."""
+        """Return the type of the result for a weight."""
 
     def verify_(self) -> None:
         expect_rank("weight", self.weight, 2)

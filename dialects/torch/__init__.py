@@ -1,4 +1,4 @@
-"""Dialect `torch`: what a program does through PyTorch, beside the operators of `coda`."""
+"""Dialect `torch`: calls of PyTorch, for operators that `coda` lacks."""
 
 from xdsl.ir import Dialect
 

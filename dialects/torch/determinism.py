@@ -1,4 +1,5 @@
-"""Which calls of PyTorch may give other bits in every run on a GPU, and what can be done.
+"""PyTorch calls that may give different bits in every run on a GPU, and how to make them
+deterministic.
 
 After the documentation of `torch.use_deterministic_algorithms` and the kernels of PyTorch 2.11 to
 2.13, some of which add with atomics unless they are asked not to. Calls that are not listed repeat
@@ -18,7 +19,7 @@ AnyCall: TypeAlias = CallOp | LibraryCallOp | VjpOp
 
 
 class Determinism(Enum):
-    """The requirement of a call for giving the same bits in every run."""
+    """The requirement for a call to give the same bits in every run."""
 
     GIVEN = "nothing"
     ON_REQUEST = "to be run under torch.use_deterministic_algorithms"
@@ -98,7 +99,9 @@ _ORDER = (Determinism.GIVEN, Determinism.ON_REQUEST, Determinism.STRICT, Determi
 
 
 def determinism_of(op: AnyCall) -> Determinism:
-    """Return what `op` needs; a derivative computes the call again, and needs what that does."""
+    """Return the requirement of `op`; a derivative recomputes its call, and has the requirements of
+    both.
+    """
     name = op.callee.data.split(".")[1]
     of_call = _of_call(name, op)
     if not isinstance(op, VjpOp):
@@ -127,8 +130,8 @@ def _of_call(name: str, op: AnyCall) -> Determinism:
 
 
 def _of_derivative(name: str, op: AnyCall) -> Determinism:
-    """Return what the derivative of an operator needs, of which `op` is a call, or of the
-    derivative.
+    """Return the requirement of the derivative of an operator; `op` is a call of that operator, or
+    of its derivative.
     """
     if name in _ATTENTION:
         return Determinism.STRICT
@@ -170,7 +173,7 @@ def _needs(what: Determinism, *, if_true: bool) -> Determinism:
 
 
 def _argument(op: AnyCall, place: int, name: str) -> object:
-    """The constant that is handed over at a place, or by name."""
+    """Return the constant passed at a position, or by name."""
     call = op.template.call
     given = [*call.args[place : place + 1], *(k.value for k in call.keywords if k.arg == name)]
     return next((node.value for node in given if isinstance(node, ast.Constant)), None)

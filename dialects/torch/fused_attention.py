@@ -72,8 +72,8 @@ class AttentionCall:
 
 
 def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
-    """The queries and keys of a call of attention of heads, or of its gradient, with a mask; None
-    of another call.
+    """Return the queries and keys of a masked call of attention, or of its gradient; None for
+    another call.
     """
     names = (ATTENTION, FUSED_ATTENTION, FUSED_ATTENTION_GRAD)
     if op.callee.data not in names or not op.template.is_literal:
@@ -86,7 +86,7 @@ def masked_operands(op: CallOp) -> tuple[SSAValue, SSAValue] | None:
 
 
 def fused_attention_call(call: AttentionCall) -> CallOp:
-    """The same attention; its results are those of `call`, and the logsumexp."""
+    """Return the same attention with the results of `call`, and the logsumexp."""
     masks = [] if call.mask is None else [call.mask]
     shape = shape_of(call.q)[:-1]
     return CallOp(
@@ -102,7 +102,9 @@ def fused_attention_call(call: AttentionCall) -> CallOp:
 
 
 def fused_attention_grad_call(op: CallOp, d_y: SSAValue, *, wants_mask: bool) -> CallOp:
-    """The gradients for q, k, v, and the mask if wanted, of the call `op` with gradient `d_y`."""
+    """Return the gradients for q, k, v, and the mask if requested, of the call `op` with gradient
+    `d_y`.
+    """
     positional, named = _arguments(op)
     mask = op.inputs[3] if len(op.inputs) > 3 else None
     y, lse = op.outputs

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
+    i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -30,8 +32,10 @@ from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import (
+    element_type_of,
     expect_like,
     expect_rank_at_least,
+    shape_of,
 )
 from coda_ir.dialects.template import ArgumentTemplate
 
@@ -46,7 +50,9 @@ IN_PLACE = frozenset(
 
 
 def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
-    """Return whether a call changes its first argument, operand 0, and reads it nowhere else."""
+    """Return whether a call only overwrites its first argument, operand 0, and reads it nowhere
+    else.
+    """
     namespace, _, name = callee.partition(".")
     is_first = bool(arguments.call.args) and isinstance(arguments.call.args[0], ast.Set)
     is_first = is_first and arguments.operands[0] == 0 and arguments.operands.count(0) == 1
@@ -54,7 +60,9 @@ def has_variant_in_place(callee: str, arguments: ArgumentTemplate) -> bool:
 
 
 def in_place(callee: str) -> str:
-    """The name of the variant in place: `aten.index_put_.default` of `aten.index_put.default`."""
+    """Return the name of the in-place variant: `aten.index_put_.default` for
+    `aten.index_put.default`.
+    """
     namespace, name, overload = callee.split(".")
     return f"{namespace}.{name}_.{overload}"
 
@@ -66,9 +74,17 @@ CONVOLUTION_GRAD = "aten.convolution_backward.default"
 """The operator of ATen that computes the gradients of a convolution."""
 
 
+class StoredRow(NamedTuple):
+    """One row of dimension `dim` of a tensor, whose number is known when the program runs."""
+
+    dim: int
+    number: SSAValue
+    values: SSAValue
+
+
 class CallEffect(MemoryEffect):
-    """A call that draws random numbers writes the generator's state, one in place its operand;
-    others have no effect.
+    """Effects of calls: one that draws random numbers writes the generator's state, an in-place one
+    its operand; others have none.
     """
 
     @classmethod
@@ -158,6 +174,28 @@ class CallOp(IRDLOperation):
                 "property in_place is set, expected a call with a variant in place whose one "
                 "result has the type of its first operand"
             )
+
+    @property
+    def stored_row(self) -> StoredRow | None:
+        """The row that a call in place stores in its first operand, if it stores one whole row of a
+        dimension, wherever the index is.
+        """
+        if self.in_place is None or self.template.symbols:
+            return None
+        arguments, named = self.template.evaluate(self.inputs, {}, {})
+        match self.callee.data, arguments:
+            case "aten.index_put.default", [_, [*before, index], values] if not any(before):
+                dim = len(before)
+            case "aten.index_copy.default", [_, int(dim), index, values] if dim >= 0:
+                pass
+            case _:
+                return None
+        if named or index not in self.inputs or values not in self.inputs:
+            return None
+        shape = shape_of(self.inputs[0])
+        is_row = shape_of(index) == (1,) and element_type_of(index) != i1
+        is_whole = shape_of(values) == (*shape[:dim], 1, *shape[dim + 1 :])
+        return StoredRow(dim, index, values) if is_row and is_whole else None
 
     @property
     def fits_in_place(self) -> bool:
@@ -270,7 +308,7 @@ def _verify_callee(callee: StringAttr) -> None:
 
 
 def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
-    """Check that `arguments` can be read and names each of the inputs."""
+    """Check that `arguments` can be parsed and uses each of the inputs."""
     try:
         named = ArgumentTemplate.parse(arguments.data).operands
     except ValueError as error:

@@ -297,7 +297,7 @@ def _of(operators: str, **texts: str) -> dict[tuple[str, str], str]:
 
 
 KEYWORDS: dict[tuple[str, str], str] = {
-    **_of("softmax sum mean max logsumexp glu", dim=_LAST_DIMENSION, axis=_LAST_DIMENSION),
+    **_of("glu", dim=_LAST_DIMENSION, axis=_LAST_DIMENSION),
     **_of(
         "sum mean max logsumexp",
         keepdim="the dimension stays, with extent 1: leave it out, or drop it with reshape",
@@ -324,8 +324,7 @@ KEYWORDS: dict[tuple[str, str], str] = {
 """Parameters that operators of other libraries have, and what is written instead."""
 
 SUPERFLUOUS: dict[str, str] = {
-    **dict.fromkeys(("softmax", "sum", "mean", "logsumexp"), _LAST_DIMENSION),
-    "max": "max works on the last dimension of one tensor; maximum(a, b) is the larger of two",
+    "max": "write max(x, dim=-1); maximum(a, b) is the larger of two tensors",
     "rms_norm": "write rms_norm(x, w, eps=1e-6)",
     "layer_norm": "write layer_norm(x, w, b, eps=1e-5)",
     "transpose": "write the order of all dimensions, as in transpose(x, [0, 2, 1])",

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Region, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
+from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import ATTENTION, attention
 from coda_ir.frontends.coda_text.casts import cast
@@ -48,7 +49,9 @@ from coda_ir.frontends.coda_text.values import (
     TensorType,
     TensorValue,
     Value,
+    broadcast,
     describe,
+    dims_attribute,
     divided,
     ir_type,
 )
@@ -119,12 +122,36 @@ def linear(call: Invocation) -> TensorValue:
 
 
 def matmul(call: Invocation) -> TensorValue:
+    if len(call.tensor("w").dims) > 2:
+        return _matmul_in_batches(call)
     x, w = call.factors()
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
     _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
     op = coda.MatmulOp(x.ssa, w.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], columns))
+
+
+def _matmul_in_batches(call: Invocation) -> TensorValue:
+    """Products of matrices, which are the last two dimensions; the others broadcast."""
+    x, w = call.float_tensor("x", least_rank=2), call.float_tensor("w")
+    call.expect_element("w", w, x.type.element, "x")
+    _expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
+    batches = broadcast(x.dims[:-2], w.dims[:-2])
+    if batches is None:
+        raise call.wrong(
+            "w",
+            f"but x is {x.type}: the dimensions before the last two do not broadcast",
+            "extents must be equal or 1",
+        )
+    if call.given("dtype"):
+        remedy = f"convert the operands, as in cast(x, {call.element_type('dtype')})"
+        raise call.wrong("dtype", "but w is no weight, of rank 2", remedy, given="stated")
+    dims = (*batches, x.dims[-2], w.dims[-1])
+    type = ir_type(TensorType(x.type.element, dims))
+    op = CallOp("aten.matmul.default", [x.ssa, w.ssa], "{0}, {1}", [type])
+    op.attributes["coda.dims"] = dims_attribute(dims)
+    return call.emit(op, dims)
 
 
 def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
@@ -191,14 +218,32 @@ def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
 
 
 def softmax(call: Invocation) -> TensorValue:
-    x = call.float_tensor("x", least_rank=1)
-    return call.emit(coda.SoftmaxOp(x.ssa), x.dims)
+    return _along_rows(call, lambda x: call.emit(coda.SoftmaxOp(x.ssa), x.dims))
 
 
 def reduction(kind: str, call: Invocation) -> TensorValue:
-    """Reduces the last dimension to 1."""
+    """Reduces a dimension to 1."""
+    type = call.float_type("dtype")
+    return _along_rows(
+        call, lambda x: call.emit(coda.ReduceOp(x.ssa, kind, type), (*x.dims[:-1], 1))
+    )
+
+
+def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) -> TensorValue:
+    """Apply `rule`, which is for the last dimension of a tensor, to the dimension `dim` of x: the
+    two are exchanged before and after.
+    """
     x = call.float_tensor("x", least_rank=1)
-    return call.emit(coda.ReduceOp(x.ssa, kind, call.float_type("dtype")), (*x.dims[:-1], 1))
+    last = len(x.dims) - 1
+    dim = call.axis("dim", len(x.dims), -1)
+    if dim == last:
+        return rule(x)
+    axes = [*range(dim), last, *range(dim + 1, last), dim]
+
+    def exchanged(x: TensorValue) -> TensorValue:
+        return call.emit(coda.TransposeOp(x.ssa, axes), tuple(x.dims[axis] for axis in axes))
+
+    return exchanged(rule(exchanged(x)))
 
 
 def glu(activation: str | None, call: Invocation) -> TensorValue:
@@ -354,11 +399,11 @@ _RULES: dict[str, Rule] = {
     QUANTIZED_LINEAR: quantized_linear,
     "rms_norm(x, w?, *, eps: number = 1e-6, group: integer?)": rms_norm,
     "layer_norm(x, w?, b?, *, eps: number = 1e-5, group: integer?)": layer_norm,
-    "softmax(x)": softmax,
-    "sum(x, *, dtype: type?)": partial(reduction, "sum"),
-    "mean(x, *, dtype: type?)": partial(reduction, "mean"),
-    "max(x, *, dtype: type?)": partial(reduction, "max"),
-    "logsumexp(x, *, dtype: type?)": partial(reduction, "lse"),
+    "softmax(x, dim: integer = -1)": softmax,
+    "sum(x, dim: integer = -1, *, dtype: type?)": partial(reduction, "sum"),
+    "mean(x, dim: integer = -1, *, dtype: type?)": partial(reduction, "mean"),
+    "max(x, *, dim: integer = -1, dtype: type?)": partial(reduction, "max"),
+    "logsumexp(x, dim: integer = -1, *, dtype: type?)": partial(reduction, "lse"),
     'glu(x, *, activation: string = "silu", adjacent: boolean = false)': partial(glu, None),
     "activate(x, activation: string)": activate,
     "swiglu(x)": partial(glu, "silu"),

@@ -45,9 +45,19 @@ def reshape(call: Invocation) -> TensorValue:
         raise Mistake(
             f"reshape: x is {x.type} with {total} elements, which do not fill "
             f"{format_dims(call.sizes('shape'))}",
+            _remedy_of_symbol(x.dims, shape),
             argument="shape",
         )
     return call.emit_reshape(x, tuple(shape))
+
+
+def _remedy_of_symbol(dims: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
+    """The declaration with which the shape would be right; None where no single symbol differs."""
+    left = [dim for dim in dims if dim not in shape]
+    if len(left) != 1 or isinstance(left[0], int):
+        return None
+    size = _elements([dim for dim in shape if dim not in dims], "shape")
+    return f"a symbol equals no other size: if {left[0]} is always {size}, declare x with that"
 
 
 def _elements(dims: Sequence[Dim], argument: str) -> Dim:

@@ -1,4 +1,4 @@
-"""Writes the arguments of a node as the text that `torch.call` keeps."""
+"""The arguments of a node as the text that `torch.call` stores."""
 
 import math
 import re
@@ -14,22 +14,22 @@ from coda_ir.frontends.torch.types import expression_of, symbolic_text
 
 
 class ArgumentWriter:
-    """Collects the tensor operands of one node while its arguments are written."""
+    """Collects the tensor operands of a node while its arguments are written."""
 
     def __init__(
         self,
         tensor: Callable[[object], SSAValue],
         extents: Mapping[str, tuple[SSAValue, int]],
     ):
-        """`tensor` gives the value of a node, `extents` where the symbols are an extent of a value
-        that is computed; all others are extents of arguments.
+        """Set up the writer: `tensor` returns the value of a node, `extents` the computed value
+        that has a symbol as an extent; other symbols are extents of arguments.
         """
         self._tensor = tensor
         self._extents = extents
         self.operands: list[SSAValue] = []
 
     def call(self, node: Node) -> str:
-        """The arguments of `node`: positional ones, then those by name.
+        """Return the arguments of `node`: positional ones, then those by name.
 
         Raises CodaError for a kind of argument that cannot be written.
         """
@@ -76,7 +76,7 @@ class ArgumentWriter:
         return f"{{{self.operands.index(operand)}}}"
 
     def _size(self, value: object) -> str:
-        """A symbolic size; an extent of a computed value is written as such."""
+        """Write a symbolic size; an extent of a computed value is written as such."""
 
         def extent(match: re.Match[str]) -> str:
             if match[0] not in self._extents:
@@ -88,7 +88,7 @@ class ArgumentWriter:
 
 
 def _is_of_sizes(value: object) -> bool:
-    """Return whether a number is computed of sizes, such as the ratio of two."""
+    """Return whether a number is computed from sizes, such as the ratio of two."""
     if not isinstance(value, torch.SymFloat):
         return False
     return all(symbol.is_integer for symbol in expression_of(value).free_symbols)

@@ -1,11 +1,12 @@
-"""Attention, which PyTorch's dispatcher has replaced by a kernel in graphs of AOTAutograd."""
+"""Attention in graphs of AOTAutograd, where PyTorch's dispatcher has replaced it by a kernel."""
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from coda_ir.cost_model.comparison import spelled_attention_us
+from coda_ir.cost_model.comparison import copying_us, spelled_attention_us
 from coda_ir.cost_model.operator_times import EXTENT, GRADIENT_PRODUCTS
 from coda_ir.dialects.torch import ATTENTION, CallOp
 from coda_ir.frontends.torch.importer import GraphImporter, Value
@@ -31,7 +32,7 @@ KERNELS = tuple(
 
 
 def attention(graph: GraphImporter, node: Node) -> Value | None:
-    """A chosen kernel as the operator that chooses, where nothing but the attention is used.
+    """Import a chosen kernel as the general attention operator, if only its attention is used.
 
     A graph whose backward needs the log-sum-exp keeps the kernel.
     """
@@ -52,13 +53,13 @@ def attention(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return what a node gives to each parameter of its operator; defaults are left out."""
+    """Return the arguments of a node by the parameters of its operator, without defaults."""
     return {**dict(zip(parameter_names(node), node.args, strict=False)), **node.kwargs}
 
 
 def masked_attention_us(graph: GraphModule, *, is_trained: bool = False) -> float:
-    """Microseconds of the attention with masks of a graph beyond that of attention without them,
-    with its backward where it is trained.
+    """Return the additional microseconds of masked attention in a graph over attention without
+    masks, with the backward if it is trained.
 
     PyTorch chooses kernels without the score matrix where it sees a mask that these can read, which
     it often does not see while it traces.
@@ -73,5 +74,51 @@ def _masked_us(node: Node) -> float:
         return 0.0
     *queries, width = arguments["query"].meta["val"].shape
     keys = arguments["key"].meta["val"].shape[-2]
-    sizes = [extent if isinstance(extent, int) else EXTENT for extent in (*queries, keys)]
-    return spelled_attention_us(prod(sizes), int(width))
+    return spelled_attention_us(_numel((*queries, keys)), int(width))
+
+
+def copied_us(graph: GraphModule) -> float:
+    """Microseconds of the copies of products that a graph states for attention, such as those of
+    keys with `contiguous`, and that programs of this compiler have not.
+
+    A compiler copies in the kernel of what is computed otherwise.
+    """
+    operands = [
+        operand
+        for node in graph.graph.nodes
+        if str(node.target) == ATTENTION
+        for operand in node.args[:3]
+    ]
+    copies = {copy for operand in operands if (copy := _copy_of_product(operand)) is not None}
+    return sum(copying_us(2 * _bytes(copy)) for copy in copies)
+
+
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("view.default", "_unsafe_view.default", "transpose.int", "permute.default"),
+        *("expand.default", "unsqueeze.default", "slice.Tensor"),
+    )
+)
+_PRODUCTS = frozenset(("aten.linear.default", "aten.addmm.default", "aten.mm.default"))
+
+
+def _copy_of_product(node: Node) -> Node | None:
+    """The copy in another order behind `node`, if it is one of a product of matrices."""
+    copy: Node | None = None
+    while str(node.target) in _VIEWS or str(node.target) == "aten.clone.default":
+        (source, *_) = node.args
+        assert isinstance(source, Node), "a view of a tensor"
+        if node.meta["val"].stride() != source.meta["val"].stride():
+            copy = node if str(node.target) == "aten.clone.default" else copy
+        node = source
+    return copy if str(node.target) in _PRODUCTS else None
+
+
+def _bytes(node: Node) -> int:
+    tensor = node.meta["val"]
+    return tensor.element_size() * _numel(tensor.shape)
+
+
+def _numel(extents: Iterable[Any]) -> int:
+    return prod(extent if isinstance(extent, int) else EXTENT for extent in extents)

@@ -1,4 +1,4 @@
-"""Captures a PyTorch model as a graph of the operators that the importer knows."""
+"""Capture of a PyTorch model as a graph of operators that the importer knows."""
 
 import inspect
 import traceback
@@ -42,7 +42,7 @@ class CaptureError(CodaError):
 
 
 class _Reason(NamedTuple):
-    """A kind of failure, by words of PyTorch's message."""
+    """A kind of failure, recognized by words in PyTorch's message."""
 
     words: str
     summary: str | None
@@ -80,7 +80,7 @@ _REMEDY = "write it with operators of PyTorch, or export the parts of the model 
 
 
 def capture_error(model: object, error: BaseException) -> CaptureError:
-    """`error`, which tracing `model` raised, with its place in the model and a remedy."""
+    """Return `error`, which tracing `model` raised, with its place in the model and a remedy."""
     text = str(error)
     reason = next((r for r in _REASONS if r.words in text), _Reason("", None, _REMEDY))
     what = reason.summary or f"{type(error).__name__}: {_first_lines(text)}"
@@ -89,7 +89,7 @@ def capture_error(model: object, error: BaseException) -> CaptureError:
 
 
 def _first_lines(text: str) -> str:
-    """The message of an error in as far as it is about the model, on one line."""
+    """Return the part of an error message that concerns the model, on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300]
 
@@ -99,7 +99,7 @@ _FOREIGN = tuple(str(Path(file).parent) for file in (torch.__file__, __file__))
 
 
 def _place(trace: TracebackType | None) -> str:
-    """The innermost line of the model that an error passed through."""
+    """Return the innermost line of the model in the traceback of an error."""
     places = list(_model_lines(trace))
     return f"{places[-1]}: " if places else ""
 
@@ -158,7 +158,7 @@ def capture(
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
 ) -> ExportedProgram:
-    """The graph of `model` called with `args` and `kwargs`, by `torch.export`.
+    """Trace `model` with `args` and `kwargs` by `torch.export`.
 
     `dynamic_shapes` names the dimensions that may differ between calls, as `torch.export.export`
     takes it. Raises CaptureError where the model cannot be traced: control flow that depends on
@@ -196,7 +196,7 @@ def _check_call(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str
 
 
 def decomposed(program: ExportedProgram) -> ExportedProgram:
-    """An exported program with the operators that the importer knows."""
+    """Decompose an exported program into operators that the importer knows."""
     program = with_stopped_gradients(program)
     decompose: Callable[..., ExportedProgram] = getattr(program, "run_decompositions")  # noqa: B009
     with _ONE_AT_A_TIME, losses_of_rows():
@@ -205,7 +205,8 @@ def decomposed(program: ExportedProgram) -> ExportedProgram:
 
 @contextmanager
 def losses_of_rows() -> Generator[None]:
-    """While a graph is traced: `cross_entropy_loss` without a reduction has one loss for each row.
+    """Within the context, `cross_entropy_loss` without a reduction returns one loss for each row
+    when it is traced.
 
     PyTorch's rule for `nll_loss` takes the reduction by name, but operators have its number. Where
     sizes are symbolic, fake tensors of the losses would have the shape of their mean.
@@ -223,7 +224,9 @@ def losses_of_rows() -> Generator[None]:
 
 @contextmanager
 def _marks_removed(arguments: object) -> Generator[None]:
-    """Remove what tracing leaves on the example tensors: a later capture would read it."""
+    """Remove marks that tracing leaves on the example tensors, because a later capture would read
+    them.
+    """
     leaves: list[Any] = pytree.tree_leaves(arguments)
     before = [(leaf, set(vars(leaf))) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     try:
@@ -235,7 +238,8 @@ def _marks_removed(arguments: object) -> Generator[None]:
 
 
 def graph_of(program: ExportedProgram) -> GraphSource:
-    """The graph of an exported program: user inputs first, in order; then the weights in use.
+    """Return the graph of an exported program: user inputs first, in order; then the weights in
+    use.
 
     Raises CodaError for an input of an unknown kind, and for a model that changes its inputs or
     buffers in place.
@@ -285,7 +289,7 @@ def _outputs(program: ExportedProgram) -> list[Any]:
 
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """The rules by which PyTorch decomposes operators that the importer does not know."""
+    """Return PyTorch's decompositions of operators that the importer does not know."""
     table: dict[Any, Any] = dict(torch.export.default_decompositions())
     return {
         overload: rule

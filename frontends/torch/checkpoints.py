@@ -1,5 +1,5 @@
-"""Linear layers of FP8 (`weight_scale_inv`), GPTQ and AWQ checkpoints of transformers, whose own
-kernels no graph shows.
+"""Linear layers of FP8 (`weight_scale_inv`), GPTQ and AWQ checkpoints of transformers, whose
+kernels do not appear in graphs.
 """
 
 import sys
@@ -29,7 +29,7 @@ MODULE, FUNCTION = "transformers.integrations.finegrained_fp8", "fp8_linear"
 
 
 def function_of_transformers(module: str, name: str) -> Any:
-    """The function `name` of a module of transformers; raises CodaError if there is none."""
+    """Return the function `name` of a module of transformers. Raises CodaError if there is none."""
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -41,7 +41,7 @@ def function_of_transformers(module: str, name: str) -> Any:
 @cache
 def keep_float8_layers() -> None:
     """Make torch.compile trace the linear layers of transformers' FP8 checkpoints as products with
-    block scales, in place of the kernels that transformers downloads.
+    block scales, instead of the kernels that transformers downloads.
 
     After this call, torch.compile traces them in this way for every backend; untraced code is
     unchanged. `coda_ir.export` does this automatically. Raises CodaError for a version of
@@ -52,7 +52,7 @@ def keep_float8_layers() -> None:
 
 
 def with_scaled_layers(model: nn.Module) -> nn.Module:
-    """`model`, or where it has such layers a copy with the same tensors in which they call
+    """Return `model`, or if it has such layers a copy with the same tensors in which they call
     `float8_linear`.
     """
     kind: Any = getattr(sys.modules.get(MODULE), "FP8Linear", None)
@@ -68,7 +68,7 @@ def with_scaled_layers(model: nn.Module) -> nn.Module:
 
 @cache
 def _scaled(kind: Any) -> Any:
-    """The subclass of a layer's class whose product is `float8_linear`."""
+    """Return the subclass of a layer's class whose product is `float8_linear`."""
 
     class Scaled(kind):
         def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -90,9 +90,9 @@ def float8_linear(
     activation_scale: torch.Tensor | None = None,
     allow_deepgemm: bool = True,
 ) -> torch.Tensor:
-    """The layer of a checkpoint, as transformers calls it: `weight` (N x K, e4m3) with a scale for
-    each block of `block_size` (rows, then K), or one for all of it, and an input that is quantized
-    by 1 x K of a block (of all of K), or by the static `activation_scale`.
+    """Compute the layer of a checkpoint, with transformers' interface: `weight` (N x K, e4m3) has a
+    scale for each block of `block_size` (rows, then K), or a single one; the input is quantized by
+    1 x K of a block (of all of K), or by the static `activation_scale`.
 
     The scales are float32; those in `float8_e8m0fnu` are converted.
     """
@@ -143,7 +143,7 @@ def read_low_bit_layers(model: ModelT, *, gptq_offset: int = 1) -> ModelT:
 
 
 def _layer(module: Any, gptq_offset: int) -> LowBitLinear | None:
-    """The layer with the tensors of another one; None where its layout is unknown."""
+    """Return the layer with the tensors of another one; None if its layout is unknown."""
     qweight, qzeros, scales = module.qweight, module.qzeros, module.scales
     groups, n = scales.shape
     offset, packing = 0, AWQ

@@ -35,7 +35,7 @@ MODES: Mapping[str, Mapping[str, bool]] = {
 
 
 class OptionError(CodaError):
-    """A mode, an option or a value of one that the backend does not know."""
+    """An unknown mode, option, or value of an option."""
 
 
 EXPLORE_VARIABLE = "CODA_EXPLORE"
@@ -102,7 +102,7 @@ class Options:
 
     @staticmethod
     def of(mode: str | None, given: Mapping[str, Any] | None) -> Options:
-        """Raises OptionError for an unknown mode, option or value."""
+        """Read options. Raises OptionError for an unknown mode, option or value."""
         if mode is not None and mode not in MODES:
             raise OptionError(f"unknown mode '{mode}'", f"use one of {', '.join(MODES)}")
         names = [field.name for field in fields(Options)]
@@ -141,7 +141,9 @@ class Options:
             )
 
     def _check_of_programs(self) -> None:
-        """What compiled programs check as well: a graph that failed for it would only fall back."""
+        """Check options that compiled programs check too; without this, each graph would fail and
+        fall back.
+        """
         try:
             TuningOptions.of(self.tune)
             CompileOptions(pack_weights=self.pack_weights, fold_weights=self.fold_weights)
@@ -161,13 +163,13 @@ class Options:
             raise OptionError(f"option explore_arch: {error.message}", error.remedy) from error
 
     def runs_through_inductor(self, *devices: torch.device) -> bool:
-        """Return whether Inductor runs what is not compiled here, for tensors on `devices`."""
+        """Return whether Inductor runs the rest of a graph, for tensors on `devices`."""
         is_gpu = any(device.type != "cpu" for device in devices)
         return self.fallback == "inductor" or (self.fallback == "auto" and is_gpu)
 
     @property
     def has_wishes(self) -> bool:
-        """True where something is asked for that only programs of this compiler have."""
+        """True if an option requests something that only this compiler provides."""
         ways = {name: getattr(self, name) for name in _WAYS}
         return self != replace(Options(), **ways)
 
@@ -178,7 +180,7 @@ class Options:
 
     @property
     def shown_remarks(self) -> frozenset[RemarkKind]:
-        """The kinds of remarks that were asked for. Raises OptionError for an unknown one."""
+        """The requested kinds of remarks. Raises OptionError for an unknown one."""
         text = os.environ.get(REMARKS_VARIABLE, "") if self.remarks is None else self.remarks
         _check_type("remarks", text, str, "a text such as 'missed,passed'")
         kinds = [kind.strip() for kind in text.split(",") if kind.strip()]

@@ -118,7 +118,7 @@ class _Rewriter:
         return self._call(node, node.target, *args, **kwargs)
 
     def _fitted(self, node: Node, parts: Parts) -> Parts | None:
-        """Parts with the shape and the type of the value of a node; both may be numbers. None for
+        """Return parts with the shape and the type of a node's value; both may be numbers. None for
         an operator that reads numbers alone.
         """
         both = (parts.real, parts.imaginary)

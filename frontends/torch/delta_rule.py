@@ -1,4 +1,4 @@
-"""The gated delta rule as one operator of PyTorch, whose loop over chunks is never traced.
+"""The gated delta rule as one operator of PyTorch, so that its loop over chunks is never traced.
 
 The states of a head, S of key columns x value columns, move by
 S[t] = exp(g[t]) · (I − beta[t] · k[t] k[t]ᵀ) · S[t − 1] + beta[t] · k[t] v[t]ᵀ, and the result is
@@ -25,7 +25,7 @@ _BACKWARD: Any = torch.ops.coda_ir.gated_delta_rule_backward.default
 
 
 def gated_delta_rule(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The result, and the states behind the last position, of q, k, v, g and beta.
+    """Compute the result of q, k, v, g and beta, and the states after the last position.
 
     q and k are B x T x heads x K, v is B x T x heads x V, g and beta are B x T x heads; a sixth
     operand has the states before the first position, B x heads x K x V, by default 0. The result
@@ -35,7 +35,7 @@ def gated_delta_rule(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _run(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Chunk by chunk, as in section 3.3 of the paper."""
+    """Compute chunk by chunk, as in section 3.3 of the paper."""
     length, dtype = operands[2].shape[1], operands[2].dtype
     q, k, v, g, beta = map(_by_chunks, operands[:5])
     sums = g.cumsum(-1)
@@ -58,13 +58,15 @@ def _run(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _solved(system: Tensor, rows: Tensor) -> Tensor:
-    """x with (I + the part of `system` below its diagonal) · x = rows."""
+    """Solve (I + the part of `system` below its diagonal) · x = rows."""
     linalg: Any = torch.linalg  # without types
     return linalg.solve_triangular(system, rows, upper=False, unitriangular=True)
 
 
 def _by_chunks(x: Tensor) -> Tensor:
-    """B x T x heads x ... in float32, as B x heads x chunks x positions x ..., padded by zeros."""
+    """Reshape B x T x heads x ... to B x heads x chunks x positions x ... in float32, padded with
+    zeros.
+    """
     padding = [0, 0] * (x.dim() - 3) + [0, -x.shape[1] % CHUNK]
     rows: Tensor = F.pad(x.transpose(1, 2).float(), padding)
     return rows.reshape(*rows.shape[:2], rows.shape[2] // CHUNK, CHUNK, *rows.shape[3:])

@@ -64,7 +64,7 @@ NOT_FOLDED = Remark(
 
 
 def _keep_scans_of_transformers() -> None:
-    """Prepare the models of a version of transformers that has been imported."""
+    """Prepare the scans of transformers, if it has been imported."""
     if "transformers" in sys.modules:
         with suppress(CodaError):
             keep_scans()
@@ -113,7 +113,7 @@ def _has_inductor(chosen: Options, inputs: list[Any]) -> bool:
 
 
 def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
-    """Raises LeftToInductor for a graph that is better left to another compiler."""
+    """Compile a graph. Raises LeftToInductor if another compiler is better for it."""
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
@@ -147,7 +147,7 @@ def _lookup_backend(name: str) -> Any:
 
 
 def _without_inference(chosen: Options) -> Options:
-    """Without what is for graphs that nobody differentiates; a remark says what is not folded."""
+    """Return options without those for inference; a remark names weights that are not folded."""
     if chosen.fold_weights:
         log_remarks([NOT_FOLDED], chosen.shown_remarks)
     return replace(chosen, cuda_graphs=False, fold_weights=False)
@@ -156,7 +156,7 @@ def _without_inference(chosen: Options) -> Options:
 def _trace_whole(
     compiler: GraphCompiler, graph: GraphModule, example_inputs: list[Any]
 ) -> Callable[..., Any]:
-    """Let AOTAutograd make a graph functional without decomposing its operators, and compile it."""
+    """Make a graph functional by AOTAutograd without decomposing its operators, and compile it."""
     with keep_operators_whole(is_differentiated=compiler.is_differentiated):
         backend = _aot_autograd(
             fw_compiler=compiler,

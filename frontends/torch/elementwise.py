@@ -1,4 +1,4 @@
-"""Elementwise operators of ATen as those of the dialect `coda`.
+"""Import of ATen's elementwise operators.
 
 A handler answers None for a use that the counterpart does not cover.
 """
@@ -44,7 +44,7 @@ def unary(operator: type[coda.UnaryOp]) -> Handler:
 
 
 def binary(operator: type[coda.BinaryOp]) -> Handler:
-    """Both operands are converted to the type of the result, as PyTorch does.
+    """Import a binary operator; like PyTorch, convert both operands to the type of the result.
 
     What PyTorch computes in float32 inside of its kernel, with a single rounding at the end, is
     float32 here too: a factor `alpha`, and a float32 tensor of one element among narrow ones.
@@ -69,7 +69,9 @@ def binary(operator: type[coda.BinaryOp]) -> Handler:
 
 
 def extremum(operator: type[coda.MaximumOp | coda.MinimumOp]) -> Handler:
-    """The maximum or minimum of two tensors, or of one and a number: a tie halves the gradient."""
+    """Import the maximum or minimum of two tensors, or of one and a number; a tie splits the
+    gradient.
+    """
     of_tensors = binary(operator)
 
     def handle(graph: GraphImporter, node: Node) -> Value | None:
@@ -85,13 +87,13 @@ def extremum(operator: type[coda.MaximumOp | coda.MinimumOp]) -> Handler:
 
 
 def computing_dtype(node: Node) -> torch.dtype:
-    """The type that PyTorch's kernels compute in: float32 for narrow floats."""
+    """Return the type that PyTorch's kernels compute in: float32 for narrow floats."""
     dtype = result_dtype(node)
     return torch.float32 if dtype.itemsize < torch.float32.itemsize else dtype
 
 
 def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
-    """`value` in the type of the node's result."""
+    """Return `value` in the type of the node's result."""
     type = element_type(result_dtype(node))
     if element_type_of(value) == type:
         return value
@@ -99,7 +101,7 @@ def rounded(graph: GraphImporter, node: Node, value: SSAValue) -> SSAValue:
 
 
 def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
-    """Return whether `operand` is a tensor of one float with more digits than the result."""
+    """Return whether `operand` is a single float with more digits than the result."""
     if not isinstance(operand, Node) or operand not in graph.values:
         return False
     value: Any = operand.meta["val"]
@@ -111,7 +113,7 @@ def _is_wide_number(graph: GraphImporter, operand: object, node: Node) -> bool:
 
 
 def clamp(graph: GraphImporter, node: Node) -> Value | None:
-    """`clamp`, `clamp_min` and `clamp_max`, between numbers or tensors."""
+    """Import `clamp`, `clamp_min` and `clamp_max`, with numbers or tensors as bounds."""
     name = str(node.target)
     dtype = result_dtype(node)
     low, high = argument(node, 1, "min"), argument(node, 2, "max")
@@ -133,7 +135,7 @@ def _limited(
     limit: SSAValue,
     operator: type[coda.MaximumOp | coda.MinimumOp],
 ) -> SSAValue:
-    """The larger or smaller of `x` and a limit, of which `x` has the gradient where they are equal.
+    """Return the larger or smaller of `x` and a limit; where they are equal, `x` has the gradient.
 
     That of two tensors is shared by both.
     """
@@ -146,7 +148,7 @@ def _limited(
 
 
 def hardtanh(graph: GraphImporter, node: Node) -> Value | None:
-    """A clamp between numbers whose derivative on both bounds is 0."""
+    """Import a clamp between numbers whose derivative at both bounds is 0."""
     low, high = argument(node, 1, "min_val", -1.0), argument(node, 2, "max_val", 1.0)
     x = graph.operand(arguments(node)[0], result_dtype(node))
     if x is None or not is_float(element_type_of(x)):
@@ -157,12 +159,14 @@ def hardtanh(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _up_to(graph: GraphImporter, x: SSAValue, high: float) -> SSAValue:
-    """min(x, high), whose derivative on the bound is 0, where that of a minimum is 1."""
+    """Return min(x, high) with derivative 0 at the bound, where a minimum has 1."""
     return _replaced(graph, x, "ge", high)
 
 
 def _replaced(graph: GraphImporter, x: SSAValue, relation: str, bound: float) -> SSAValue:
-    """`bound` instead of the elements that have a relation to it, which NaN has not."""
+    """Return x with `bound` in place of the elements that satisfy a relation to it; NaN satisfies
+    none.
+    """
     limit = graph.insert(coda.ConstantOp(bound, element_type_of(x))).result
     is_outside = graph.insert(coda.CompareOp(x, limit, relation)).result
     return graph.insert(coda.WhereOp(is_outside, limit, x)).result

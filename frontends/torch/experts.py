@@ -1,4 +1,4 @@
-"""Experts of transformers as kernels, in models that run eagerly: `experts_implementation="coda"`.
+"""Experts of transformers as kernels in eager models: `experts_implementation="coda"`.
 
     coda_ir.register_experts()
     model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="coda")
@@ -45,7 +45,7 @@ def experts_forward(
     top_k_index: torch.Tensor,
     top_k_weights: torch.Tensor,
 ) -> torch.Tensor:
-    """The sum of the results of the experts of each token, as transformers calls it.
+    """Compute the weighted sum of each token's experts, with transformers' interface.
 
     Tokens are T x H; the numbers of their experts and the weights of these T x k.
     """

@@ -24,7 +24,7 @@ from coda_ir.remarks import collect_remarks
 
 
 class TrainingModeWarning(UserWarning):
-    """A model that draws random numbers was exported as it is trained."""
+    """A model that draws random numbers was exported in training mode."""
 
 
 def export(
@@ -77,7 +77,9 @@ def export(
 
 
 def _warn_of_training(model: torch.nn.Module, module: ModuleOp) -> None:
-    """A model that was left in training mode drops values in every call of the exported one."""
+    """Warn that the exported model will drop values in every call, because it was left in training
+    mode.
+    """
     calls = [op for op in module.walk() if isinstance(op, CallOp) and op.random is not None]
     if model.training and calls:
         message = (
@@ -119,7 +121,7 @@ def _checked(model: object, args: Sequence[Any] | None) -> Sequence[Any]:
 
 
 def _model_remedy(model: object) -> str:
-    """The remedy for what is no model."""
+    """Return the remedy for an argument that is not a model."""
     match model:
         case type():
             return f"pass an instance: {model.__name__}(...)"
@@ -137,7 +139,9 @@ def _article(value: object) -> str:
 def _example_leaves(
     program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """The leaves of the example call, with the arguments by name in the order of the program."""
+    """Return the leaves of the example call, with the arguments by name in the order of the
+    program.
+    """
     spec: Any = program.call_spec.in_spec
     _, order = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
     return pytree.tree_leaves((tuple(args), {name: kwargs[name] for name in order}))
@@ -146,7 +150,7 @@ def _example_leaves(
 def _fake_inputs(
     program: ExportedProgram, leaves: Sequence[Any]
 ) -> list[tuple[torch.Tensor, object]]:
-    """The fake tensors of the graph's inputs beside the examples.
+    """Return the fake tensors of the graph's inputs beside the examples.
 
     Raises CodaError for a number that was declared to be dynamic.
     """
@@ -195,7 +199,7 @@ def _call_tree(
 def _ranges(
     program: ExportedProgram, names: Mapping[str, str]
 ) -> dict[str, tuple[int, int | None]]:
-    """The sizes that each symbol may have, where there is a limit."""
+    """Return the range of each limited symbol."""
     ranges: dict[str, tuple[int, int | None]] = {}
     constraints: Mapping[Any, Any] = getattr(program, "range_constraints")  # noqa: B009
     for symbol, limits in constraints.items():

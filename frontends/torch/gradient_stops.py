@@ -10,7 +10,9 @@ from torch.fx import GraphModule, Node
 
 @torch.library.custom_op("coda_ir::stop_gradient", mutates_args=())
 def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """x as a constant of the backward, which stays in graphs that are traced without gradients."""
+    """Return x as a constant of the backward; unlike detach, the call stays in graphs traced
+    without gradients.
+    """
     return x.clone()
 
 
@@ -33,7 +35,7 @@ is a graph. Regions are not nested.
 
 
 def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:
-    """A program in which regions without gradients are inlined, and their results detached.
+    """Return a program in which regions without gradients are inlined, with their results detached.
 
     Decompositions would inline them, too, and lose where gradients stop and where the operators
     come from. A program without such regions is returned as it is.
@@ -59,14 +61,14 @@ def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:
 
 
 def _regions(graph_module: GraphModule) -> list[Node]:
-    """The calls of regions without gradients."""
+    """Return the calls of regions without gradients."""
     nodes = graph_module.graph.nodes
     calls = (node for node in nodes if getattr(node.target, "__name__", "") == _REGION)
     return [node for node in calls if node.args[0] is False]
 
 
 def _inline(graph_module: GraphModule, region: Node) -> None:
-    """Compute a region in place. Its results keep their names, which the signature may have."""
+    """Inline a region. Its results keep their names, which the signature may use."""
     body: Any = region.args[1]
     called: Any = graph_module.get_submodule(body.target)
     inputs = [node for node in called.graph.nodes if node.op == "placeholder"]
@@ -85,7 +87,7 @@ def _inline(graph_module: GraphModule, region: Node) -> None:
 
 
 def _adopt(graph_module: GraphModule, called: GraphModule, node: Node) -> None:
-    """Give `graph_module` what `node`, which is copied from `called`, reads."""
+    """Give `graph_module` the attributes that `node`, copied from `called`, reads."""
     name = f"{node.name}_attribute"
     setattr(graph_module, name, getattr(called, str(node.target)))
     node.target = name

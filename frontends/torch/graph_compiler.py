@@ -20,7 +20,7 @@ from coda_ir.devices import interpreter_is_asked_for
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import FusedOp, LibraryOp
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.torch.attention import masked_attention_us
+from coda_ir.frontends.torch.attention import copied_us, masked_attention_us
 from coda_ir.frontends.torch.compile_options import Options
 from coda_ir.frontends.torch.graph_inputs import (
     DynamoGraph,
@@ -70,8 +70,8 @@ Inductor's time.
 
 
 class LeftToInductor(Exception):
-    """Inductor should compile the whole graph: it is faster there, or this compiler cannot
-    derive the gradients.
+    """Raised to leave a whole graph to Inductor: because it is faster there, or because this
+    compiler cannot derive the gradients.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False):
@@ -80,7 +80,7 @@ class LeftToInductor(Exception):
 
 
 class GraphCompiler:
-    """Compiles functional ATen graphs, one after the other."""
+    """Compiles functional ATen graphs."""
 
     updates_inputs = True
     """True where the compiled graph stores new values of inputs, False where its caller does."""
@@ -96,7 +96,7 @@ class GraphCompiler:
         is_backward: bool = False,
         is_trained: bool = False,
     ):
-        """`inputs` are those of the graph of TorchDynamo."""
+        """Set up the compiler; `inputs` are those of TorchDynamo's graph."""
         self.options = options
         self._is_trained = is_trained
         self._inputs = inputs
@@ -105,7 +105,7 @@ class GraphCompiler:
         self._splits = True
 
     def __call__(self, graph: GraphModule, example_inputs: Sequence[Any]) -> Any:
-        """The compiled graph, or what the fallback makes of it."""
+        """Return the compiled graph, or the result of the fallback."""
         _give_zeros_memory(graph)
         return _boxed(self._compile_or_fall_back(graph, example_inputs))
 
@@ -120,8 +120,8 @@ class GraphCompiler:
     def _guarded(
         self, compiled: Runner, eager: Runner, graph: GraphModule, *, changes_inputs: bool = False
     ) -> Runner:
-        """`compiled`, or `eager` where inputs may have tangents, and once a call failed by a defect
-        of this compiler.
+        """Return `compiled`, replaced by `eager` for inputs that may have tangents, and once a call
+        failed by a defect of this compiler.
         """
 
         def run(inputs: list[Any]) -> Sequence[Any]:
@@ -136,7 +136,7 @@ class GraphCompiler:
         return WithFallback(run, eager, describe, changes_inputs=changes_inputs)
 
     def _try_to_compile(self, graph: GraphModule, updated: Sequence[int]) -> Runner | None:
-        """The graph, or what can be compiled of it; None where nothing can."""
+        """Compile the graph, or the regions that can be compiled; None if nothing can."""
         fallback = "inductor" if self._is_for_inductor(graph) else "eager"
         try:
             return self._compile(graph, updated)
@@ -191,7 +191,7 @@ class GraphCompiler:
             return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
     def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
-        """The raised module of a graph, and what became of the operators that it spells out."""
+        """Return the raised module of a graph, and the operators that it contains after raising."""
         with collect_remarks() as remarks, _tensors_with_data():
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
             TorchToCodaPass().apply(make_context(), imported.module)
@@ -200,7 +200,7 @@ class GraphCompiler:
         return imported, remarks
 
     def _choices(self, device: torch.device) -> ProgramOptions:
-        """The arguments of `coda_ir.compile`."""
+        """Return the arguments of `coda_ir.compile`."""
         target = self._target(device)
         return {
             "target": target,
@@ -223,7 +223,7 @@ class GraphCompiler:
         return is_possible and is_wanted and options.runs_through_inductor(device)
 
     def _tune(self, target: Target) -> Tune:
-        """The option `tune`, where there is something to measure on."""
+        """Return the option `tune`, if there is a device to measure on."""
         if self.options.tune is False or target != "triton":
             return False
         if current_device() is None:
@@ -234,8 +234,8 @@ class GraphCompiler:
     def _accept(
         self, graph: GraphModule, device: torch.device, *, is_trained: bool
     ) -> Accept | None:
-        """Return what raises LeftToInductor where Inductor is estimated to take less time for a
-        whole graph; None where the two are not compared.
+        """Return a check that raises LeftToInductor if Inductor is estimated to run the whole graph
+        faster; None if the two are not compared.
         """
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(device)
@@ -250,6 +250,7 @@ class GraphCompiler:
             fused, apart, masked = estimates
             # What both leave to PyTorch takes as long in both.
             apart += max(0.0, masked_attention_us(graph, is_trained=is_trained) - masked)
+            apart += copied_us(graph)
             if fused > DOUBT * apart:
                 raise LeftToInductor(
                     f"{fused / 1000:.2f} ms are estimated as GEMMs with epilogues, "
@@ -276,7 +277,7 @@ class GraphCompiler:
             add_page(self.options.pages, imported.module, chosen)
 
     def _cuda_graphs(self, compiled: CompiledFunction) -> Callable[[Run, GraphRunner], Run] | None:
-        """A function that puts CUDA graphs around a program; None where there are none."""
+        """Return a function that wraps a program in CUDA graphs; None if there are none."""
         if not self.options.cuda_graphs:
             return None
         reason = _why_not_captured(compiled)
@@ -303,12 +304,14 @@ class TrainingCompiler(GraphCompiler):
     is_differentiated = True
 
     def __init__(self, options: Options, inputs: Sequence[ModelInput], forward: GraphModule):
-        """`forward` is the graph of TorchDynamo."""
+        """Set up the compiler; `forward` is TorchDynamo's graph."""
         super().__init__(options, inputs, is_trained=True)
         self._forward = forward
 
     def _compile_or_fall_back(self, graph: GraphModule, inputs: Sequence[Any]) -> Runner:
-        """Raises NotDerivedError for a graph whose gradients PyTorch has to derive."""
+        """Compile, or fall back. Raises NotDerivedError for a graph whose gradients PyTorch must
+        derive.
+        """
         try:
             changed = stop_updates(self._forward, graph, self._inputs)
             run = self._guarded(self._compile(graph), _eager_with_gradients(graph), graph)
@@ -345,7 +348,7 @@ class TrainingCompiler(GraphCompiler):
 
 
 def _give_zeros_memory(graph: GraphModule) -> None:
-    """Make tangents of zeros, which have no memory where PyTorch makes them, tensors as others."""
+    """Give memory to zero tangents, which PyTorch makes without any."""
     for node in graph.graph.nodes:
         if str(node.target) == "aten._efficientzerotensor.default":
             node.target = torch.ops.aten.zeros.default
@@ -357,7 +360,7 @@ def _eager(graph: GraphModule) -> Runner:
 
 
 def _inductor(graph: GraphModule) -> Runner:
-    """A functional ATen graph that Inductor compiles in its first call."""
+    """Return a functional ATen graph that Inductor compiles in its first call."""
 
     def forward(*inputs: Any) -> Any:
         return graph.forward(*inputs)
@@ -375,7 +378,9 @@ def _eager_with_gradients(graph: GraphModule) -> Runner:
 
 
 def _copying(runner: Runner, changed: Sequence[int]) -> Runner:
-    """`runner` of copies of the inputs that change after it: the backward may need their values."""
+    """Return `runner` on copies of the inputs that change after it, because the backward may need
+    their values.
+    """
     if not changed:
         return runner
 
@@ -389,14 +394,14 @@ def _copying(runner: Runner, changed: Sequence[int]) -> Runner:
 
 
 def _with_gradients(captured: DynamoGraph, imported: ImportedGraph) -> list[str]:
-    """The names of the arguments that require gradients."""
+    """Return the names of the arguments that require gradients."""
     named = zip(imported.inputs, captured.inputs, strict=True)
     return [name for name, given in named if name and captured.requires_grad(given.node)]
 
 
 def _tensors_with_data() -> AbstractContextManager[None]:
-    """Leaves the mode in which AOTAutograd traces: its tensors have no data to measure on, or to
-    be passed in a call.
+    """Within the context, leave AOTAutograd's tracing mode, whose tensors have no data to measure
+    on or to pass in a call.
     """
     # PyTorch documents no other way. Without it the graph runs through the fallback.
     fake_tensor = import_module("torch._subclasses.fake_tensor")
@@ -404,7 +409,7 @@ def _tensors_with_data() -> AbstractContextManager[None]:
 
 
 def _boxed(runner: Runner) -> Any:
-    """A compiled graph that AOTAutograd calls with a list."""
+    """Return a compiled graph that AOTAutograd calls with a list."""
     functorch: Any = import_module("functorch.compile")
 
     def run(*inputs: Any) -> Sequence[Any]:
@@ -425,7 +430,7 @@ def _why_not_captured(compiled: CompiledFunction) -> str | None:
 
 
 def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
-    """Raises NothingToDo for a program without a GEMM."""
+    """Raise NothingToDo for a program without a GEMM."""
     if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
         raise NothingToDo(
             "the graph has no linear map, which kernels are fused with; products of two "

@@ -1,4 +1,4 @@
-"""The graphs that TorchDynamo and AOTAutograd hand to a backend, prepared for the importer."""
+"""Graphs from TorchDynamo and AOTAutograd, prepared for the importer."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,7 +29,7 @@ SET_GRAD_ENABLED = "_set_grad_enabled"
 
 
 class NothingToDo(CodaError):
-    """A graph that this backend has nothing to improve in."""
+    """A graph that this backend cannot improve."""
 
 
 WEIGHTS = ("_parameters", "_buffers")
@@ -61,8 +61,9 @@ class DynamoGraph:
         *,
         is_backward: bool = False,
     ):
-        """`model_inputs` is what `model_inputs` gives, and `updated` are the positions of the
-        inputs whose new values are the last results. A backward graph has no weights.
+        """Set up the graph. `model_inputs` is the result of `model_inputs`, and `updated` are the
+        positions of the inputs whose new values are the last results. A backward graph has no
+        weights.
         """
         graph = module.graph
         self._model_inputs = model_inputs
@@ -90,7 +91,7 @@ class DynamoGraph:
                 )
 
     def position(self, node: Node) -> int:
-        """The number of an input among those of the graph."""
+        """Return the number of an input among those of the graph."""
         return self._positions[self.sizes.get(node, node)]
 
     def requires_grad(self, node: Node) -> bool:
@@ -98,15 +99,15 @@ class DynamoGraph:
         return self._in_model(node).requires_grad
 
     def _in_model(self, node: Node) -> ModelInput:
-        """An input as the model has it, where AOTAutograd says which one it is."""
+        """Return an input as the model has it, if AOTAutograd identifies it."""
         index: Any = getattr(node.meta.get("desc"), "idx", None)
         known = isinstance(index, int) and index < len(self._model_inputs)
         return self._model_inputs[index] if known else ModelInput()
 
     @property
     def size_hints(self) -> dict[str, int]:
-        """The sizes of the symbols in the call that the graph was captured in, where PyTorch may
-        know them (a size may depend on data).
+        """The sizes of the symbols in the captured call, if PyTorch may know them (a size may
+        depend on data).
         """
         hints: dict[str, int] = {}
         for node in self._positions:
@@ -136,7 +137,9 @@ class DynamoGraph:
 
 
 def model_inputs(graph: GraphModule) -> list[ModelInput]:
-    """The inputs of a graph of TorchDynamo by position. Those that share a name have none."""
+    """Return the inputs of a graph of TorchDynamo by position. Inputs that share a name
+    have none.
+    """
     inputs = [_model_input(node) for node in graph.graph.nodes if node.op == "placeholder"]
     names = [each.name for each in inputs]
     return [each if names.count(each.name) == 1 else replace(each, name="") for each in inputs]
@@ -154,7 +157,7 @@ def _model_input(node: Node) -> ModelInput:
 
 
 def described_graph(graph: GraphModule) -> str:
-    """A graph by the place in the model of its first operator, for messages."""
+    """Describe a graph for messages by the place of its first operator in the model."""
     nodes = [node for node in graph.graph.nodes if node.op == "call_function"]
     for position in map(source_position, map(location_of, nodes)):
         if position is not None:
@@ -183,7 +186,7 @@ def _places_of_symbols(placeholders: Sequence[Node]) -> dict[str, tuple[int, int
 
 
 def _tensor_of(graph: Graph) -> torch.Tensor:
-    """A (fake) tensor of a graph. Raises NothingToDo for a graph without one."""
+    """Return a (fake) tensor of a graph. Raises NothingToDo if there is none."""
     for node in graph.nodes:
         for tensor in tensors_in(node.meta.get("val")):
             return tensor
@@ -191,7 +194,7 @@ def _tensor_of(graph: Graph) -> torch.Tensor:
 
 
 def _constants_of(module: GraphModule) -> list[GraphInput]:
-    """Tensors that are part of the graph, such as `torch.tensor([1, 2])` in the model."""
+    """Return tensors that are part of the graph, such as `torch.tensor([1, 2])` in the model."""
     nodes = [node for node in module.graph.nodes if node.op == "get_attr"]
     values: list[tuple[Node, object]] = [(node, getattr(module, node.target)) for node in nodes]
     return [
@@ -202,7 +205,7 @@ def _constants_of(module: GraphModule) -> list[GraphInput]:
 
 
 def _device_of(source: GraphSource) -> torch.device:
-    """The device of inputs and outputs. Raises CodaError where there are several, or none."""
+    """Return the device of inputs and outputs. Raises CodaError if there are several, or none."""
     # A number on the CPU goes with tensors anywhere, as in PyTorch, but it is returned there.
     inputs = [i.node.meta.get("val") for i in source.inputs if i.weight is None]
     outputs = [leaf.meta.get("val") for leaf in source.outputs if isinstance(leaf, Node)]
@@ -219,14 +222,14 @@ def _device_of(source: GraphSource) -> torch.device:
 
 
 def needs_gradients(graph: GraphModule, example_inputs: Sequence[object]) -> bool:
-    """Return whether AOTAutograd has to look for a backward graph."""
+    """Return whether AOTAutograd must trace a backward graph."""
     required = any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
     enables = any(called_name(n) == SET_GRAD_ENABLED and True in n.args for n in graph.graph.nodes)
     return required and (torch.is_grad_enabled() or enables)
 
 
 def fix_numbers_of_modules(graph: GraphModule) -> None:
-    """Make the floats that modules have as attributes constants of a graph of TorchDynamo.
+    """Make float attributes of modules constants of a graph of TorchDynamo.
 
     With dynamic shapes they arrive as tensors, so that an epsilon would be data. A guard on the
     value is added: a model whose numbers change is compiled again.
@@ -243,7 +246,9 @@ def fix_numbers_of_modules(graph: GraphModule) -> None:
 
 
 def _source_of(owner: object) -> object:
-    """By which path from the variables of the traced code TorchDynamo reaches a placeholder."""
+    """Return the path by which TorchDynamo reaches a placeholder from the variables of the traced
+    code.
+    """
     argument = owner.meta.get("grapharg") if isinstance(owner, Node) else None
     return getattr(argument, "source", None)
 
@@ -288,8 +293,8 @@ WHOLE_OPERATORS = (
 
 @contextmanager
 def keep_operators_whole(*, is_differentiated: bool = False) -> Generator[None]:
-    """While AOTAutograd traces a graph without gradients: norms, linear maps and attention stay
-    the operators that `coda_ir.export` sees, instead of their decompositions.
+    """Within the context, norms, linear layers and attention stay whole when AOTAutograd traces
+    without gradients, as in `coda_ir.export`.
 
     In a graph that is differentiated, attention with dropout is its products, a softmax and a
     dropout: the operator has no derivative, as it would draw other numbers in the backward.
@@ -334,8 +339,8 @@ def _updating_statistics(
     eps: float,
     cudnn_enabled: bool,
 ) -> object:
-    """In training, what updates the running statistics and says so, as cuDNN's operator does not;
-    else it stays whole.
+    """Decompose a batch norm in training into an operator that says that it updates its running
+    statistics, as cuDNN's does not; otherwise it stays whole.
     """
     if not training:
         return NotImplemented
@@ -352,7 +357,9 @@ def _spelled_dropout(
     is_causal: bool = False,
     **options: object,
 ) -> object:
-    """Attention as eager PyTorch computes it with dropout on a CPU; without, it stays whole."""
+    """Decompose attention with dropout as eager PyTorch computes it on a CPU; without dropout it
+    stays whole.
+    """
     if dropout_p == 0.0:
         return NotImplemented
     spelled: Any = torch.ops.aten._scaled_dot_product_attention_math
@@ -365,8 +372,8 @@ these private functions, and only their modules distinguish them from operators.
 
 
 def transforms_itself(graph: GraphModule) -> bool:
-    """Return whether a part is batched or differentiated while the graph runs (`torch.func`,
-    `torch.autograd.grad`), for which PyTorch's own rules for every operator in it are needed.
+    """Return whether a graph applies `torch.func` transforms or `torch.autograd.grad` to parts of
+    itself, which requires PyTorch's own rules for their operators.
     """
     return any(
         _module(node.target).startswith(_TRANSFORMS)
@@ -381,8 +388,8 @@ def _module(target: object) -> str:
 
 
 def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
-    """Return whether an input is a DTensor, which has rules for the operators that ATen decomposes
-    others to, and none for `linear`.
+    """Return whether an input is a DTensor, which has rules for ATen's decomposed operators, but
+    none for `linear`.
     """
     distributed: Any = import_module("torch.distributed")
     if not (distributed.is_available() and distributed.is_initialized()):

@@ -1,4 +1,4 @@
-"""Calls a compiled function as AOTAutograd calls a graph: a list of inputs, sizes among them."""
+"""Calls of compiled functions in AOTAutograd's convention: a list of inputs, including sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coda_ir.training.functions import TrainableFunction
 
 
 def make_updates_results(graph: GraphModule) -> list[int]:
-    """Make the new values of inputs the last results of `graph`; gives the inputs' positions."""
+    """Make the new values of inputs the last results of `graph`; return the inputs' positions."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     positions = {node: position for position, node in enumerate(placeholders)}
     copies = [node for node in graph.graph.nodes if _is_update(node, positions)]
@@ -67,8 +67,8 @@ def store_updates(
 def without_overlaps(
     run: Callable[..., Any], graph: GraphModule, inputs: Sequence[Any]
 ) -> Callable[..., Any]:
-    """`run` or, in a call in which an input that changes overlaps with another one, the `graph` of
-    TorchDynamo as it is: AOTAutograd made it functional for `inputs` that do not.
+    """Return `run`, replaced by the original `graph` of TorchDynamo for calls in which a changed
+    input overlaps another one: AOTAutograd made `run` functional for `inputs` that do not.
     """
     nodes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     traced = [node.meta.get("example_value") for node in nodes]
@@ -96,7 +96,9 @@ def without_overlaps(
 
 
 def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    """Return whether one of the `written` tensors lies between the ends of another tensor."""
+    """Return whether the address range of one of the `written` tensors intersects that of another
+    tensor.
+    """
     last, last_written = 0, 0
     places = [
         (*_place(x), is_written)
@@ -112,7 +114,7 @@ def _have_common_bytes(written: Sequence[torch.Tensor], others: Sequence[torch.T
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    """The address of the first byte of a tensor, and that behind its last one."""
+    """Return the address of a tensor's first byte, and that after its last one."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     elements = 1 + sum((extent - 1) * stride for extent, stride in pairs)
     return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
@@ -132,7 +134,9 @@ def _is_same_memory(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 
 def storing_updates(runner: Runner, positions: Sequence[int]) -> Runner:
-    """`runner`, whose last results are the new values of the inputs at `positions`."""
+    """Return `runner` with its last results stored as the new values of the inputs at
+    `positions`.
+    """
     if not positions:
         return runner
 
@@ -161,7 +165,7 @@ class GraphRunner:
         compiled: CompiledFunction | TrainableFunction,
         around: Callable[[Run, GraphRunner], Run] | None = None,
     ):
-        """`around` may put something, such as CUDA graphs, around the function."""
+        """Set up the runner; `around` may wrap the function, for example in CUDA graphs."""
         self._arguments = [*_inputs(graph, imported), *_constants(imported, graph.device)]
         kept = imported.outputs[: len(imported.outputs) - len(graph.updated)]
         self._outputs = [_output(leaf, graph) for leaf in kept]
@@ -186,7 +190,7 @@ class GraphRunner:
 
 
 class TrainingRunner(GraphRunner):
-    """A graph with a derived backward, which AOTAutograd calls as one without gradients."""
+    """A graph with a derived backward, which AOTAutograd calls like one without gradients."""
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         with torch.enable_grad():
@@ -194,8 +198,8 @@ class TrainingRunner(GraphRunner):
 
 
 def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
-    """The arguments that the caller passes: tensors as they are, for what is computed from weights
-    is found by their identity, and sizes as the extent of a tensor without memory of its own.
+    """Return the arguments that the caller passes: tensors unchanged, because packed weights are
+    found by identity, and sizes as extents of tensors without memory.
     """
     arguments: list[Argument] = []
     token = torch.zeros(1, device=graph.device)
@@ -214,7 +218,7 @@ def _inputs(graph: DynamoGraph, imported: ImportedGraph) -> list[Argument]:
 
 
 def _passed(graph: DynamoGraph, imported: ImportedGraph) -> list[GraphInput]:
-    """The inputs that are arguments of the function, in order."""
+    """Return the inputs that are arguments of the function, in order."""
     pairs = zip(imported.inputs, graph.inputs, strict=True)
     return [graph_input for name, graph_input in pairs if name]
 
@@ -236,8 +240,8 @@ def _constants(imported: ImportedGraph, device: torch.device) -> list[Argument]:
 
 
 def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]], Any]:
-    """Return a function that finds a leaf of the output: a result, an input that is not a tensor (a
-    size, or an object such as the mesh of a DTensor), a computed size, or a constant.
+    """Return a function that finds a leaf of the output: a result, a non-tensor input (a size, or
+    an object such as the mesh of a DTensor), a computed size, or a constant.
     """
     if isinstance(leaf, ResultNumber):
         return lambda results, inputs: laid_out(results[leaf.index], leaf.order)
@@ -257,7 +261,7 @@ def _output(leaf: Any, graph: DynamoGraph) -> Callable[[Sequence[Any], list[Any]
 
 
 def _place_of(symbol: str, graph: DynamoGraph) -> Callable[[list[Any]], int]:
-    """Where the inputs of a graph tell the value of a symbol."""
+    """Return where the inputs of a graph determine the value of a symbol."""
     if symbol not in graph.places:
         raise CodaError(
             f"the graph returns the size {symbol}", "no input of the graph determines it"

@@ -1,4 +1,4 @@
-"""Builds the IR of a captured graph: one function, its weights as named arguments."""
+"""The importer: builds the IR of a captured graph, one function with weights as named arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,8 @@ from coda_ir.symbolic_shapes import dims_attribute
 
 
 def memory_of(leaves: Sequence[Node], graph: Graph) -> list[DictionaryAttr]:
-    """The attributes of the results `leaves` of a graph: `OWN`, but for views of its inputs.
+    """Return the memory attributes of the results `leaves` of a graph: `OWN`, except for views of
+    its inputs.
 
     Views of one tensor have the same number, and so has what AOTAutograd saves for the backward,
     which nobody changes.
@@ -69,7 +70,7 @@ def _entry(owner: Node, owners: Sequence[Node], *, is_saved: bool) -> Dictionary
 
 
 def _owner(node: Node) -> Node:
-    """The node whose result a node is a view of, or one of the views of; itself if it is none."""
+    """Return the node that a node is a view of, directly or indirectly; itself if it is no view."""
     while True:
         source = node.all_input_nodes[0] if node.target is getitem else node
         if not getattr(source.target, "is_view", False) or not source.all_input_nodes:
@@ -78,7 +79,7 @@ def _owner(node: Node) -> Node:
 
 
 def _saved(graph: Graph) -> set[Node]:
-    """The results that AOTAutograd describes as saved for the backward."""
+    """Return the results that AOTAutograd marks as saved for the backward."""
     output = graph.output_node()
     described: Sequence[object] = output.meta.get("desc") or ()
     (results,) = output.args
@@ -134,7 +135,7 @@ class GraphSource:
 
 @dataclass
 class ImportedGraph:
-    """A module with one function, and what its arguments and results are in the model."""
+    """A module with one function, and the meaning of its arguments and results in the model."""
 
     module: ModuleOp
     inputs: list[str] = field(default_factory=list[str])
@@ -147,8 +148,8 @@ class ImportedGraph:
 
 @dataclass(frozen=True)
 class ResultNumber:
-    """A leaf of the model's output that is result `index` of the function; its dimensions have
-    `order` in memory (see `order_of`).
+    """A leaf of the model's output that is result `index` of the function; `order` is the order of
+    its dimensions in memory (see `order_of`).
     """
 
     index: int
@@ -174,7 +175,7 @@ class GraphImporter:
         self._name = name
 
     def run(self) -> ImportedGraph:
-        """The imported graph. Raises CodaError for what the IR cannot express."""
+        """Import the graph. Raises CodaError for anything that the IR cannot express."""
         for graph_input in self.source.inputs:
             try:
                 self._declare(graph_input)
@@ -229,7 +230,7 @@ class GraphImporter:
     # Operators
 
     def _import_call_at(self, node: Node) -> None:
-        """Import a node, and say in errors where it comes from."""
+        """Import a node; errors name its place in the model."""
         try:
             self._import_call(node)
         except CodaError as error:
@@ -267,7 +268,7 @@ class GraphImporter:
         return value
 
     def _learn_extents(self, value: Value, expected: Mapping[int, torch.Tensor]) -> None:
-        """Remember where sizes that no argument tells come from, such as that of nonzero."""
+        """Record the origin of sizes that no argument has, such as that of nonzero."""
         for position, tensor in expected.items():
             result = _result(value, position)
             assert result is not None
@@ -276,7 +277,7 @@ class GraphImporter:
                     self._extents.setdefault(dim, (result, axis))
 
     def _erase_after(self, mark: Operation | None) -> None:
-        """Drop what a handler built before it gave up."""
+        """Erase what a handler built before it gave up."""
         while (last := self._block.last_op) is not None and last is not mark:
             self._block.erase_op(last)
 
@@ -314,7 +315,7 @@ class GraphImporter:
     # What handlers use
 
     def insert(self, op: Operation) -> Any:
-        """Append `op` at the place of the current node; gives `op`."""
+        """Append `op` at the location of the current node; return `op`."""
         assert self._node is not None
         op.location = location_of(self._node)
         value: Any = self._node.meta["val"]
@@ -336,13 +337,15 @@ class GraphImporter:
         return self.values[argument]
 
     def tensor(self, argument: object) -> SSAValue:
-        """The imported tensor of an argument of a node."""
+        """Return the imported tensor of an argument of a node."""
         value = self.value(argument)
         assert isinstance(value, SSAValue)
         return value
 
     def operand(self, argument: object, dtype: torch.dtype) -> SSAValue | None:
-        """A tensor or a number as a value of element type `dtype`; None for a symbolic number."""
+        """Return a tensor or a number as a value of element type `dtype`; None for a symbolic
+        number.
+        """
         if isinstance(argument, bool | int | float):
             return self.insert(ConstantOp(argument, element_type(dtype))).result
         if not isinstance(argument, Node) or argument not in self.values:
@@ -377,7 +380,7 @@ class GraphImporter:
         self.imported.module.body.block.add_op(func)
 
     def _begin(self) -> LocationAttr:
-        """Where the model's code begins, as far as the graph has it."""
+        """Return where the model's code begins, as far as the graph records it."""
         places = (source_position(location_of(node)) for node in self.source.graph.nodes)
         found = next((place for place in places if place is not None), None)
         if found is None:
@@ -387,7 +390,7 @@ class GraphImporter:
 
 
 def _with_pairs(source: GraphSource) -> GraphSource:
-    """The graph with complex inputs as pairs of real numbers."""
+    """Return the graph with complex inputs as pairs of real numbers."""
     pairs = without_complex_numbers(source.graph, [each.node for each in source.inputs])
     inputs = [
         replace(each, node=pairs[each.node], weight=as_pairs(each.weight))
@@ -412,7 +415,7 @@ def _not_on_tensors(node: Node) -> CodaError:
 
 
 def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
-    """Return whether the operators that a handler built have the types that PyTorch states."""
+    """Return whether the operators built by a handler have the types that PyTorch states."""
     for position, tensor in expected.items():
         result = _result(value, position)
         if (
@@ -425,13 +428,13 @@ def _fits(value: Value, expected: Mapping[int, torch.Tensor]) -> bool:
 
 
 def _is_of_shape(result: SSAValue, value: object) -> bool:
-    """Return whether a result has the shape of the value of a node, and not that of a part."""
+    """Return whether a result has the shape of a node's value, rather than that of a part of it."""
     is_tensor = isinstance(value, torch.Tensor)
     return is_tensor and shape_of(result) == tensor_type(value).get_shape()
 
 
 def _result(value: Value, position: int) -> SSAValue | None:
-    """The tensor at `position` among what a node stands for."""
+    """Return the tensor at `position` of a node's value."""
     if isinstance(value, SSAValue):
         return None if position else value
     return value[position] if position < len(value) else None

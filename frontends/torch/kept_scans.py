@@ -1,9 +1,14 @@
-"""Scans of transformers that stay one operator under torch.compile, whatever their length."""
+"""Functions of transformers that torch.compile traces in another form.
 
+Scans are one operator each, whatever their length; the loss that balances experts has no size that
+depends on values.
+"""
+
+import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -21,41 +26,39 @@ MODELS = (
     *("mamba2", "bamba", "falcon_h1", "granitemoehybrid", "nemotron_h", "zamba2"),
     *("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid"),
 )
-"""Models of transformers with functions of `SUBSTITUTES`."""
+"""Models of transformers with scans of `SUBSTITUTES`."""
+
+MODELS_OF_TRANSFORMERS = "transformers.models."
 
 
-@cache
 def keep_scans() -> None:
-    """Make torch.compile trace the state space models of transformers as one operator each.
+    """Make torch.compile trace each state-space model of transformers as one operator.
 
     Their functions spell out a loop over time or over chunks, or products over chunks that take
     many times the memory. After this call, torch.compile traces `coda_ir::state_space`, or for
     linear attention `coda_ir::gated_delta_rule`, in their place, for every backend; untraced code
-    is unchanged. PyTorch 2.11 also reports within torch.compile that a model is being exported;
-    models that ask are answered no, whereas `torch.export` with `strict=False` still asks PyTorch.
-    The backend `coda` calls this function if transformers has been imported; it is public for
-    functions that are compiled before that. Raises CodaError for a version of transformers without
-    that question.
+    is unchanged. The losses that balance the loads of experts, of models that have been imported,
+    are traced without `bincount`, at which TorchDynamo ends a graph. PyTorch 2.11 also reports
+    within torch.compile that a model is being exported; models that ask are answered no, whereas
+    `torch.export` with `strict=False` still asks PyTorch. The backend `coda` calls this function if
+    transformers has been imported; it is public for functions that are compiled before that. Raises
+    CodaError for a version of transformers without that question.
     """
-    asked = function_of_transformers(MODULE, FUNCTION)
-    torch.compiler.substitute_in_graph(asked)(_is_exporting)
+    _substitute(function_of_transformers(MODULE, FUNCTION), _is_exporting)
     for model in MODELS:
-        _substitute(f"transformers.models.{model}.modeling_{model}")
+        with suppress(ImportError):
+            import_module(f"{MODELS_OF_TRANSFORMERS}{model}.modeling_{model}")
+    for name, module in list(sys.modules.items()):
+        if name.startswith(MODELS_OF_TRANSFORMERS) and ".modeling_" in name:
+            for function, substitute in SUBSTITUTES.items():
+                _substitute(getattr(module, function, None), substitute)
 
 
-def _substitute(name: str) -> None:
-    """Substitute those functions of a module whose parameters are the ones that are known."""
-    try:
-        module = import_module(name)
-    except ImportError:
-        return
-    for function, substitute in SUBSTITUTES.items():
-        found: Any = getattr(module, function, None)
-        try:
-            torch.compiler.substitute_in_graph(found)(substitute)
-        except (TypeError, ValueError):
-            # No function of these parameters, or one of another module that has been substituted.
-            continue
+def _substitute(function: Any, substitute: Callable[..., Any]) -> None:
+    """Substitute a function whose parameters are the ones that are known."""
+    # Otherwise it is none, or has other parameters, or has been substituted.
+    with suppress(TypeError, ValueError):
+        torch.compiler.substitute_in_graph(function)(substitute)
 
 
 def _is_exporting() -> bool:
@@ -216,6 +219,40 @@ def _chunk_gated_delta_rule(
     return y.to(value.dtype), last if output_final_state else None
 
 
+# Losses of experts
+
+
+def _load_balancing_loss(
+    gate_logits: Any,
+    num_experts: int | None = None,
+    top_k: int = 2,
+    attention_mask: Tensor | None = None,
+) -> Any:
+    """Equations (4) to (6) of the Switch Transformer (https://arxiv.org/abs/2101.03961), over all
+    layers. Assignments are counted by comparisons, in one kernel over tokens x experts.
+    """
+    if not isinstance(gate_logits, tuple):
+        return 0
+    logits = cast(tuple[Tensor, ...], gate_logits)
+    count, device = num_experts or 0, logits[0].device
+    numbers = torch.arange(count, device=device)
+    assigned, probabilities = torch.zeros((2, count), device=device)
+    weights = None if attention_mask is None else attention_mask.reshape(-1, 1).to(device).float()
+    for scores in logits:
+        routing = torch.softmax(scores.to(device), -1)
+        chosen = torch.topk(routing, top_k, -1)[1]
+        hits = torch.zeros_like(routing, dtype=torch.float32)
+        for place in range(top_k):
+            hits = hits + (chosen[:, place, None] == numbers)
+        if weights is not None:
+            hits, routing = hits * weights, routing * weights
+        assigned = assigned + hits.sum(0)
+        probabilities = probabilities + routing.float().sum(0)
+    # All layers have equally many rows.
+    rows: Any = logits[0].shape[0] if weights is None else weights.sum()
+    return torch.sum(assigned * probabilities) * count / (rows * len(logits)) ** 2
+
+
 def _gated(y: Tensor, x: Tensor, D: Tensor | None, z: Tensor | None) -> Tensor:
     """y with a skip connection, and a gate, where there are any."""
     if D is not None:
@@ -230,5 +267,6 @@ SUBSTITUTES: Mapping[str, Callable[..., Any]] = {
     "mamba2_selective_state_update": _head_state_update,
     "causal_conv1d_update": _causal_conv1d_update,
     "torch_chunk_gated_delta_rule": _chunk_gated_delta_rule,
+    "load_balancing_loss_func": _load_balancing_loss,
 }
 """Replacements, by name, for functions of transformers while a graph is traced."""

@@ -19,7 +19,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class WeightScheme:
-    """How weights alone are quantized: `group` elements along K share a scale, or all of K.
+    """Weight-only quantization: `group` elements along K, or all of K, share a scale.
 
     With `has_zeros`, the smallest element of a group is 0 and the largest 15 (255), otherwise the
     scale is for the largest magnitude.
@@ -34,11 +34,15 @@ class WeightScheme:
         return self.type == "int4"
 
     def depth(self, k: int) -> int:
-        """Elements that share a scale; for all of K the power of two that holds them."""
+        """The number of elements that share a scale; for all of K, the power of two that holds
+        them.
+        """
         return self.group or max(32, 1 << (k - 1).bit_length())
 
     def fits(self, weight: torch.Tensor) -> bool:
-        """Return whether a weight (N x K) has whole words, of elements and of zero points."""
+        """Return whether a weight (N x K) consists of whole words, of elements and of zero
+        points.
+        """
         n, k = weight.shape
         return not self.is_packed or (k % WORD == 0 and (not self.has_zeros or n % WORD == 0))
 
@@ -54,8 +58,8 @@ def _low_bit_linear(
     offset: int,
     packing: str,
 ) -> torch.Tensor:
-    """x (... x K) times a weight of N x K, or of K x N where it is packed, plus the bias, in the
-    type of x. Scales and zero points are stored alike.
+    """Multiply x (... x K) by a weight of N x K, or K x N if packed, and add the bias, in the type
+    of x. Scales and zero points have the same layout.
 
     Element q of the weight is (q - zero - offset) * scale, with a scale and a zero point for each
     `depth` elements of a column. Without a compiler the product is one of float32.
@@ -84,7 +88,9 @@ def dequantized(
     offset: int = 0,
     packing: str = PACKING,
 ) -> torch.Tensor:
-    """A weight in float32, N x K, from its elements or words of eight, scales and zero points."""
+    """Return a weight in float32, N x K, given its elements or words of eight, scales and zero
+    points.
+    """
     elements = weight
     if packing:
         order = [int(position) for position in packing[1:]]
@@ -98,7 +104,7 @@ def dequantized(
 
 
 def packed(elements: torch.Tensor, axis: int) -> torch.Tensor:
-    """Elements from 0 to 15 of a matrix, eight neighbours along a dimension to an int32."""
+    """Pack elements from 0 to 15 of a matrix: eight neighbours along a dimension to an int32."""
     shape = (*elements.shape[:axis], -1, WORD, *elements.shape[axis + 1 :])
     neighbours = elements.int().reshape(shape)
     words = neighbours.select(axis + 1, 0)
@@ -108,7 +114,7 @@ def packed(elements: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def unpacked(words: torch.Tensor, axis: int, order: Sequence[int] = range(WORD)) -> torch.Tensor:
-    """The elements of words along a dimension, of which number i is at position order[i]."""
+    """Unpack words along a dimension; element i is at position order[i]."""
     parts = [words >> 4 * place & 15 for place in order]
     return torch.stack(parts, axis + 1).flatten(axis, axis + 1)
 
@@ -116,8 +122,8 @@ def unpacked(words: torch.Tensor, axis: int, order: Sequence[int] = range(WORD))
 def quantized_weight(
     weight: torch.Tensor, scheme: WeightScheme
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The elements (N x K) of a weight in float32, its scales (N x K / group) in the type of the
-    weight, and its zero points, if it has them.
+    """Return the elements (N x K) of a weight in float32, its scales (N x K / group) in the type of
+    the weight, and its zero points, if it has them.
 
     Elements are for the scales as they are rounded. Without zero points, those of four bits are 8
     more than what they are multiples of the scale.
@@ -145,7 +151,7 @@ def quantized_weight(
 
 
 class LowBitLinear(nn.Module):
-    """A linear layer whose weight has 8 or 4 bits, and whose input has not.
+    """A linear layer with a weight of 8 or 4 bits, and an unquantized input.
 
     The parameters have the names of GPTQ's and AWQ's checkpoints, and for four bits one of their
     layouts, K x N: `qweight` in words of eight along K or N, `scales` (K / group x N) and `qzeros`
@@ -200,7 +206,7 @@ class LowBitLinear(nn.Module):
         )
 
     def dequantized(self) -> torch.Tensor:
-        """The weight that the layer stands for, in float32, N x K."""
+        """Return the dequantized weight in float32, N x K."""
         operands = self.qweight, self.scales, self.qzeros
         return dequantized(*operands, self.depth, self.offset, self.packing)
 

@@ -1,4 +1,4 @@
-"""The operators of ATen that have a counterpart in the dialect `coda`.
+"""Import of ATen operators with a counterpart in the dialect `coda`.
 
 A handler answers None for a use that the counterpart does not cover; the node then runs through
 PyTorch.
@@ -49,12 +49,12 @@ END = 2**63 - 1
 
 
 def cast(graph: GraphImporter, node: Node) -> Value | None:
-    """A cast between float types, or nothing where only layout or device are named."""
+    """Import a cast between float types, or nothing if only layout or device are named."""
     return _in_type_of_result(graph, node, arguments(node)[0])
 
 
 def copied(graph: GraphImporter, node: Node) -> Value | None:
-    """Return what a tensor holds that another one is copied to: the other one, in its type."""
+    """Import a copy into another tensor: return the source in the destination's type."""
     return _in_type_of_result(graph, node, arguments(node)[1])
 
 
@@ -67,12 +67,12 @@ def _in_type_of_result(graph: GraphImporter, node: Node, given: object) -> Value
 
 
 def same(graph: GraphImporter, node: Node) -> Value | None:
-    """Return the operand of an operator that changes only where its elements lie."""
+    """Import an operator that changes only the layout in memory: return its operand."""
     return graph.tensor(arguments(node)[0])
 
 
 def detach(graph: GraphImporter, node: Node) -> Value | None:
-    """A constant of the backward, where a gradient would go through it."""
+    """Import a detach, as a constant of the backward if a gradient would flow through it."""
     (given,) = node.all_input_nodes
     if not graph.is_active(given):
         return graph.tensor(given)
@@ -113,8 +113,8 @@ def addmm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _is_linear_map(x: SSAValue, weight: SSAValue) -> bool:
-    """Return whether the N and the K of a GEMM with `weight` are known, and nothing is empty:
-    products without elements are PyTorch's.
+    """Return whether N and K of a GEMM with `weight` are known, and nothing is empty; PyTorch
+    computes products without elements.
     """
     rows, matrix = shape_of(x), shape_of(weight)
     is_known = len(matrix) == 2 and DYNAMIC_INDEX not in matrix
@@ -184,13 +184,17 @@ def rms_norm(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _type_of_default_eps(dtype: torch.dtype) -> torch.dtype:
-    """PyTorch computes in at least float32, and since 2.7 takes the eps of that type."""
+    """Return the type whose eps is the default: PyTorch computes in at least float32, and uses the
+    eps of that type since 2.7.
+    """
     major, minor = map(int, torch.__version__.split(".")[:2])
     return torch.promote_types(dtype, torch.float32) if (major, minor) >= (2, 7) else dtype
 
 
 def embedding(graph: GraphImporter, node: Node) -> Value | None:
-    """A row without gradients is told; gradients by the number of occurrences are PyTorch's."""
+    """Import an embedding with its padding row; gradients scaled by frequency are left to
+    PyTorch.
+    """
     table, ids = graph.tensor(arguments(node)[0]), graph.tensor(arguments(node)[1])
     padding = argument(node, 2, "padding_idx", -1)
     if not isinstance(padding, int) or argument(node, 3, "scale_grad_by_freq", False):
@@ -207,7 +211,9 @@ def reshape(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def view(graph: GraphImporter, node: Node) -> Value | None:
-    """A reshape with the numbers that the model states, where PyTorch has quotients of symbols."""
+    """Import a reshape with the numbers that the model states, where PyTorch has quotients of
+    symbols.
+    """
     sizes = argument(node, 1, "size")
     dims = dims_of(node.meta["val"])
     if UNNAMED not in dims or len(sizes) != len(dims):
@@ -270,7 +276,7 @@ def _clamped(position: int, extent: int) -> int:
 
 
 def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
-    """The operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
+    """Return the operand of an `expand` of dimension `dim` alone, if `of` has one index of it; else
     `given` itself.
     """
     if not isinstance(given, Node) or str(given.target) != EXPAND:
@@ -282,7 +288,7 @@ def _before_expansion(given: Any, dim: int, of: torch.Tensor) -> Any:
 
 
 def select(graph: GraphImporter, node: Node) -> Value | None:
-    """One index of a dimension of known extent."""
+    """Import the selection of one index of a dimension of known extent."""
     given, index = arguments(node)[0], arguments(node)[2]
     dim: int = arguments(node)[1] % given.meta["val"].dim()
     source = _before_expansion(given, dim, of=node.meta["val"])
@@ -297,7 +303,7 @@ def select(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def split(graph: GraphImporter, node: Node) -> Value | None:
-    """`split` and `chunk` into parts of stated size."""
+    """Import `split` and `chunk` into parts of known size."""
     x, dim = graph.tensor(arguments(node)[0]), argument(node, 2, "dim", 0)
     dim %= len(shape_of(x))
     parts: list[SSAValue] = []
@@ -323,7 +329,7 @@ def concat(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def pad(graph: GraphImporter, node: Node) -> Value | None:
-    """A number around the elements of some dimensions; of which a negative count drops elements."""
+    """Import padding by a number; negative counts drop elements."""
     given, counts = arguments(node)[:2]
     is_constant = str(node.target).startswith("aten.constant_pad_nd")
     mode = "constant" if is_constant else argument(node, 2, "mode", "constant")
@@ -352,12 +358,12 @@ def pad(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _around(counts: Sequence[Any], rank: int) -> Iterable[tuple[int, tuple[Any, Any]]]:
-    """The dimensions that PyTorch pads, the last one first, and the numbers of elements."""
+    """Return the dimensions that PyTorch pads, the last one first, and the numbers of elements."""
     return zip(reversed(range(rank)), zip(counts[::2], counts[1::2], strict=True), strict=False)
 
 
 def _can_pad(x: SSAValue, value: float, dim: int, around: tuple[Any, Any]) -> bool:
-    """Return whether the counts are numbers, and those of a slice where they drop elements."""
+    """Return whether the counts are numbers, and valid for a slice where they drop elements."""
     if not all(isinstance(count, int) for count in around):
         return False
     dropped = sum(-count for count in around if count < 0)
@@ -365,7 +371,7 @@ def _can_pad(x: SSAValue, value: float, dim: int, around: tuple[Any, Any]) -> bo
 
 
 def _is_shift(x: SSAValue, value: float, dim: int, around: tuple[int, int]) -> bool:
-    """Return whether as many rows are dropped at one end as there are zeros at the other."""
+    """Return whether as many rows are dropped at one end as zeros are added at the other."""
     return not value and sum(around) == 0 and dim == len(shape_of(x)) - 2
 
 
@@ -385,7 +391,7 @@ The pass `raise-elementwise` takes the calls of the others when these passes hav
 
 
 def elementwise(operator: type[coda.ElementwiseOp]) -> Handler:
-    """The handler of an overload in `BY_OVERLOAD`."""
+    """Return the handler of an overload in `BY_OVERLOAD`."""
     if issubclass(operator, coda.MaximumOp | coda.MinimumOp):
         return extremum(operator)
     if issubclass(operator, coda.BinaryOp):

@@ -27,7 +27,7 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 
 
 class NotQuantizedWarning(UserWarning):
-    """Linear layers of a model stay in their type."""
+    """Linear layers of a model that were not quantized."""
 
 
 WEIGHTS: Mapping[str, WeightScheme] = MappingProxyType(
@@ -108,7 +108,9 @@ def quantize(
 
 
 def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme | WeightScheme:
-    """The scheme of a recipe. Raises CodaError for an unknown one, or for options that it lacks."""
+    """Return the scheme of a recipe. Raises CodaError for an unknown one, or for options that it
+    lacks.
+    """
     if recipe not in RECIPES and recipe not in WEIGHTS:
         known = ", ".join((*RECIPES, *WEIGHTS))
         raise CodaError(f"unknown recipe '{recipe}'", f"use one of {known}")
@@ -130,6 +132,6 @@ def _scheme(recipe: str, group: int | None, zero_points: bool | None) -> Scheme 
 
 
 def _readers(model: nn.Module) -> Counter[torch.Tensor]:
-    """The number of modules that have each parameter."""
+    """Return the number of modules that share each parameter."""
     modules = dict.fromkeys(model.modules())
     return Counter(p for module in modules for p in module.parameters(recurse=False))

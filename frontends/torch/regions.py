@@ -1,4 +1,4 @@
-"""Cuts a graph with operators that the IR cannot express, so that the rest of it is compiled."""
+"""Regions: cuts a graph at operators that the IR cannot express, so that the rest is compiled."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -17,8 +17,8 @@ READS_DATA = frozenset({"aten._local_scalar_dense.default", "aten.item.default"}
 
 
 def split_graph(graph: GraphModule) -> GraphModule | None:
-    """A graph that calls regions, each of which can be expressed or not; None where that is no
-    help: all of it can, or nothing.
+    """Split a graph into regions that the IR can express and regions that it cannot; None if
+    splitting does not help: all of the graph, or nothing, can be expressed.
     """
     regions = _regions_of(graph)
     if not any(region % 2 for region in regions.values()) or max(regions.values()) < 0:
@@ -35,18 +35,18 @@ def split_graph(graph: GraphModule) -> GraphModule | None:
 
 
 def regions_in(split: GraphModule) -> list[tuple[Node, GraphModule]]:
-    """The calls of a graph that was split, in order, with what they call."""
+    """Return the calls of a split graph, in order, with their callees."""
     calls = [node for node in split.graph.nodes if node.op == "call_module"]
     return [(node, getattr(split, str(node.target))) for node in calls]
 
 
 def inputs_of(region: GraphModule) -> list[Any]:
-    """The (fake) values of the inputs of a region."""
+    """Return the (fake) values of the inputs of a region."""
     return [node.meta.get("val") for node in region.graph.nodes if node.op == "placeholder"]
 
 
 class RegionCall(torch.nn.Module):
-    """Calls a compiled region as the graph around it does."""
+    """A compiled region, called like the original one."""
 
     def __init__(self, call: Callable[[list[Any]], Sequence[Any]], *, is_single: bool):
         super().__init__()
@@ -58,7 +58,7 @@ class RegionCall(torch.nn.Module):
 
 
 def gives_one_value(region: GraphModule) -> bool:
-    """Return whether a region stood for one value before its result was made a tuple."""
+    """Return whether a region had a single value before its result was made a tuple."""
     return bool(region.meta.get("is_single"))
 
 
@@ -71,7 +71,9 @@ def _return_tuple(region: GraphModule) -> None:
 
 
 def _regions_of(graph: GraphModule) -> dict[Node, int]:
-    """The region of each node: an even number where it can be expressed, as small as it can be."""
+    """Return the region of each node: an even number if it can be expressed; regions that cannot
+    are as small as possible.
+    """
     regions: dict[Node, int] = {}
     last_random: Node | None = None
     for node in graph.graph.nodes:
@@ -100,13 +102,13 @@ def _is_size(node: Node) -> bool:
 
 
 def _is_random(node: Node) -> bool:
-    """Return whether a node draws random numbers, or may: an operator that calls others."""
+    """Return whether a node draws random numbers, or calls operators that may."""
     tags: Sequence[torch.Tag] = getattr(node.target, "tags", ())
     return torch.Tag.nondeterministic_seeded in tags or is_higher_order(node)
 
 
 def can_express(node: Node) -> bool:
-    """Return whether the operator of a node has a place in the IR, be it as a call of PyTorch."""
+    """Return whether the IR can express the operator of a node, if only as a call of PyTorch."""
     if node.op == "get_attr":
         return True
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]

@@ -27,7 +27,7 @@ LIBRARY = ("gemm.library", "coda.linear")
 
 
 def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[RemarkKind]) -> None:
-    """Log in one line what became of a graph, visible where remarks are shown.
+    """Log a one-line verdict about a graph, visible if remarks are shown.
 
     `operators` are those of the scheduled level by name.
     """
@@ -46,7 +46,7 @@ def log_verdict(graph: str, operators: Mapping[str, int], *, shown: Collection[R
 
 
 def log_remarks(remarks: Iterable[Remark], shown: Collection[RemarkKind]) -> None:
-    """Log each remark once: as a warning, which is visible by default, where it was asked for."""
+    """Log each remark once: as a warning, visible by default, if the user asked for it."""
     for remark in dict.fromkeys(remarks):
         level = logging.WARNING if remark.kind in shown else LEVELS[remark.kind]
         logger.log(level, "%s", remark)

@@ -1,4 +1,4 @@
-"""Linear layers of float8 with scales of rows or of blocks, and their product as one operator."""
+"""Linear layers in float8 with scales of rows or blocks, and their product as one operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_SCALE = 1e-12
 
 @dataclass(frozen=True)
 class Scheme:
-    """Which elements share a scale: `depth` along K, and `columns` rows of the weight by that.
+    """The elements that share a scale: `depth` along K, and for the weight also `columns` rows.
 
     A `depth` of None is all of K, so that a row of x (a token) has one scale.
     """
@@ -29,7 +29,7 @@ class Scheme:
         return k if self.depth is None else self.depth
 
     def fits(self, weight: torch.Tensor) -> bool:
-        """Return whether whole blocks are the K of a weight (N x K)."""
+        """Return whether K of a weight (N x K) consists of whole blocks."""
         return weight.shape[1] % self.depth_of(weight.shape[1]) == 0
 
 
@@ -49,7 +49,7 @@ def _scaled_linear(
     columns: int,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """x · weightᵀ of float8 elements times their scales, plus the bias, in `dtype`.
+    """Compute x · weightᵀ of float8 elements with their scales, plus the bias, in `dtype`.
 
     x is (... x K) with a scale for `depth` neighbours of a row, the weight N x K with one for
     `columns` of its rows by `depth`. Without a compiler the product is one of float32.
@@ -71,7 +71,7 @@ SCALED_LINEAR: Any = torch.ops.coda_ir.scaled_linear.default
 
 
 def dequantized(x: torch.Tensor, scales: torch.Tensor, columns: int, depth: int) -> torch.Tensor:
-    """Elements (... x K) times the scales of their blocks, in float32."""
+    """Multiply elements (... x K) by the scales of their blocks, in float32."""
     rows, k = x.shape[-2:] if columns > 1 else (1, x.shape[-1])
     wide = scales.float().repeat_interleave(depth, -1)[..., :k]
     if columns > 1:
@@ -80,8 +80,8 @@ def dequantized(x: torch.Tensor, scales: torch.Tensor, columns: int, depth: int)
 
 
 def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """x (... x K) in float8, and in float32 the scale of each `depth` elements of a row, so that
-    the largest of them is 448.
+    """Quantize x (... x K): return it in float8, and the float32 scale of each `depth` elements of
+    a row, which maps the largest of them to 448.
     """
     is_row, k = depth == x.shape[-1], x.shape[-1]
     blocks = (x if is_row else x.reshape(*x.shape[:-1], k // depth, depth)).float()
@@ -91,7 +91,9 @@ def quantized(x: torch.Tensor, depth: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor, torch.Tensor]:
-    """A weight N x K in float8, and the scales of its blocks (N / columns x K / depth)."""
+    """Quantize a weight N x K: return it in float8, and the scales of its blocks (N / columns x K /
+    depth).
+    """
     (n, k), depth = weight.shape, scheme.depth_of(weight.shape[1])
     padded = F.pad(weight.float(), (0, 0, 0, -n % scheme.columns))
     blocks = padded.view(-1, scheme.columns, k // depth, depth)
@@ -101,8 +103,8 @@ def quantized_weight(weight: torch.Tensor, scheme: Scheme) -> tuple[torch.Tensor
 
 
 class ScaledLinear(nn.Module):
-    """A linear layer in float8: its input is quantized in each call, by the largest element of each
-    row or block.
+    """A linear layer in float8, whose input is quantized in each call by the largest magnitude of
+    each row or block.
 
     The parameters have the names and the shapes of checkpoints of transformers: `weight` (N x K),
     `weight_scale_inv` (its factors, not their reciprocals) and `bias`. They are not trained.
@@ -143,7 +145,9 @@ def scaled_linear(
     bias: torch.Tensor | None,
     scheme: Scheme,
 ) -> torch.Tensor:
-    """The linear layer of a float8 weight: x is quantized, and the result has the type of x."""
+    """Compute a linear layer with a float8 weight: x is quantized, and the result has the type of
+    x.
+    """
     depth = scheme.depth_of(x.shape[-1])
     q, x_scales = quantized(x, depth)
     return SCALED_LINEAR(q, weight, x_scales, scales, bias, depth, scheme.columns, x.dtype)
@@ -153,8 +157,8 @@ def scaled_linear(
 def _quantized_linear(
     x: torch.Tensor, weight: torch.Tensor, depth: int | None, columns: int
 ) -> torch.Tensor:
-    """x · weightᵀ in the type of x, both rounded to float8 with the scales of `Scheme(depth,
-    columns)`; the product is one of float32 where nothing compiles it.
+    """Return x · weightᵀ in the type of x, both rounded to float8 with the scales of `Scheme(depth,
+    columns)`; if nothing compiles the product, it is computed in float32.
     """
     return _product(x, weight, Scheme(depth, columns)).to(x.dtype)
 
@@ -180,7 +184,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """As the rule of `coda.quantized_linear`: dx in float8, dW not."""
+    """Return the gradients, like the rule of `coda.quantized_linear`: dx in float8, dW not."""
     x, weight = ctx.saved_tensors
     dx = dw = None
     if ctx.needs_input_grad[0]:
@@ -200,7 +204,7 @@ QUANTIZED_LINEAR: Any = torch.ops.coda_ir.quantized_linear.default
 
 
 class QuantizedLinear(nn.Linear):
-    """A linear layer that multiplies in float8, in the forward and for the gradient of its input.
+    """A linear layer that multiplies in float8, forward and for the gradient of its input.
 
     Its parameters are those of the layer in whose place it is, in their own types; they are
     quantized in each call. Under autocast the input and the result have the type of autocast.
@@ -210,7 +214,7 @@ class QuantizedLinear(nn.Linear):
 
     @staticmethod
     def of(linear: nn.Linear, scheme: Scheme) -> QuantizedLinear:
-        """The layer with the parameters of `linear`."""
+        """Make the layer with the parameters of `linear`."""
         layer = QuantizedLinear(
             linear.in_features, linear.out_features, bias=False, device=torch.device("meta")
         )

@@ -1,4 +1,4 @@
-"""PyTorch's products of float8 with scales: a matmul, and ordinary factors of its result."""
+"""Import of PyTorch's scaled float8 products: a matmul, and ordinary factors of its result."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -32,14 +32,16 @@ BLOCKS = (4, 5)
 
 
 def scaled_mm(graph: GraphImporter, node: Node) -> Value | None:
-    """`_scaled_mm` with scales of tensors or of rows; its faster sums are left to `numerics`."""
+    """Import `_scaled_mm` with scales of tensors or rows; its fast accumulation is controlled by
+    `numerics`.
+    """
     if argument(node, 5, "scale_result") is not None:
         return None
     return _product(graph, node, arguments(node)[2:4], argument(node, 4, "bias"))
 
 
 def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
-    """`_scaled_mm_v2` with one scale of each operand, of the tensor or of its rows."""
+    """Import `_scaled_mm_v2` with one scale for each operand, or for each of its rows."""
     scales, recipes, swizzles = (_pair(node, index) for index in (2, 3, 4))
     known = len(scales) == 2 and all(recipe in TENSOR_OR_ROW for recipe in recipes)
     if any(swizzles) or argument(node, 10, "contraction_dim"):
@@ -52,7 +54,7 @@ def scaled_mm_v2(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | None:
-    """x with a scale for each 1 x 128 elements, the weight with one for each 128 x 128.
+    """Import x with a scale for each 1 x 128 elements, and the weight with one for each 128 x 128.
 
     Those of the weight are those of N x K transposed, and cuBLAS wants their rows in fours.
     """
@@ -79,7 +81,7 @@ def _blocks(graph: GraphImporter, node: Node, scales: Sequence[Any]) -> Value | 
 
 
 def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
-    """The product of float8 layers: scales of rows or of the whole weight, or those of blocks."""
+    """Import the product of float8 layers: scales of rows or of the whole weight, or of blocks."""
     x, weight, of_x, of_weight = (graph.tensor(operand) for operand in arguments(node)[:4])
     bias, depth, columns, dtype = arguments(node)[4:]
     if DYNAMIC_INDEX in shape_of(weight):
@@ -99,7 +101,7 @@ def scaled_linear(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def low_bit_linear(graph: GraphImporter, node: Node) -> Value | None:
-    """The product of layers whose weights have 8 or 4 bits."""
+    """Import the product of layers with weights of 8 or 4 bits."""
     x, weight, scales = (graph.tensor(operand) for operand in arguments(node)[:3])
     zeros, bias, depth, offset, packing = arguments(node)[3:]
     type = element_type_of(x)
@@ -115,7 +117,7 @@ def low_bit_linear(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def quantized_linear(graph: GraphImporter, node: Node) -> Value | None:
-    """The product of layers that are trained in float8."""
+    """Import the product of layers that are trained in float8."""
     x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
     depth, columns = arguments(node)[2:]
     if depth is not None and DYNAMIC_INDEX in shape_of(weight):
@@ -125,7 +127,7 @@ def quantized_linear(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _pair(node: Node, index: int) -> list[Any]:
-    """The elements of an argument of the first operand, and of that of the second one."""
+    """Return the elements of an argument for the first operand, and for the second one."""
     return [*arguments(node)[index], *arguments(node)[index + 3]]
 
 
@@ -146,7 +148,7 @@ def _product(graph: GraphImporter, node: Node, scales: Sequence[Any], bias: obje
 
 
 def _with_bias(graph: GraphImporter, value: SSAValue, bias: object, type: Attribute) -> Value:
-    """A product plus its bias, as the type of the result."""
+    """Add the bias to a product, in the type of the result."""
     if bias is not None:
         wide = graph.insert(coda.CastOp(graph.tensor(bias), f32)).result
         value = graph.insert(coda.AddOp(value, wide)).result
@@ -154,14 +156,14 @@ def _with_bias(graph: GraphImporter, value: SSAValue, bias: object, type: Attrib
 
 
 def _is_scale(scale: SSAValue, by_row: tuple[int, int]) -> bool:
-    """Return whether a scale is one number, or has the shape of those of rows."""
+    """Return whether a scale is one number, or has one number for each row."""
     shape = shape_of(scale)
     is_one = DYNAMIC_INDEX not in shape and prod(shape) == 1
     return element_type_of(scale) == f32 and (is_one or shape == by_row)
 
 
 def _as_vector(graph: GraphImporter, scale: SSAValue) -> SSAValue:
-    """The scales of the columns as one dimension."""
+    """Return the scales of the columns as a vector."""
     if len(shape_of(scale)) < 2:
         return scale
     return graph.insert(coda.ReshapeOp(scale, [prod(shape_of(scale))])).result

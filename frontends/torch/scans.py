@@ -28,7 +28,7 @@ def associative_scan(graph: GraphImporter, node: Node) -> Value | None:
 
 
 def _called(combine: object) -> GraphModule | None:
-    """The graph that a scan combines two elements with."""
+    """Return the graph that combines two elements in a scan."""
     owner: Any = combine.graph.owning_module if isinstance(combine, Node) else None
     found: object = getattr(owner, str(getattr(combine, "target", "")), None)
     return found if isinstance(found, GraphModule) else None
@@ -62,7 +62,7 @@ def _is(
 
 
 def check_scans(module: ModuleOp) -> None:
-    """Raises CodaError for a scan that no operator of the IR has taken."""
+    """Raise CodaError for a scan that was not imported as an operator of the IR."""
     for op in module.walk():
         if isinstance(op, LinearScanOp):
             raise CodaError(

@@ -1,4 +1,4 @@
-"""State space models as one operator of PyTorch, which stays whole where a graph is traced.
+"""State-space models as one operator of PyTorch, which stays whole in traced graphs.
 
 By itself, `coda_ir::state_space` runs a program of the language. In a graph that this compiler
 takes, `coda.selective_scan` or `coda.ssd` is in its place, for any length.
@@ -50,7 +50,7 @@ _BACKWARD: Any = torch.ops.coda_ir.state_space_backward.default
 
 
 def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """y of x, dt, a, b and c, and the states behind the last position.
+    """Compute y of x, dt, a, b and c, and the states after the last position.
 
     The operands are those of `coda.selective_scan` or of `coda.ssd`, dense and of at most 32 bits;
     a sixth one has the states before the first position, float32, by default 0. y has the type of
@@ -64,7 +64,7 @@ def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tenso
 
 
 def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
-    """The operator of the IR, with a second result where the last states are read."""
+    """Import the operator, with a second result if the last states are read."""
     model, given, states = node.args
     assert isinstance(given, Sequence) and isinstance(states, int)
     operands: list[Any] = [graph.tensor(operand) for operand in given]
@@ -107,7 +107,7 @@ def _run_backward(
 
 
 def _with_initial(model: str, operands: Tensors, states: int) -> list[torch.Tensor]:
-    """The operands with the states before the first position, also where they are 0."""
+    """Return the operands with the states before the first position, zeros if there are none."""
     dense = [operand.contiguous() for operand in operands]
     if len(dense) == 5:
         dense.append(torch.zeros_like(_result_types(model, operands, states)[1]))

@@ -1,4 +1,4 @@
-"""Names of symbolic sizes: the user's where `dynamic_shapes` has some, else s0, s1, ..."""
+"""Names of symbolic sizes: the user's if `dynamic_shapes` has some, else s0, s1, ..."""
 
 import inspect
 import re
@@ -33,7 +33,7 @@ def chosen_names(
     kwargs: Mapping[str, Any],
     dynamic_shapes: Any,
 ) -> dict[tuple[int, int], str]:
-    """The user's names, by the identity of an example tensor and the axis."""
+    """Return the user's names, by the identity of an example tensor and the axis."""
     values: Any = dict(_bound(model, args, kwargs))
     if isinstance(dynamic_shapes, Sequence) and not isinstance(dynamic_shapes, str):
         values = [*args, *kwargs.values()]
@@ -43,7 +43,9 @@ def chosen_names(
 def _bound(
     model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call by the names of their parameters, which `dynamic_shapes` uses."""
+    """Yield the arguments of a call by the names of their parameters, which
+    `dynamic_shapes` uses.
+    """
     function = getattr(model, "forward", model)
     signature = inspect.signature(function)
     for name, value in signature.bind(*args, **kwargs).arguments.items():
@@ -69,7 +71,7 @@ def _named_axes(value: Any, shapes: Any) -> Iterator[tuple[torch.Tensor, int, st
 
 
 def _axes(shapes: Any) -> Iterator[tuple[int, Any]]:
-    """The entries of the shape of one tensor by axis."""
+    """Yield the entries of the shape of one tensor by axis."""
     if isinstance(shapes, Mapping):
         yield from cast(Mapping[int, Any], shapes).items()
     elif isinstance(shapes, list | tuple):
@@ -79,7 +81,7 @@ def _axes(shapes: Any) -> Iterator[tuple[int, Any]]:
 def symbol_names(
     inputs: Sequence[tuple[torch.Tensor, object]], chosen: Mapping[tuple[int, int], str]
 ) -> dict[str, str]:
-    """A new name for each symbol of PyTorch among the extents of inputs.
+    """Return a new name for each symbol of PyTorch among the extents of inputs.
 
     `inputs` are fake tensors beside the example tensors that they stand for.
     """
@@ -107,7 +109,7 @@ def _fresh(prefix: str, taken: set[str]) -> str:
 
 
 def rename_symbols(module: ModuleOp, names: Mapping[str, str]) -> None:
-    """Rename symbols wherever a module has them: in extents and in the arguments of calls."""
+    """Rename symbols throughout a module: in extents and in the arguments of calls."""
     for op in module.walk():
         _rename_dims(op, names)
         if isinstance(op, CallOp):
@@ -140,7 +142,7 @@ def _renamed_dims(dims: ArrayAttr[Attribute], names: Mapping[str, str]) -> Array
 
 
 def _renamed_dim(dim: str, names: Mapping[str, str]) -> str:
-    """A product of symbols, with its factors in the order that makes equal ones equal texts."""
+    """Return a product of symbols in canonical order, so that equal products have equal texts."""
     factors = [names.get(factor, factor) for factor in dim.split("*")]
     return "*".join(sorted(factors, key=lambda text: (not text.isdigit(), text)))
 

@@ -1,4 +1,4 @@
-"""Graphs of TorchDynamo whose backward this compiler derives, as the graphs of their forward.
+"""Graphs of TorchDynamo, prepared for a derived backward.
 
 AOTAutograd traces such a graph as if no gradients were needed, so that norms, linear maps and
 attention stay whole. Places where gradients stop are an operator of their own, as the trace adds
@@ -24,12 +24,12 @@ _DETACHING = frozenset({"detach_", "requires_grad_", "_get_data_attr"})
 
 
 class NotDerivedError(CodaError):
-    """A graph whose gradients are left to PyTorch's autograd."""
+    """A graph whose gradients must be left to PyTorch's autograd."""
 
 
 def forward_graph(graph: GraphModule) -> GraphModule:
-    """A copy of `graph` to be traced without gradients: it does not switch them on and off, but
-    stops those of what is read where they are off.
+    """Return a copy of `graph` to be traced without gradients: instead of switching gradients off
+    and on, it stops those of the values read where they are off.
 
     Raises NotDerivedError where the gradients would not be those of PyTorch.
     """
@@ -49,7 +49,9 @@ def forward_graph(graph: GraphModule) -> GraphModule:
 
 
 def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
-    """The nodes that compute without gradients, and what they read that has one."""
+    """Return the nodes that compute without gradients, and the differentiable values that they
+    read.
+    """
     active: set[Node] = set()
     stops: dict[Node, list[Node]] = {}
     is_enabled = True
@@ -73,7 +75,7 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
 
 
 def _stop(node: Node, inputs: Sequence[Node]) -> None:
-    """Stop the gradients of `inputs` of a node; without any, it is a `detach`."""
+    """Stop the gradients of `inputs` of a node; without any, insert a `detach`."""
     for given in inputs:
         with node.graph.inserting_before(node):
             stopped = node.graph.call_function(STOP, (given,))
@@ -84,14 +86,14 @@ def _stop(node: Node, inputs: Sequence[Node]) -> None:
 
 
 def _check_node(node: Node) -> None:
-    """Check a node that computes from what has a gradient."""
+    """Check a node that computes from a value with a gradient."""
     if _is_float(node) and called_name(node) in _DETACHING:
         raise _refusal(node, "stops gradients")
 
 
 def _check_memory(graph: GraphModule, stops: Mapping[Node, Sequence[Node]]) -> None:
-    """Raises NotDerivedError where a tensor and its detached view, which are one memory, are both
-    results, or are changed in place.
+    """Raise NotDerivedError if a tensor and its detached view, which share memory, are both results
+    or are changed in place.
     """
     sources = [source for node, read in stops.items() for source in read or [node]]
     detached = {_storage(x) for source in sources for x in _values(source)}
@@ -142,7 +144,7 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _is_float(node: Node) -> bool:
-    """Return whether a node gives numbers that could have a gradient."""
+    """Return whether a node returns floats, which could have a gradient."""
     tensors = list(tensors_in(node.meta.get("example_value")))
     return any(tensor.dtype.is_floating_point or tensor.dtype.is_complex for tensor in tensors)
 
@@ -150,8 +152,8 @@ def _is_float(node: Node) -> bool:
 def stop_updates(
     graph: GraphModule, traced: GraphModule, inputs: Sequence[ModelInput]
 ) -> list[int]:
-    """Stop the gradients of the new values of inputs, the first results of a graph of TorchDynamo
-    as AOTAutograd `traced` it without gradients, which stores them. `inputs` are those of `graph`.
+    """Stop the gradients of the new values of inputs, which are the first results of a TorchDynamo
+    graph as AOTAutograd `traced` it without gradients. `inputs` are those of `graph`.
 
     Gives the positions of the inputs that change. Raises NotDerivedError where one of them has a
     gradient.
@@ -193,8 +195,8 @@ def _leaves(graph: GraphModule) -> Sequence[object]:
 
 
 def _check_views(graph: GraphModule) -> None:
-    """Raises NotDerivedError for an output that shares memory with an input that has a gradient:
-    its place in PyTorch's graph would be lost.
+    """Raise NotDerivedError for an output that shares memory with an input that has a gradient: its
+    place in PyTorch's graph would be lost.
     """
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
     given = {_storage(x) for node in inputs for x in _values(node) if x.requires_grad}

@@ -1,4 +1,4 @@
-"""Types, extents and locations of a PyTorch graph, as those of the IR."""
+"""Conversion of types, extents and locations of a PyTorch graph to those of the IR."""
 
 import operator
 import re
@@ -40,7 +40,9 @@ UNNAMED = "?"
 
 
 def element_type(dtype: torch.dtype) -> Attribute:
-    """Raises CodaError for a type that the IR lacks, such as complex numbers."""
+    """Return an element type. Raises CodaError for a type that the IR lacks, such as complex
+    numbers.
+    """
     if dtype not in ATTRIBUTES:
         raise CodaError(
             f"tensors of type {dtype} cannot be represented",
@@ -50,19 +52,19 @@ def element_type(dtype: torch.dtype) -> Attribute:
 
 
 def tensor_type(value: torch.Tensor) -> AnyTensor:
-    """The type of a (fake) tensor; symbolic extents are dynamic."""
+    """Return the type of a (fake) tensor; symbolic extents are dynamic."""
     shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims_of(value)]
     return TensorType(element_type(value.dtype), shape)
 
 
 def dims_of(value: torch.Tensor) -> Dims:
-    """The extents of a (fake) tensor by number and symbol."""
+    """Return the extents of a (fake) tensor: numbers and symbols."""
     extents: Sequence[object] = value.shape
     return tuple(map(dim_of, extents))
 
 
 def dim_of(extent: object) -> Dim:
-    """An extent of a (fake) tensor, which is a number or symbolic."""
+    """Return an extent of a (fake) tensor: a number, or a symbolic size."""
     if isinstance(extent, int):
         return extent
     expression = _without_extrema(extent)
@@ -75,8 +77,8 @@ def dim_of(extent: object) -> Dim:
 
 
 def _proved(extent: object) -> Dim:
-    """The number or the symbol that PyTorch knows an extent to be from the checks of its operators,
-    such as s0 // 4 * 4 after a view of s0 elements as s0 // 4 windows of 4.
+    """Return the number or symbol that PyTorch has proved an extent to be from the checks of its
+    operators, such as s0 // 4 * 4 after a view of s0 elements as s0 // 4 windows of 4.
     """
     node: Any = getattr(extent, "node")  # noqa: B009
     if node.has_hint() and statically_known_true(extent == int(node.hint)):
@@ -88,8 +90,8 @@ def _proved(extent: object) -> Dim:
 
 
 def _without_extrema(extent: object) -> Any:
-    """The expression of an extent, with maxima and minima decided that the ranges of the symbols
-    decide, such as max(0, 64 - s0) where s0 is at most 64.
+    """Simplify an extent: decide maxima and minima by the ranges of the symbols, such as max(0, 64
+    - s0) if s0 is at most 64.
     """
     expression, node = expression_of(extent), getattr(extent, "node")  # noqa: B009
 
@@ -111,7 +113,7 @@ def _is_extremum(expression: Any) -> bool:
 
 
 def _factors(expression: Any) -> list[Any]:
-    """The factors of a product; a quotient counts where it is exact, such as s0·s1 // s0."""
+    """Return the factors of a product; an exact quotient counts as one, such as s0·s1 // s0."""
 
     if type(expression).__name__ in ("FloorDiv", "CleanDiv"):
         expression = expression.args[0] / expression.args[1]
@@ -137,13 +139,13 @@ _SPELLINGS = {
 
 
 def expression_of(value: object) -> Any:
-    """The expression (of sympy) behind a symbolic integer."""
+    """Return the sympy expression behind a symbolic integer."""
     node: Any = getattr(value, "node")  # noqa: B009 (torch.SymInt has no type for it)
     return node.expr
 
 
 def symbolic_text(value: object) -> str:
-    """A number that depends on symbols, as the arguments of `torch.call` have it.
+    """Return a number that depends on symbols in the notation of `torch.call`.
 
     Raises CodaError for what they cannot express.
     """
@@ -187,8 +189,8 @@ CHECKPOINT = "coda_checkpoint"
 
 
 def location_of(node: Node) -> LocationAttr:
-    """Where in the model a node comes from: the innermost line that is not PyTorch's own, named
-    after the module, and the part with activation checkpointing that it is in.
+    """Return the location of a node in the model: the innermost line outside of PyTorch, named
+    after the module, with the checkpointed region that contains it.
     """
     location = _place_of(node)
     custom: dict[str, Any] = node.meta.get("custom") or {}
@@ -207,14 +209,14 @@ def _place_of(node: Node) -> LocationAttr:
 
 
 def module_path(node: Node) -> str:
-    """The innermost module that a node belongs to, such as `model.layers.0.mlp`."""
+    """Return the innermost module of a node, such as `model.layers.0.mlp`."""
     stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values()]
     return dotted_name(paths[-1]) if paths else ""
 
 
 def dotted_name(path: str, *, of_module: bool = True) -> str:
-    """`layers.0` of `L['self'].__dict__['_modules']['layers'].0`, TorchDynamo's way to it.
+    """Return `layers.0` for `L['self'].__dict__['_modules']['layers'].0`, TorchDynamo's path to it.
 
     The variable of the traced code in which the path begins counts where it is no module.
     """
@@ -225,7 +227,7 @@ def dotted_name(path: str, *, of_module: bool = True) -> str:
 
 
 def called_name(node: Node) -> str:
-    """The name of what a node calls: `detach` for `x.detach()` and `torch.detach(x)`."""
+    """Return the name of a node's callee: `detach` for `x.detach()` and `torch.detach(x)`."""
     if node.op == "call_function" and node.target is getattr:
         return str(node.args[1])
     target: Any = node.target
@@ -233,7 +235,9 @@ def called_name(node: Node) -> str:
 
 
 def used_results(node: Node) -> dict[int, torch.Tensor]:
-    """The tensors among the results of a node by position; of several, those that are used."""
+    """Return the tensors among the results of a node by position; of several results, only those
+    that are used.
+    """
     value: Any = node.meta["val"]
     if isinstance(value, torch.Tensor):
         return {0: value}
@@ -245,7 +249,7 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
 
 
 def is_higher_order(node: Node) -> bool:
-    """Return whether a node hands another operator, or a graph, to something that calls it."""
+    """Return whether a node passes an operator, or a graph, to something that calls it."""
     return getattr(node.target, "__module__", None) == "torch.ops.higher_order"
 
 
@@ -257,14 +261,14 @@ def is_operator(node: Node) -> bool:
 
 
 def parameter_names(node: Node) -> list[str]:
-    """The names of the parameters of a node's operator, the first of which is `input`."""
+    """Return the names of the parameters of a node's operator; the first is `input`."""
     target: Any = node.target
     signatures = get_signature_for_torch_op(target)
     return [] if not signatures else list(signatures[0].parameters)
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:
-    """The tensors among the results of a node."""
+    """Return the tensors among the results of a node."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):

@@ -46,7 +46,7 @@ class AbsorbModulationPass(FunctionPass):
 
 
 def _modulated(op: Modulation) -> tuple[Norm, SSAValue] | None:
-    """The norm, and what it is scaled with or shifted by."""
+    """Return the norm, and the value that it is scaled or shifted by."""
     for normed, vector in operand_pairs(op):
         norm = normed.owner
         if not isinstance(norm, Norm) or not is_per_sample(shape_of(vector), shape_of(normed)):
@@ -76,7 +76,7 @@ def _absorb(op: Modulation, norm: Norm, vector: SSAValue, rewriter: FunctionRewr
 
 
 def _wide(insert: OpInserter, kind: type[Modulation], a: SSAValue, b: SSAValue) -> SSAValue:
-    """The sum or the product of two parameters in float32, which parameters of norms may have."""
+    """Return the sum or product of two parameters in float32, which norms accept."""
     return insert.insert(kind(insert.cast(a, f32), insert.cast(b, f32)), b.name_hint)
 
 

@@ -34,7 +34,9 @@ from coda_ir.passes.support.sums import erase_unused
 
 @dataclass(frozen=True)
 class _Aligned:
-    """A product with its new input, where it changes: a tile times `factors`, over `divisors`."""
+    """A product with its new input, if that changes: a tile times `factors` divided by
+    `divisors`.
+    """
 
     product: Product
     tile: SSAValue | None = None
@@ -43,19 +45,19 @@ class _Aligned:
 
     @property
     def cost(self) -> int:
-        """Columns of the input that changes."""
+        """The number of columns of the input that changes."""
         return 0 if self.tile is None else shape_of(self.tile)[-1]
 
 
 @dataclass(frozen=True)
 class _Alignment:
-    """Products whose sum is scaled as a whole."""
+    """Products whose sum is scaled by common factors."""
 
     products: Sequence[_Aligned] = ()
     scale: Sequence[SSAValue] = ()
 
     def price(self) -> tuple[int, int]:
-        """Less for more products, then for fewer columns that change."""
+        """The sort key: more products first, then fewer columns that change."""
         return -len(self.products), sum(each.cost for each in self.products)
 
 
@@ -108,7 +110,7 @@ def _run_on_sum(root: coda.AddOp, terms: Sequence[Term], rewriter: FunctionRewri
 
 
 def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _Aligned | Refusal:
-    """`product` with the factors `target` and no others."""
+    """Rewrite `product` to have exactly the factors `target`."""
     gemm = product.gemm
     refusal = check_gemm_types(gemm) or _check_alone(product) or _check_finite(product)
     if refusal is not None:
@@ -138,7 +140,9 @@ def _check_alone(product: Product) -> Refusal | None:
 
 
 def _check_finite(product: Product) -> Refusal | None:
-    """An infinite multiple of a sum is not the sum of the infinite multiples of its terms."""
+    """Check that scales are finite: an infinite multiple of a sum is not the sum of infinite
+    multiples.
+    """
     if all(isfinite(number_of(factor) or 0.0) for factor in product.factors):
         return None
     found = f"{_ONE_BY_ONE}: {name_of(product.term.value)} is scaled by infinity or NaN"
@@ -148,7 +152,7 @@ def _check_finite(product: Product) -> Refusal | None:
 def _check_input(
     product: Product, tile: SSAValue, factors: Sequence[SSAValue], order: BlockOrder
 ) -> Refusal | None:
-    """Return a refusal unless the kernel that computes `tile`, the input, may apply the scale."""
+    """Check that the kernel that computes the input `tile` may apply the scale."""
     gemm, name = product.gemm, name_of(product.term.value)
     if bias_of(gemm) is not None:
         found = f"{_ONE_BY_ONE}: {name} has a scale and a bias"
@@ -184,7 +188,7 @@ def _check_input(
 def _rewrite(
     root: coda.AddOp, terms: Sequence[Term], alignment: _Alignment, rewriter: FunctionRewriter
 ) -> None:
-    """The sum of the products, times what all of them have, and then the other terms."""
+    """Replace the sum by that of the products times their common factors, plus the other terms."""
     insert = rewriter.before(root)
     total = reduce(insert.add, [_product(insert, each) for each in alignment.products])
     for factor in alignment.scale:
@@ -201,7 +205,7 @@ def _rewrite(
 
 
 def _product(insert: OpInserter, aligned: _Aligned) -> SSAValue:
-    """The product of the new input, in float32."""
+    """Return the product with the new input, in float32."""
     gemm, x = aligned.product.gemm, aligned.product.gemm.x
     name = gemm.result.name_hint
     if aligned.tile is not None:

@@ -54,7 +54,7 @@ NEVER = Refusal(
 
 
 def check_modulated(name: str, option: str, value: str) -> None:
-    """Raise CodaError for a value that `option` of the pass `name` does not have."""
+    """Raise CodaError for an unknown value of `option` of the pass `name`."""
     if value not in MODULATED:
         raise CodaError(f"{name}: unknown {option}={value}", f"use one of {', '.join(MODULATED)}")
 
@@ -146,7 +146,7 @@ def _corrected(
     segment: Segment,
     builder: ScalarBuilder,
 ) -> Sequence[SSAValue]:
-    """r·acc − (r·mu)·u + c0 of each accumulator, from the `columns` (r, r·mu)."""
+    """Return r·acc − (r·mu)·u + c0 of each accumulator, given the `columns` (r, r·mu)."""
     rstd, shift = (segment.add_port(PortKind.COL, value)[0] for value in columns)
     sums, constants = zip(
         *(products(insert, norm, weight, segment.layout) for weight in segment.weights), strict=True
@@ -161,7 +161,9 @@ def _corrected(
 
 
 def _port_of_vectors(segment: Segment, vectors: Sequence[SSAValue]) -> Sequence[SSAValue]:
-    """One element for each accumulator, of one vector of all columns or of one for each half."""
+    """Return one element for each accumulator, from a vector of all columns or from one for each
+    half.
+    """
     kind = PortKind.ROW if len(shape_of(vectors[0])) == 1 else PortKind.TABLE
     if len(vectors) == 1:
         return segment.add_port(kind, vectors[0])
@@ -187,7 +189,7 @@ KERNEL_BYTES = int(KERNEL_US * BYTES_PER_US)
 def check_pays(
     norm: coda.LayerNormOp, deferral: NormDeferral, shapes: SymbolicShapes
 ) -> Refusal | None:
-    """Return a refusal where the products of the parameters cost more than the norm.
+    """Check that the products of the parameters cost less than the norm.
 
     Apart, a pointwise kernel reads x and writes the norm. Deferred, what computes x writes x ⊙ s,
     and a GEMM of two rows for each sample reads the weight of each consumer once more.
@@ -209,13 +211,17 @@ def check_pays(
 
 
 def _saved(norm: coda.LayerNormOp, shapes: SymbolicShapes) -> SymbolicSize:
-    """The kernel of the norm reads x, which is stored for others, or would not be stored at all."""
+    """Return the bytes saved: the kernel of the norm reads x, which is stored for others, or would
+    otherwise not be stored at all.
+    """
     others = [use for use in norm.x.uses if use.operation is not norm]
     return shapes.bytes(norm.x) * (1 if others else 2)
 
 
 def _spent(norm: coda.LayerNormOp, deferral: NormDeferral, shapes: SymbolicShapes) -> SymbolicSize:
-    """The weights are read once more; each product is written, and read by the epilogue."""
+    """Return the bytes spent: the weights are read once more, and each product is written, and read
+    by the epilogue.
+    """
     rows = sum(map(shapes.rows, filter(is_table, parameters_of(norm))), SymbolicSize())
     spent = SymbolicSize()
     for weight, layout in _weights(deferral.consumers):

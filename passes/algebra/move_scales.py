@@ -69,7 +69,7 @@ class MoveScalesPass(FunctionPass):
 
 
 def _find(op: Operation) -> _Scaled | None:
-    """x·s that GEMMs read and that no epilogue computes on its way."""
+    """Find x·s that GEMMs read and that no epilogue computes."""
     if not isinstance(op, coda.MulOp) or not is_pointwise(op):
         return None
     domain, uses = shape_of(op.result), _uses_behind_casts(op.result)
@@ -82,7 +82,9 @@ def _find(op: Operation) -> _Scaled | None:
 
 
 def _uses_behind_casts(value: SSAValue) -> list[Use]:
-    """The uses of `value` and of what it is converted to, but for 8 bits, which a scale is for."""
+    """Return the uses of `value` and of its conversions, except to 8 bits, for which a scale is
+    meant.
+    """
     found: list[Use] = []
     pending = [value]
     while pending:
@@ -96,8 +98,8 @@ def _uses_behind_casts(value: SSAValue) -> list[Use]:
 
 
 def _is_stored(x: SSAValue) -> bool:
-    """Return whether `x` is in memory whatever reads x·s: otherwise what makes it scales it,
-    too.
+    """Return whether `x` is in memory regardless of the readers of x·s; otherwise its producer
+    scales it, too.
     """
     return not is_tilewise(x) or x.has_more_than_one_use()
 

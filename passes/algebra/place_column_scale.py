@@ -1,4 +1,4 @@
-"""Pass `place-column-scale`: where the weight of a deferred norm is applied."""
+"""Pass `place-column-scale`: place the weight of a deferred norm."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,9 @@ def _feeds_gemm(op: coda.MulOp) -> bool:
 
 
 def _scale_of(op: coda.MulOp) -> tuple[SSAValue, SSAValue] | None:
-    """x and w of x ⊙ w, or None where no operand is a row vector of the other's columns."""
+    """Return x and w of x ⊙ w, or None if neither operand is a row vector of the other's
+    columns.
+    """
     domain = shape_of(op.result)
     for x, w in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         kinds = port_kind(shape_of(x), domain), port_kind(shape_of(w), domain)
@@ -83,7 +85,7 @@ def _check(op: coda.MulOp) -> Refusal | None:
 
 
 def _multiplies(op: Operation, index: int) -> bool:
-    """Return whether `op` is a product of its operand `index` and weights."""
+    """Return whether `op` multiplies its operand `index` by weights."""
     is_product = not isinstance(op, FusedOp) or takes_scaled_rows(op)
     return index == 0 and isinstance(op, Gemm) and is_product
 
@@ -109,7 +111,7 @@ def _check_frozen(value: SSAValue, what: str) -> Refusal | None:
 
 
 def _check_type(weight: SSAValue) -> Refusal | None:
-    """A scaled weight is rounded to the type of the weight."""
+    """Check types: a scaled weight is rounded to the type of the weight."""
     type = element_type_of(weight)
     if is_float(type):
         return None

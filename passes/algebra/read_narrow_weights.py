@@ -28,7 +28,7 @@ LinearMap: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap
 
 @dataclass(frozen=True)
 class _Narrow:
-    """A weight of 8 bits that a linear map has as wider numbers, and what they are scaled with."""
+    """A weight of 8 bits that a linear layer reads as wider numbers, and their scale."""
 
     weight: SSAValue
     scale: SSAValue | None = None
@@ -84,7 +84,9 @@ class ReadNarrowWeightsPass(FunctionPass):
 
 
 def _are_widened(op: LinearMap) -> bool:
-    """Return whether x and the weight have numbers of the same 16 bits, converted to float32."""
+    """Return whether x and the weight contain numbers of the same 16-bit type, converted to
+    float32.
+    """
     if isinstance(op, coda.GroupedLinearMap) and op.bias is not None:
         return False
     wide = (element_type_of(op.x), element_type_of(op.weight), element_type_of(op.result))
@@ -93,8 +95,7 @@ def _are_widened(op: LinearMap) -> bool:
 
 
 def _read_both(op: LinearMap, rewriter: FunctionRewriter) -> None:
-    """The product of the operands before they are widened, to whose sum in float32 a bias is
-    added."""
+    """Multiply the operands before they are widened, and add the bias to the float32 sum."""
     insert, operands = rewriter.before(op), list(op.operands)
     operands[:2] = map(unwidened, operands[:2])
     bias = bias_of(op)
@@ -106,7 +107,7 @@ def _read_both(op: LinearMap, rewriter: FunctionRewriter) -> None:
 
 
 def _find_part(op: LinearMap) -> _Narrow | None:
-    """The weight of 8 bits that a linear map has all rows of, or a part of them."""
+    """Return the weight of 8 bits of which a linear layer reads all rows, or some of them."""
     part = op.weight.owner
     if not isinstance(op, coda.LinearOp) or not isinstance(part, coda.SliceOp) or part.range[0]:
         return _find(op.weight)
@@ -115,7 +116,7 @@ def _find_part(op: LinearMap) -> _Narrow | None:
 
 
 def _find(weight: SSAValue) -> _Narrow | None:
-    """The weight of 8 bits that `weight` is, converted and scaled."""
+    """Return the weight of 8 bits from which `weight` is converted and scaled."""
     value = _before_casts(weight)
     if is_eight_bits(element_type_of(value)):
         return None if value is weight else _Narrow(value)
@@ -130,7 +131,7 @@ def _find(weight: SSAValue) -> _Narrow | None:
 
 
 def _before_casts(value: SSAValue) -> SSAValue:
-    """`value` before conversions to floats that hold every number of 8 bits."""
+    """Return `value` before conversions to floats that hold every 8-bit number."""
     while isinstance(value.owner, coda.CastOp) and is_float(element_type_of(value)):
         value = value.owner.operand
     return value
@@ -156,7 +157,7 @@ def _check(op: LinearMap, found: _Narrow) -> Refusal | None:
 
 
 def _is_per_column(op: LinearMap, found: _Narrow) -> bool:
-    """Return whether the scale is one number, or has one for each column of the result."""
+    """Return whether the scale is a single number, or has one for each column of the result."""
     if isinstance(op, coda.GroupedLinearMap) or found.scale is None:
         return False
     domain, shape = shape_of(found.weight), shape_of(found.scale)
@@ -185,14 +186,16 @@ def _rewrite(op: LinearMap, found: _Narrow, rewriter: FunctionRewriter) -> None:
 
 
 def _part_of(insert: OpInserter, value: SSAValue, part: coda.SliceOp | None) -> SSAValue:
-    """The rows of `value` that `part` has of another tensor; all of them without one."""
+    """Return the rows of `value` that `part` selects from another tensor; all of them without
+    `part`.
+    """
     if part is None:
         return value
     return insert.insert(coda.SliceOp(value, *part.range), value.name_hint)
 
 
 def _as_row(insert: OpInserter, scale: SSAValue) -> SSAValue:
-    """The scales of the columns as one dimension."""
+    """Return the scales of the columns as a vector."""
     if len(shape_of(scale)) < 2:
         return scale
     extent = next((extent for extent in shape_of(scale) if extent != 1), 1)

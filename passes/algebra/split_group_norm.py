@@ -106,7 +106,7 @@ def _split(op: coda.GroupNormOp, view: ChannelView, rewriter: FunctionRewriter) 
 
 
 def _activations(op: Operation) -> Iterator[Operation]:
-    """The functions of single elements behind `op`, each the only reader of the one before."""
+    """Yield the elementwise functions after `op`, each the only reader of the previous one."""
     reader = only_use(op.results[0])
     if is_pointwise(reader) and isinstance(reader, Operation) and len(reader.operands) == 1:
         yield reader
@@ -122,7 +122,7 @@ class _Algebra:
     rows: SSAValue
 
     def of_rows(self) -> SSAValue:
-        """The norm of each row alone."""
+        """Return the norm of each row separately."""
         insert = self.insert
         columns = self._in_groups(insert.cast(self.rows, f32))
         distance = insert.sub(columns, self._mean_of_group(columns, "mean"))
@@ -135,7 +135,7 @@ class _Algebra:
         return insert.cast(value, element_type_of(self.rows))
 
     def of_positions(self) -> SSAValue:
-        """The norm of all rows of a sample: a scale and a shift of each column."""
+        """Return the norm of all rows of a sample: a scale and a shift of each column."""
         insert, wide = self.insert, self.insert.cast(self.rows, f32)
         mean, rstd = map(self._of_each_column, self._statistics(wide))
         weight, bias = self.op.weight, self.op.bias
@@ -149,8 +149,9 @@ class _Algebra:
         return insert.cast(value, element_type_of(self.rows))
 
     def _statistics(self, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The mean and rstd of each group: the variance is the mean of those of the columns, and
-        the variance of their means."""
+        """Return the mean and rstd of each group: its variance is the mean of the columns'
+        variances plus the variance of their means.
+        """
         insert = self.insert
         sums = map(self._sum, (wide, insert.mul(wide, wide)))
         share = self._share()
@@ -165,12 +166,12 @@ class _Algebra:
         return group_mean, self._rstd(insert.add(spread, insert.mul(distance, distance)))
 
     def _sum(self, value: SSAValue) -> SSAValue:
-        """The sum of each column over the positions of a sample, in groups."""
+        """Return the sum of each column over the positions of a sample, in groups."""
         total = coda.SumToOp(value, self._of_samples)
         return self._in_groups(self.insert.insert(total))
 
     def _share(self) -> SSAValue:
-        """1 / T, where T is the number of positions."""
+        """Return 1 / T, where T is the number of positions."""
         insert, positions = self.insert, shape_of(self.rows)[1:-1]
         # Without positions nothing is normalized.
         known = prod(extent for extent in positions if extent != DYNAMIC_INDEX)
@@ -187,7 +188,7 @@ class _Algebra:
 
     @property
     def _of_samples(self) -> tuple[int, ...]:
-        """The shape of what each column of a sample has: (B x 1 x ... x C)."""
+        """The shape of a per-sample value with one element for each column: (B x 1 x ... x C)."""
         first, *positions, columns = shape_of(self.rows)
         return (first, *(1 for _ in positions), columns)
 
@@ -197,11 +198,13 @@ class _Algebra:
 
     @property
     def _group(self) -> int:
-        """The columns of a group."""
+        """The number of columns of a group."""
         return shape_of(self.rows)[-1] // self._groups
 
     def _in_groups(self, value: SSAValue) -> SSAValue:
-        """(... x C) as (... x groups x C / groups), where there are several groups of several."""
+        """Reshape (... x C) to (... x groups x C / groups), if there are several groups of several
+        columns.
+        """
         if 1 in (self._groups, self._group):
             return value
         shape = (*shape_of(value)[:-1], self._groups, self._group)
@@ -211,14 +214,16 @@ class _Algebra:
         return self.insert.insert(coda.ReduceOp(value, "mean"), name)
 
     def _rstd(self, squares: SSAValue) -> SSAValue:
-        """rsqrt(mean + eps) of what each column adds to the variance of its group."""
+        """Return rsqrt(mean + eps) of the contribution of each column to the variance of
+        its group.
+        """
         insert = self.insert
         variance = squares if self._group == 1 else self._mean_of_group(squares, "variance")
         eps = insert.insert(coda.ConstantOp(self.op.eps.value.data, f32))
         return insert.insert(coda.RsqrtOp(insert.add(variance, eps)), "rstd")
 
     def _of_each_column(self, value: SSAValue) -> SSAValue:
-        """A number of each group as one of each of its columns."""
+        """Repeat the number of each group for each of its columns."""
         if self._group == 1:
             return value
         each = coda.BroadcastOp(value, (*shape_of(value)[:-1], self._group))
@@ -241,7 +246,7 @@ class ChannelView:
 
     @staticmethod
     def of(value: SSAValue, shapes: SymbolicShapes) -> ChannelView | None:
-        """The view that `value`, with the channels in dimension 1, is of rows of channels.
+        """Return the view of rows of channels that `value`, with the channels in dimension 1, is.
 
         A tensor without positions (M x C) has its channels in the columns.
         """
@@ -256,7 +261,7 @@ class ChannelView:
         return ChannelView(value, tuple(reversed(views))) if is_last else None
 
     def applied_to(self, rows: SSAValue, insert: OpInserter) -> SSAValue:
-        """The same views of other rows of the same shape."""
+        """Apply the same views to other rows of the same shape."""
         value = rows
         for view in self.views:
             value = insert.again(view, [value], shape_of(view.result), element_type_of(rows))
@@ -267,8 +272,9 @@ class ChannelView:
 def _axis_before(
     view: View, axis: int, shapes: SymbolicShapes, *, has_positions: bool
 ) -> int | None:
-    """The dimension of the channels before `view`; None where it does more than move or split
-    positions."""
+    """Return the dimension of the channels before `view`; None if the view does more than move or
+    split positions.
+    """
     if isinstance(view, coda.TransposeOp):
         return view.permutation[axis] if has_positions and view.permutation[0] == 0 else None
     before, after = shapes.dims(view.x), shapes.dims(view.result)

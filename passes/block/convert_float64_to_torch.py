@@ -54,7 +54,9 @@ class _Calls:
         like: SSAValue,
         type: Attribute | None = None,
     ) -> SSAValue:
-        """Insert the call of `callee`, which gives the shape of `like`, and its type by default."""
+        """Insert a call of `callee` with a result of the shape of `like`, and by default
+        its type.
+        """
         inputs: list[SSAValue] = []
         texts: list[str] = []
         for argument in arguments:
@@ -71,7 +73,7 @@ class _Calls:
         return self.rewriter.before(self.op).insert(call)
 
     def in_type(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """`value` in another element type."""
+        """Convert `value` to another element type."""
         if element_type_of(value) == element:
             return value
         type = TensorType(element, shape_of(value))
@@ -162,7 +164,7 @@ def _matmul(calls: _Calls, op: coda.MatmulOp) -> SSAValue | None:
 
 
 def _product(calls: _Calls, op: Operation, callee: str) -> SSAValue | None:
-    """None for a product whose result has another type than its operands."""
+    """Return the call for a product; None if its result has another type than its operands."""
     values = (*op.operands, *op.results)
     if any(element_type_of(value) != f64 for value in values):
         return None
@@ -170,7 +172,9 @@ def _product(calls: _Calls, op: Operation, callee: str) -> SSAValue | None:
 
 
 def _rms_norm(calls: _Calls, op: coda.RMSNormOp) -> SSAValue | None:
-    """None for norms of groups of columns, which no front end makes in float64."""
+    """Return the calls for an RMSNorm; None for norms of groups of columns, which no front end
+    makes in float64.
+    """
     return None if op.group is not None else _norm(calls, op, "rms_norm.default")
 
 

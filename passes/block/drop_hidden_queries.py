@@ -46,7 +46,7 @@ class DropHiddenQueriesPass(FunctionPass):
 
 
 def _chosen(op: coda.AttentionOp) -> coda.WhereOp | None:
-    """The choice between heads of queries and zero that the queries of `op` are."""
+    """Return the choice between query heads and zero that the queries of `op` come from."""
     columns = defined_by(op.q, coda.ReshapeOp)
     chosen = defined_by(columns.x, coda.WhereOp) if columns else None
     return chosen if chosen is not None and number_of(chosen.rhs) == 0 else None
@@ -55,7 +55,7 @@ def _chosen(op: coda.AttentionOp) -> coda.WhereOp | None:
 def _queries(
     op: coda.AttentionOp, chosen: coda.WhereOp, rewriter: FunctionRewriter
 ) -> SSAValue | Refusal:
-    """The queries before some became zero."""
+    """Return the queries before some became zero."""
     heads = defined_by(chosen.lhs, coda.ReshapeOp)
     seen = _keys_of(chosen.condition, rewriter)
     hiding = defined_by(op.mask, coda.WhereOp) if op.mask is not None else None
@@ -72,7 +72,7 @@ def _queries(
 
 
 def _plain(truth: SSAValue) -> tuple[SSAValue, bool]:
-    """`truth` without negations, and whether their number is even."""
+    """Return `truth` without negations, and whether their number is even."""
     is_even = True
     while isinstance(truth.owner, coda.LogicalNotOp):
         truth, is_even = truth.owner.operand, not is_even
@@ -80,7 +80,7 @@ def _plain(truth: SSAValue) -> tuple[SSAValue, bool]:
 
 
 def _keys_of(found: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:
-    """The keys (B x heads x T x S) of which any is true where `found` (B x T x heads x 1) is."""
+    """Return the keys (B x heads x T x S) whose disjunction is `found` (B x T x heads x 1)."""
     dims, swaps, queries = rewriter.shapes.dims, 0, found
     while isinstance(op := found.owner, coda.ReshapeOp | coda.TransposeOp):
         is_swap = isinstance(op, coda.TransposeOp)

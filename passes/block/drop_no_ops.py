@@ -84,8 +84,8 @@ def _simpler(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
 
 
 def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return the value that a condition on numbers chooses, if these are known to meet it or not to
-    meet it.
+    """Return the value that a condition on numbers selects, if they are known to satisfy or violate
+    it.
     """
     condition = op.condition.owner
     while isinstance(condition, coda.ReshapeOp):
@@ -102,7 +102,7 @@ def _decided(op: coda.WhereOp, rewriter: FunctionRewriter) -> SSAValue | None:
 
 
 def _within(op: coda.MinimumOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return numbers that are known to be no larger than the limit that they are held to."""
+    """Return numbers that are known not to exceed the limit to which they are clamped."""
     limit, bound = op.rhs.owner, bound_of(op.lhs, rewriter.shapes)
     if not isinstance(limit, coda.ConstantOp) or bound is None or bound.symbols:
         return None
@@ -131,8 +131,8 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
 
 
 def _turned_product(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return what only such transposes read, computed in their order, where that reshapes
-    operands.
+    """Return a product that only such transposes read, computed in their order, if that only
+    reshapes operands.
     """
     product, order = op.x.owner, op.permutation
     if not isinstance(product, coda.ElementwiseOp) or not _all_turn(op.x, order):
@@ -169,8 +169,8 @@ def _moves_elements(shape: Sequence[int], order: Sequence[int]) -> bool:
 def _turned(
     x: SSAValue, shape: Sequence[int], order: Sequence[int], insert: OpInserter
 ) -> SSAValue:
-    """`x` with its dimensions in another order, which moves those of extent 1 alone. It is
-    converted after that, where the product converts it for itself.
+    """Return `x` with its dimensions in another order, which moves only those of extent 1. A
+    conversion follows if the product needs one.
     """
     if isinstance(x.owner, coda.CastOp):
         return insert.cast(_turned(x.owner.operand, shape, order, insert), element_type_of(x))
@@ -180,7 +180,7 @@ def _turned(
 
 
 def _shifted(op: Operation, rewriter: FunctionRewriter) -> SSAValue | None:
-    """Return the rows that pads with zeros move, of which a slice takes as many as there were."""
+    """Return the rows that padding with zeros moves, if a slice takes as many as there were."""
     pad, rank = defined_by(op.operands[0], coda.PadOp), len(shape_of(op.results[0]))
     if pad is None or pad.added is None or pad.number or pad.dim.value.data != rank - 2:
         return None
@@ -211,7 +211,7 @@ def _simpler_slice(op: coda.SliceOp, rewriter: FunctionRewriter) -> SSAValue | N
 
 
 def _part_of(joined: coda.ConcatOp, start: int, stop: int) -> tuple[SSAValue, int] | None:
-    """The part that holds the elements start to stop, and minus its position."""
+    """Return the part that contains the elements from start to stop, and minus its position."""
     position = 0
     for part in joined.parts:
         extent = shape_of(part)[joined.dim.value.data]
@@ -237,7 +237,7 @@ def _simpler_concat(op: coda.ConcatOp, rewriter: FunctionRewriter) -> SSAValue |
 
 
 def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
-    """x where the parts are slices that cover x in order."""
+    """Return x if the parts are slices that cover x in order."""
     slices = [defined_by(part, coda.SliceOp) for part in op.parts]
     first = slices[0]
     if first is None:
@@ -251,7 +251,7 @@ def _rejoined(op: coda.ConcatOp, dim: int) -> SSAValue | None:
 
 
 def _loss_of_rows(op: coda.CrossEntropyOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """The loss without the reshapes that flatten the rows of logits and targets alike."""
+    """Return the loss without the reshapes that flatten the rows of logits and targets alike."""
     logits, target = defined_by(op.logits, coda.ReshapeOp), defined_by(op.target, coda.ReshapeOp)
     if logits is None or target is None:
         return None
@@ -314,7 +314,7 @@ def joined_slices(op: CallOp, insert: OpInserter) -> SSAValue | None:
 def _interleaved(
     parts: Sequence[SSAValue], dim: int, value: SSAValue, insert: OpInserter
 ) -> SSAValue:
-    """A tensor like `value` with the elements of `parts` along `dim` in turn."""
+    """Return a tensor like `value` with the elements of `parts` interleaved along `dim`."""
     shape, dims = shape_of(parts[0]), insert.rewriter.shapes.dims(parts[0])
     apart = (*shape[: dim + 1], 1, *shape[dim + 1 :]), (*dims[: dim + 1], 1, *dims[dim + 1 :])
     views = [insert.reshape(part, *apart) for part in parts]
@@ -324,7 +324,7 @@ def _interleaved(
 
 
 def _store_of(value: SSAValue) -> _Store | None:
-    """The slice that the call of `value` stores, if its number of elements is known."""
+    """Return the slice that the call of `value` stores, if its number of elements is known."""
     op = value.owner
     if not isinstance(op, CallOp) or op.callee.data != SLICE_SCATTER or not op.template.is_literal:
         return None

@@ -52,7 +52,7 @@ class _Quantizer:
     insert: OpInserter
 
     def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
-        """A scale for each row of x and each row of the weight."""
+        """Use a scale for each row of x and each row of the weight."""
         wide = [self.insert.cast(value, f32) for value in op.operands]
         is_turned = defined_by(op.weight, coda.TransposeOp) is not None
         largest = (self._largest(wide[0]), self._largest_of_rows(wide[1], is_turned=is_turned))
@@ -65,7 +65,7 @@ class _Quantizer:
         return value
 
     def by_blocks(self, op: coda.QuantizedLinearOp, blocks: coda.BlocksAttr) -> SSAValue:
-        """A scale for each block."""
+        """Use a scale for each block."""
         depth, columns = blocks.depth.data, blocks.columns.data
         x = self._in_blocks(self._padded(op.x, -1, depth), depth)
         of_x = self._scale(self._largest(x))
@@ -109,7 +109,7 @@ class _Quantizer:
         return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
 
     def _largest_of_rows(self, wide: SSAValue, *, is_turned: bool) -> SSAValue:
-        """The largest magnitude of each row; by parts of it, if the rows are columns in memory."""
+        """Return the largest magnitude of each row; in parts, if the rows are columns in memory."""
         *rows, k = shape_of(wide)
         if not is_turned or k in (DYNAMIC_INDEX, PART) or k % PART:
             return self._largest(wide)
@@ -117,7 +117,9 @@ class _Quantizer:
         return self._maximum(self._reshaped(parts, (*rows, k // PART)))
 
     def _largest_of_blocks(self, weight: SSAValue, depth: int, columns: int) -> SSAValue:
-        """The largest magnitude of each `columns` x `depth` elements (N / columns x K / depth)."""
+        """Return the largest magnitude of each `columns` x `depth` block (N / columns x K /
+        depth).
+        """
         n, k = (size // part for size, part in zip(shape_of(weight), (columns, depth), strict=True))
         rows = self._reshaped(self._largest(self._in_blocks(weight, depth)), (n * columns, k))
         turned = self.insert.insert(coda.TransposeOp(rows, (1, 0)))
@@ -125,13 +127,13 @@ class _Quantizer:
         return self.insert.insert(coda.TransposeOp(self._reshaped(largest, (k, n)), (1, 0)))
 
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
-        """(... x K) as (... x K / depth x depth), in float32."""
+        """Reshape (... x K) to (... x K / depth x depth), in float32."""
         *rows, k = shape_of(value)
         blocks = self._reshaped(value, (*rows, k // depth, depth))
         return self.insert.cast(blocks, f32)
 
     def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        """`value` in another shape, whose dynamic sizes are the first ones of `value`."""
+        """Reshape `value` to a shape whose dynamic sizes are the first ones of `value`."""
         op = coda.ReshapeOp(value, shape)
         dynamic = shape.count(DYNAMIC_INDEX)
         if dynamic > 1:
@@ -143,13 +145,13 @@ class _Quantizer:
         return self.insert.insert(op, value.name_hint)
 
     def _padded(self, value: SSAValue, axis: int, block: int) -> SSAValue:
-        """`value` with zeros behind it, so that dimension `axis` has whole blocks."""
+        """Pad `value` with zeros to whole blocks along dimension `axis`."""
         size, axis = shape_of(value)[axis], axis % len(shape_of(value))
         extent = ceiling(size, block) * block
         return value if extent == size else self.insert.insert(coda.PadOp(value, axis, 0, extent))
 
     def _cut(self, weight: SSAValue, rows: int) -> SSAValue:
-        """The first `rows` of a weight, whose last block may be smaller."""
+        """Return the first `rows` of a weight, whose last block may be smaller."""
         if shape_of(weight)[0] == rows:
             return weight
         return self.insert.insert(coda.SliceOp(weight, 0, 0, rows))

@@ -41,7 +41,7 @@ class FlattenGroupsPass(FunctionPass):
 
 
 def _reducing_code(ops: Sequence[Operation]) -> set[Operation]:
-    """Everything around reductions of groups of columns, or of whole rows."""
+    """Return the code around reductions of groups of columns, or of whole rows."""
     found = [code for find in (find_group_code, find_row_code) for code in find(ops)]
     return {op for code in found for op in code.around_reductions}
 
@@ -63,7 +63,9 @@ def _flatten(op: Operation, rewriter: FunctionRewriter) -> None:
 
 
 def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SSAValue:
-    """`value`, which broadcasts to groups of columns (... x H x G), for the columns (... x N)."""
+    """Return `value`, which broadcasts to groups of columns (... x H x G), for the columns (... x
+    N).
+    """
     if splits_columns(value.owner) and shape_of(value) == domain:
         return value.owner.x
     if len(shape_of(value)) < len(domain) and all(extent == 1 for extent in shape_of(value)):
@@ -79,13 +81,13 @@ def _flattened(value: SSAValue, domain: Sequence[int], insert: OpInserter) -> SS
 
 
 def _joined(shape: Sequence[int]) -> tuple[int, ...]:
-    """(... x H x G) as (... x N)."""
+    """Reshape (... x H x G) to (... x N)."""
     *rows, groups, group = shape
     return (*rows, groups * group)
 
 
 def _drop_join(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
-    """Let what reads columns side by side read those that were split."""
+    """Let readers of joined columns read the tensor from which they were split."""
     split = op.x.owner
     if splits_columns(split) and split.x.type == op.result.type:
         op.result.replace_all_uses_with(split.x)

@@ -37,7 +37,7 @@ class OrderGroupsPass(FunctionPass):
 
 
 def _gives_ends(call: CallOp, op: coda.SortOp, rewriter: FunctionRewriter) -> bool:
-    """Return whether `call` gives the ends of the groups that a sort puts in order."""
+    """Return whether `call` computes the ends of the groups that a sort orders."""
     (ends, *others) = call.outputs
     is_vector = not others and len(shape_of(ends)) == 1
     return is_vector and number_groups(op.result, ends, rewriter.shapes)
@@ -58,7 +58,7 @@ def _why_not(op: coda.SortOp, ends: SSAValue) -> Refusal | None:
 
 
 def _leads_to(value: SSAValue, ends: SSAValue) -> bool:
-    """Return whether `value` is used for `ends` alone."""
+    """Return whether `value` is used only for `ends`."""
     if value is ends:
         return True
     users = [use.operation for use in value.uses]
@@ -80,7 +80,7 @@ def _rewrite(op: coda.SortOp, ends: SSAValue, rewriter: FunctionRewriter) -> Non
 
 
 def _erase_unused(op: object, rewriter: FunctionRewriter) -> None:
-    """Erase `op`, and what only it reads, up to the sort."""
+    """Erase `op` and the operators that only it uses, up to the sort."""
     if not isinstance(op, Operation) or any(result.uses for result in op.results):
         return
     operands = [] if isinstance(op, coda.SortOp) else list(op.operands)

@@ -27,7 +27,7 @@ class SetNumericsPass(FunctionPass):
 
 
 def parse_mode(text: str) -> NumericsMode:
-    """The mode named `text`. Raises CodaError where there is none."""
+    """Return the mode named `text`. Raises CodaError if there is none."""
     names = [mode.value for mode in NumericsMode]
     if text not in names:
         raise CodaError(f"unknown numerics mode '{text}'", f"use one of {', '.join(names)}")

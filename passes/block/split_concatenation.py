@@ -58,8 +58,8 @@ class SplitConcatenationPass(FunctionPass):
 
 
 def reads_parts(op: coda.ConcatOp) -> bool:
-    """Return whether GEMMs read the parts of a concatenation where they are: as the columns of
-    weight gradients of K x N.
+    """Return whether GEMMs read the parts of a concatenation in place, as the columns of weight
+    gradients of K x N.
     """
     return _joins_columns(op) and all(
         isinstance(use.operation, coda.WeightGradientOp) and use.index == 1
@@ -74,7 +74,7 @@ def _joins_columns(op: coda.ConcatOp) -> bool:
 
 
 class _Users:
-    """The code that reads a value with all of its columns: pointwise code, and its sinks."""
+    """The code that reads all columns of a value: pointwise code, and its sinks."""
 
     def __init__(self, whole: SSAValue):
         self.pointwise: dict[Operation, None] = {}
@@ -94,8 +94,8 @@ class _Users:
                     self.other = op
 
     def have_many_rows(self) -> bool:
-        """Return whether a weight gradient sums over many rows, or over an unknown number: at least
-        `ROWS_PER_COLUMN` for each column of the weight.
+        """Return whether a weight gradient sums over many rows (at least `ROWS_PER_COLUMN` for each
+        column of the weight), or an unknown number of them.
         """
         gradients = (sink for sink in self.sinks if isinstance(sink, coda.WeightGradientOp))
         for gradient in gradients:
@@ -121,7 +121,9 @@ class _Users:
 
 
 def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
-    """Return whether `op` sums up columns or rows of its operand `use`, or multiplies its rows."""
+    """Return whether `op` sums over columns or rows of its operand `use`, or multiplies its
+    rows.
+    """
     match op:
         case coda.ReduceOp():
             return op.kind.data == "sum"
@@ -139,7 +141,7 @@ def _is_sink(op: Operation, use: Use, whole: SSAValue) -> TypeGuard[Sink]:
 
 @dataclass
 class _Split:
-    """Puts what is computed of each part in the place of what is computed of all."""
+    """Replaces code on all columns by code on each part."""
 
     op: coda.ConcatOp
     users: _Users
@@ -169,7 +171,7 @@ class _Split:
                 order.erase(op)
 
     def _together(self, sink: Sink, insert: OpInserter) -> SSAValue:
-        """Return the result of `sink` from the results of its parts: concatenated, or summed."""
+        """Return the result of `sink`, given the results of its parts: concatenated, or summed."""
         parts = [self._part_of(sink, number, insert) for number in range(len(self.ranges))]
         values = [insert.insert(part, sink.result.name_hint) for part in parts]
         if isinstance(sink, coda.SumToOp | coda.WeightGradientOp):
@@ -199,7 +201,9 @@ class _Split:
                 return coda.MatmulOp(x, weight, element_type=type)
 
     def _part(self, value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
-        """The columns of `value` that belong to a part; all of a value that has one, or none."""
+        """Return the columns of `value` that belong to a part; all of a value with one column, or
+        none.
+        """
         shape = shape_of(value)
         if shape[-1:] != (self.ranges[-1][1],):
             return value

@@ -5,6 +5,7 @@ from xdsl.ir import Operation, Use
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
@@ -15,12 +16,16 @@ class SplitPackedLinearPass(FunctionPass):
         %q = coda.slice %z {dim = 1, ...}   ->    %q = coda.linear %x, %wq
 
     Each part can then have an epilogue of its own; `merge-sibling-gemms` makes them one launch
-    again. Legal iff the product is used by slices of its columns only; worth it unless the slices
-    only feed attention, which reads slices in place, or become one row for each sample of a
+    again. Legal iff the product is used by slices of its columns only, or by pointwise code of
+    which that is true, which each slice then computes of its own columns. Worth it unless the
+    slices only feed attention, which reads slices in place, or become one row for each sample of a
     batch (adaLN), which no epilogue takes.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
+        for op in reversed(rewriter.ops):
+            if is_pointwise(op) and _is_of_packed(op) and _is_sliced(op):
+                _compute_in_slices(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.LinearOp) and _is_sliced(op):
                 rewriter.passed(op, f"split into {len(list(op.result.uses))} column ranges")
@@ -34,8 +39,8 @@ def _column_slice(use: Use) -> coda.SliceOp | None:
     return None
 
 
-def _is_sliced(op: coda.LinearOp) -> bool:
-    slices = [_column_slice(use) for use in op.result.uses]
+def _is_sliced(op: Operation) -> bool:
+    slices = [_column_slice(use) for use in op.results[0].uses]
     if not slices or None in slices:
         return False
     consumers = {u.operation for s in slices if s is not None for u in s.result.uses}
@@ -46,6 +51,38 @@ def _reads_slices(op: Operation) -> bool:
     """Return whether `op` reads a slice in place, and cannot be fused into an epilogue."""
     is_per_sample = isinstance(op, coda.ReshapeOp) and 1 in shape_of(op.result)[1:-1]
     return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
+
+
+def _is_of_packed(op: Operation) -> bool:
+    """Return whether pointwise code computes columns of a projection that nothing else reads, and
+    that has more than one row for each sample.
+    """
+    shape = shape_of(op.results[0])
+    if not shape or 1 in shape[1:-1]:
+        return False
+    wide = [x for x in op.operands if x.has_one_use() and shape_of(x)[-1:] == shape[-1:]]
+    makers = [x.owner for x in wide if isinstance(x.owner, Operation)]
+    return any(
+        isinstance(maker, coda.LinearOp) or (is_pointwise(maker) and _is_of_packed(maker))
+        for maker in makers
+    )
+
+
+def _compute_in_slices(op: Operation, rewriter: FunctionRewriter) -> None:
+    columns = shape_of(op.results[0])[-1]
+    for use in list(op.results[0].uses):
+        part = _column_slice(use)
+        assert part is not None
+        _, start, stop = part.range
+        insert = rewriter.before(op)
+        operands = [
+            x
+            if shape_of(x)[-1:] != (columns,)
+            else insert.insert(coda.SliceOp(x, len(shape_of(x)) - 1, start, stop))
+            for x in op.operands
+        ]
+        rewriter.replace(part, insert.again(op, operands, shape_of(part.result)))
+    rewriter.order.erase(op)
 
 
 def _split(op: coda.LinearOp, rewriter: FunctionRewriter) -> None:

@@ -41,7 +41,7 @@ class SplitQueriesPass(FunctionPass):
 
 
 def _slices_of_rows(op: coda.AttentionOp) -> list[coda.SliceOp]:
-    """The slices of some rows of the result, by their first rows; none where it is read whole."""
+    """Return the slices of rows of the result by their first rows; none if it is read whole."""
     users = [use.operation for use in op.result.uses]
     rows = len(shape_of(op.result)) - 2
     slices = [user for user in users if isinstance(user, coda.SliceOp) and user.range[0] == rows]
@@ -53,7 +53,7 @@ def _first(part: coda.SliceOp) -> int:
 
 
 def _described(slices: Sequence[coda.SliceOp]) -> str:
-    """The ranges of rows, as in 0:5 and 5:8."""
+    """Describe the ranges of rows, as in 0:5 and 5:8."""
     return " and ".join("{1}:{2}".format(*part.range) for part in slices)
 
 
@@ -78,7 +78,7 @@ def _check(op: coda.AttentionOp, slices: Sequence[coda.SliceOp]) -> Refusal | No
 
 
 def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter) -> None:
-    """Put attention of some queries in the place of a slice of the rows of all."""
+    """Replace a slice of the result's rows by attention of the queries for these rows."""
     insert = rewriter.before(op)
     q = _part_of(op.q, part, insert)
     attention = insert.again(op, [q, *op.operands[1:]], shape_of(part.result))
@@ -86,7 +86,7 @@ def _attend(op: coda.AttentionOp, part: coda.SliceOp, rewriter: FunctionRewriter
 
 
 def _part_of(q: SSAValue, part: coda.SliceOp, insert: OpInserter) -> SSAValue:
-    """The queries of a part: what a concatenation has there, or a slice."""
+    """Return the queries of a part: a part of a concatenation, or a slice."""
     dim, start, stop = part.range
     joined = defined_by(q, coda.ConcatOp)
     if joined is not None and joined.dim.value.data == dim:

@@ -13,6 +13,7 @@ from coda_ir.dialects.coda.shapes import (
     shape_of,
 )
 from coda_ir.dialects.gemm import PortKind
+from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
@@ -33,7 +34,7 @@ class UnrollSumsPass(FunctionPass):
     Pointwise kernels read the slices where they are, and add up what follows in the same kernel:
     the results of the experts of a token, and the residual. The order is that of the rows. Legal
     iff the number of rows is static and at most 16, rows start at multiples of 16 bytes, and no
-    kernel has the rows on chip.
+    GEMM has the rows on chip. Pointwise code before the sum is computed for each row.
 
     Rows that were widened before they were moved are moved in their narrow type. If the numerics
     mode allows rounding points to move, so are rows of a GEMM that were scaled in float32: they are
@@ -56,12 +57,22 @@ class UnrollSumsPass(FunctionPass):
 
 
 def _is_over_rows(op: coda.SumToOp) -> bool:
-    """Return whether a sum is over a small dimension before the columns alone."""
+    """Return whether a sum is over a small dimension just before the columns."""
     shape = shape_of(op.x)
     rank = len(shape)
     if rank <= 2 or op.summed_dims != (rank - 2,) or len(shape_of(op.result)) != rank:
         return False
-    return 1 < shape[rank - 2] <= MOST_ROWS and not is_tilewise(op.x)
+    is_of_sample = rank == 3 and is_tilewise(op.x) and not op.x.has_one_use()
+    return 1 < shape[rank - 2] <= MOST_ROWS and not (is_of_sample or _is_on_chip(op.x))
+
+
+def _is_on_chip(value: SSAValue) -> bool:
+    """Return whether a GEMM computes `value`, or what pointwise code makes it of."""
+    found = [value]
+    for each in found:
+        if isinstance(each.owner, Operation) and is_pointwise(each.owner):
+            found += [x for x in each.owner.operands if x not in found]
+    return any(is_tilewise(each) for each in found if not is_pointwise(each.owner))
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:
@@ -93,7 +104,7 @@ def _unroll(op: coda.SumToOp, rewriter: FunctionRewriter) -> None:
 
 
 def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
-    """The rows that `op` adds up, moved in the type that they had before they were widened."""
+    """Return the rows that `op` adds up, moved in their type before they were widened."""
     value, moves = op.x, list[coda.ReshapeOp | coda.IndexOp]()
     while isinstance(value.owner, coda.ReshapeOp | coda.IndexOp) and value.has_one_use():
         moves.append(value.owner)
@@ -108,8 +119,8 @@ def _as_narrow(op: coda.SumToOp, rewriter: FunctionRewriter) -> SSAValue:
 
 
 def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """`value` before it was widened. Scaled rows of a GEMM, which were rounded before they were
-    scaled, are rounded after it.
+    """Return `value` before it was widened. Scaled rows of a GEMM that were rounded before scaling
+    are rounded after it.
     """
     if unwidened(value) is not value:
         return unwidened(value)
@@ -126,7 +137,9 @@ def _narrow(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 
 def _last_view(value: SSAValue) -> SSAValue:
-    """The view by which alone a sum is read, with the same columns, or what it is rounded to."""
+    """Return the only view through which a sum is read, with the same columns, or its
+    rounded form.
+    """
     use = value.get_unique_use()
     view = None if use is None else use.operation
     if not isinstance(view, coda.CastOp | coda.ReshapeOp):
@@ -138,17 +151,30 @@ def _last_view(value: SSAValue) -> SSAValue:
 
 
 def _view_of(value: SSAValue) -> Operation:
-    """The operator that gives `value` its shape."""
+    """Return the operator that gives `value` its shape."""
     owner = value.owner
     assert isinstance(owner, Operation)
     return _view_of(owner.operand) if isinstance(owner, coda.CastOp) else owner
 
 
 def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAValue:
-    """Row `number` of those that are added up, in float32."""
-    part = insert.insert(coda.SliceOp(x, len(shape_of(x)) - 2, number, number + 1), x.name_hint)
+    """Return row `number` of the summed rows, in float32."""
+    part = _part(x, number, insert)
     if shape_of(part) != shape_of(like):
         view = coda.ReshapeOp(part, shape_of(like))
         view.attributes |= _view_of(like).attributes
         part = insert.insert(view, x.name_hint)
     return insert.cast(part, f32)
+
+
+def _part(x: SSAValue, number: int, insert: OpInserter) -> SSAValue:
+    """Return row `number` of x. Pointwise code that nothing else reads computes only that row."""
+    op, shape = x.owner, shape_of(x)
+    if not (isinstance(op, Operation) and is_pointwise(op) and x.has_one_use()):
+        return insert.insert(coda.SliceOp(x, len(shape) - 2, number, number + 1), x.name_hint)
+    is_same = [len(shape_of(value)) < 2 or shape_of(value)[-2] == 1 for value in op.operands]
+    operands = [
+        value if same else _part(value, number, insert)
+        for value, same in zip(op.operands, is_same, strict=True)
+    ]
+    return insert.again(op, operands, (*shape[:-2], 1, shape[-1]))

@@ -62,7 +62,9 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
 
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
-    """Return whether PyTorch stores what no mask is needed for, of more than a few queries."""
+    """Return whether PyTorch would store scores, without need for a mask, of more than a few
+    queries.
+    """
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False
     if op.sinks is not None:
@@ -74,14 +76,14 @@ def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
 
 
 def _hides_by_window(op: coda.AttentionOp) -> bool:
-    """Return whether there is a window, which is not known to hold all positions."""
+    """Return whether there is a window that may not include all positions."""
     positions = (shape_of(op.q)[-2], shape_of(op.k)[-2])
     is_known = DYNAMIC_INDEX not in positions
     return op.window is not None and not (is_known and max(positions) <= op.window.value.data)
 
 
 def _check_gradient(op: coda.AttentionGradOp) -> Refusal | None:
-    """Why PyTorch computes the gradients; None where kernels of ours do."""
+    """Return the reason why PyTorch computes the gradients; None if kernels of this package do."""
     instead = "runs as the derivative of PyTorch's attention"
     if op.d_mask is not None:
         condition = "gradients are needed only for queries, keys, values and sinks"
@@ -164,7 +166,7 @@ def _convert_gradient(op: coda.AttentionGradOp, rewriter: FunctionRewriter) -> R
 def _gradient_of_sinks(
     sinks: SSAValue, lse: SSAValue, moment: SSAValue, insert: OpInserter
 ) -> SSAValue:
-    """-sum(exp(sink - lse) ⊙ moment) of each head, in the type of the sinks."""
+    """Return -sum(exp(sink - lse) ⊙ moment) of each head, in the type of the sinks."""
     type, (heads,) = element_type_of(sinks), shape_of(sinks)
     column = insert.insert(coda.ReshapeOp(insert.cast(sinks, f32), (heads, 1)))
     weights = insert.insert(coda.ExpOp(insert.sub(column, lse)), "sink_weights")
@@ -175,7 +177,7 @@ def _gradient_of_sinks(
 
 
 def _stored(*sums: SSAValue) -> Segment:
-    """An epilogue that stores sums unchanged."""
+    """Return an epilogue that stores sums unchanged."""
     block = Block(arg_types=[f32] * len(sums))
     for argument, value in zip(block.args, sums, strict=True):
         argument.name_hint = value.name_hint

@@ -94,8 +94,8 @@ def _check_rows(op: LinearMap) -> Refusal | None:
 
 
 def _rows_of_x(op: Gradient) -> list[SSAValue]:
-    """Return what the gradient of a weight has columns for: parts that lie side by side as they
-    are.
+    """Return the operands for the columns of a weight gradient; parts of a concatenation are used
+    as they are.
     """
     joined = op.x.owner
     if isinstance(joined, coda.ConcatOp) and reads_parts(joined):
@@ -104,7 +104,7 @@ def _rows_of_x(op: Gradient) -> list[SSAValue]:
 
 
 def _scales_of(op: LinearMap) -> list[SSAValue]:
-    """The scales of the weight that a linear map has as an operand."""
+    """Return the scales of a linear layer's weight, if they are an operand."""
     if isinstance(op, coda.LowBitLinearOp):
         return [op.scales]
     return [op.weight_scales] if isinstance(op, coda.ScaledLinearOp) else []

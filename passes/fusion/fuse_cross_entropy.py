@@ -89,7 +89,9 @@ def _place_gradient(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> 
 
 
 def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None:
-    """Let `op` sum up what reductions of logits ⊙ gradient would read both again for."""
+    """Let `op` compute sums for which reductions of logits ⊙ gradient would read both tensors
+    again.
+    """
     sums = [reduce for reduce in _sums_of(op.result) if _factors(reduce) == {op.logits, op.result}]
     if not sums or check_rounding_may_move(op, "the gradient of the logits is rounded"):
         return
@@ -117,7 +119,7 @@ def _add_moment(op: coda.CrossEntropyGradOp, rewriter: FunctionRewriter) -> None
 
 
 def _sums_of(value: SSAValue) -> Iterator[coda.ReduceOp]:
-    """The float32 sums of rows that are computed from `value` by pointwise operators."""
+    """Yield the float32 row sums that are computed from `value` by pointwise operators."""
     for op in _users(value):
         if isinstance(op, coda.CastOp | coda.MulOp):
             yield from _sums_of(op.result)
@@ -134,7 +136,7 @@ def _users(value: SSAValue) -> list[Operation]:
 
 
 def _factors(reduce: coda.ReduceOp) -> set[SSAValue] | None:
-    """The two different factors of what is summed, before conversions."""
+    """Return the two different factors of the summed product, before conversions."""
     product = reduce.x.owner
     if not isinstance(product, coda.MulOp):
         return None
@@ -182,7 +184,7 @@ def _add_results(
 def _per_row_loss(
     op: coda.CrossEntropyOp, columns: int, lse: SSAValue, target_logit: SSAValue, type: AnyTensor
 ) -> FinalizeOp:
-    """lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts.
+    """Return lse − target logit, 0 for ignored rows; for a mean also 1 for each row that counts.
 
     A target that is neither one of the `columns` nor ignored is an error.
     """
@@ -208,7 +210,9 @@ def _per_row_loss(
 def _over_rows(
     op: coda.CrossEntropyOp, columns: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> SSAValue:
-    """The sum of the losses over all rows, divided by the number of rows that count for a mean."""
+    """Return the sum of the losses over all rows, divided by the number of rows that count for a
+    mean.
+    """
     insert = rewriter.before(op)
     flat = [
         column

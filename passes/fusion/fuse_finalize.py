@@ -50,7 +50,7 @@ class FuseFinalizePass(FunctionPass):
 
 
 def _join_sibling(op: FinalizeOp, rewriter: FunctionRewriter) -> None:
-    """Join `op` to a finalize before it that combines sums of the same columns of one kernel."""
+    """Join `op` to an earlier finalize that combines sums of the same columns of one kernel."""
     kernel, order = op.partials[0].owner, rewriter.order
     if op.axis.data != "col" or not isinstance(kernel, FusedOp | MapOp):
         return
@@ -66,7 +66,7 @@ def _join_sibling(op: FinalizeOp, rewriter: FunctionRewriter) -> None:
 
 
 def _join_producers(op: Operation, rewriter: FunctionRewriter) -> None:
-    """Make one finalize of those whose results the pointwise operator `op` combines."""
+    """Join the finalizes whose results the pointwise operator `op` combines."""
     shape = shape_of(op.results[0])
     first: FinalizeOp | None = None
     for operand in op.operands:
@@ -87,7 +87,9 @@ def _can_join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> bool:
 
 
 def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeOp:
-    """One finalize in the place of the earlier one, with the partials and the results of both."""
+    """Replace two finalizes by one at the place of the earlier one, with the partials and results
+    of both.
+    """
     first, second = sorted((first, second), key=order.position)
     order.hoist(second.operands, first)
     outputs = [*first.outputs, *second.outputs]
@@ -112,7 +114,7 @@ def _join(first: FinalizeOp, second: FinalizeOp, order: BlockOrder) -> FinalizeO
 
 
 def _move_code(source: Block, target: Block, arguments: Sequence[SSAValue]) -> list[SSAValue]:
-    """Move the operators of a region to the end of `target`; returns what it yielded."""
+    """Move the operators of a region to the end of `target`; return the values that it yielded."""
     for argument, value in zip(source.args, arguments, strict=True):
         value.name_hint = argument.name_hint
         argument.replace_all_uses_with(value)
@@ -146,8 +148,9 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _is_repeated(value: SSAValue) -> bool:
-    """Return whether a finalize computes one element of extents and constants, which is not
-    stored."""
+    """Return whether a finalize computes a single element from extents and constants, which is not
+    stored.
+    """
     op = value.owner
     return (
         isinstance(op, Operation) and not shape_of(value) and is_pointwise(op) and is_of_numbers(op)
@@ -161,7 +164,7 @@ def _column_port(value: SSAValue, domain: Sequence[int]) -> PortKind | None:
 
 
 def _fuse(op: Operation, finalize: FinalizeOp, order: BlockOrder) -> None:
-    """Build the finalize with the result of `op` added, and without results that nobody uses."""
+    """Build the finalize with the result of `op` added and unused results removed."""
     body = finalize.detach_region(finalize.body)
     ports = finalize.port_list
     terminator = body.block.last_op

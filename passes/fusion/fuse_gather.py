@@ -38,7 +38,9 @@ class FuseGatherPass(FunctionPass):
 
 
 def _is_input(use: Use) -> bool:
-    """Return whether a GEMM reads rows: of x, or of what a transposed x is multiplied with."""
+    """Return whether a GEMM reads rows through this operand: of x, or of the factor of a transposed
+    x.
+    """
     gemm = use.operation
     if not isinstance(gemm, FusedOp):
         return False
@@ -96,6 +98,6 @@ def _fuse(op: coda.IndexOp, rewriter: FunctionRewriter) -> None:
 
 
 def _gemms_that_read(value: SSAValue) -> str:
-    """The GEMMs that read `value`, as a remark calls them."""
+    """Describe the GEMMs that read `value`, for a remark."""
     count = len(list(value.uses))
     return "the GEMM that reads them" if count == 1 else f"the {count} GEMMs that read them"

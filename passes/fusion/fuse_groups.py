@@ -61,7 +61,7 @@ class FuseGroupsPass(FunctionPass):
                 pass
 
     def _sweep(self, found: Sequence[GroupCode], rewriter: FunctionRewriter) -> bool:
-        """Rewrite codes that share no operator; whether others are left to be found again."""
+        """Rewrite group codes that share no operator; return whether others remain to be found."""
         rewritten: set[Operation] = set()
         is_done = True
         for code in found:
@@ -90,7 +90,7 @@ def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
 
 
 def _join_exits(code: GroupCode, rewriter: FunctionRewriter) -> None:
-    """Let everything outside read the values of the code as columns of (... x N)."""
+    """Let outside readers use the values of the code as columns of (... x N)."""
     for op in list(code.ops):
         if splits_columns(op) or isinstance(op, coda.SumToOp) or not code.is_tile(op.results[0]):
             continue
@@ -111,7 +111,7 @@ def _join(
 
 
 def _empty_map(code: GroupCode, rewriter: FunctionRewriter) -> Site:
-    """A kernel over the columns, which loads what the code splits."""
+    """Make a kernel over the columns that loads the operands that the code splits."""
     loaded = [base for base in code.bases if recomputed(base, code.shape) is None]
     empty = new_map(code.reductions[0].location, loaded)
     rewriter.order.hoist(code.leaves, code.anchor)
@@ -226,7 +226,7 @@ class _Fusion:
     # What leaves it
 
     def _add_tiles(self) -> list[Operation]:
-        """Store what is read outside; returns the views whose results are taken over."""
+        """Store values that are read outside; return the views whose results are replaced."""
         found: list[Operation] = []
         for op in self.code.ops:
             users = [] if op in self.code.repeated else self.code.users_outside(op.results[0])
@@ -262,7 +262,7 @@ class _Fusion:
         return self.editor.add_result(self.site.segment, port, type, self.lanes[value][:1])
 
     def _show_groups(self, value: SSAValue, stored: SSAValue) -> None:
-        """Let others read what is stored of each group as a column."""
+        """Let others read the stored numbers of groups as a column."""
         kernel = stored.owner
         assert isinstance(kernel, Operation) and kernel.next_op is not None
         stored.name_hint = value.name_hint
@@ -273,7 +273,7 @@ class _Fusion:
         value.replace_all_uses_with(insert.reshape(stored, shape_of(value)))
 
     def _finalize(self, op: coda.SumToOp, partial: SSAValue) -> None:
-        """The sum over the rows of every column, and over the groups."""
+        """Add a finalize: the sum over the rows of every column, and over the groups."""
         partial.name_hint = "partial"
         columns, group = self.code.columns, self.code.group
         total = self._sum_of(op, partial, TensorType(f32, (columns,)))
@@ -298,6 +298,6 @@ class _Fusion:
 def _total(
     builder: ScalarBuilder, lanes: Sequence[SSAValue], combiner: Combiner, group: int
 ) -> SSAValue:
-    """The reduction over a group, of the columns of a pair first."""
+    """Return the reduction over a group; the columns of a pair are combined first."""
     value = lanes[0] if len(lanes) == 1 else builder.combine(combiner, *lanes)
     return builder.insert(GroupReduceOp(value, combiner, group))

@@ -71,8 +71,8 @@ def fuse_at(op: Operation, site: Site, rewriter: FunctionRewriter) -> bool:
 
 
 def stored_products(op: Operation, site: Site, order: BlockOrder) -> Iterator[Refusal]:
-    """For each operand of `op` that only it needs and another GEMM than that of `site` computes:
-    why the two are not one.
+    """Yield, for each operand of `op` that only it needs and that another GEMM than that of `site`
+    computes, why the two GEMMs are not joined.
 
     What sums of products are refused for is told where they are merged.
     """

@@ -36,7 +36,7 @@ class FuseScatterPass(FunctionPass):
 
 
 def _order(op: coda.IndexOp, gemm: FusedOp) -> SSAValue | Refusal:
-    """The rows in which results are to be stored."""
+    """Return the rows in which results are to be stored."""
     order = inverse_of(op.ids) if op.given["dim"] == 0 else None
     if order is None:
         return Refusal(
@@ -52,7 +52,7 @@ def _order(op: coda.IndexOp, gemm: FusedOp) -> SSAValue | Refusal:
 
 
 def _has_rows_alone(gemm: FusedOp) -> bool:
-    """Return whether a GEMM has one result, which it stores row by row in a matrix."""
+    """Return whether a GEMM has one result, stored row by row in a matrix."""
     ports = [result.port for segment in gemm.segments() for result in segment.results]
     is_matrix = not gemm.is_transposed and len(gemm.row_shape) == 1
     return (

@@ -31,7 +31,7 @@ class JoinPointwisePass(FunctionPass):
 
 
 def _is_repeated(op: Operation) -> bool:
-    """Return whether those who read `op` compute it themselves."""
+    """Return whether the readers of `op` recompute it."""
     return len(shape_of(op.results[0])) < 2 or is_left_to_readers(op)
 
 
@@ -43,7 +43,7 @@ def _place(op: Operation, rewriter: FunctionRewriter) -> None:
 
 
 def join_companion(op: Operation, rewriter: FunctionRewriter) -> bool:
-    """Let `op` join an epilogue that loads what it reads, if there is one."""
+    """Let `op` join an epilogue that loads its operands, if there is one."""
     companion = find_companion(op, rewriter.order)
     if companion is None:
         return False

@@ -1,5 +1,4 @@
-"""Pointwise code that no kernel computes yet joins an epilogue that needs its result, or that
-loads what it reads."""
+"""Joining of pointwise code: to an epilogue that needs its result, or that loads its operands."""
 
 from collections.abc import Sequence
 
@@ -26,7 +25,8 @@ _WHOLE = {PortKind.TILE: False, PortKind.HALF_TILE: True}
 
 
 def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
-    """Return whether the epilogue at `site` may compute the pointwise operator `op`, of its domain.
+    """Return whether the epilogue at `site` may compute the pointwise operator `op`, which has its
+    domain.
 
     Legal iff every operand that it does not hold fits a port, and neither needs a result of the
     other. Rows that would be copied for a GEMM stay with pointwise kernels, which read them where
@@ -44,8 +44,8 @@ def can_join(op: Operation, site: Site, order: BlockOrder) -> bool:
 
 
 def _has_rows_apart(value: SSAValue) -> bool:
-    """Return whether the rows of `value` do not follow one another in memory: they are shifted, or
-    some of those of each sample (of each token, the results of one expert).
+    """Return whether the rows of `value` are not contiguous in memory: they are shifted, or some
+    rows of each sample (for each token, the results of one expert).
     """
     owner = value.owner
     while isinstance(owner, ReshapeOp):
@@ -56,8 +56,8 @@ def _has_rows_apart(value: SSAValue) -> bool:
 
 
 def _narrows_what_is_loaded(op: Operation, site: Site) -> bool:
-    """Return whether `op` narrows what a pointwise kernel would store for it alone: the epilogue at
-    `site` loads fewer bytes if that kernel stores the result.
+    """Return whether `op` narrows a value that would be stored by a pointwise kernel for it alone,
+    so that the epilogue at `site` loads fewer bytes if that kernel stores the result.
     """
     if not isinstance(op, CastOp) or not is_pointwise(op.operand.owner):
         return False
@@ -66,7 +66,7 @@ def _narrows_what_is_loaded(op: Operation, site: Site) -> bool:
 
 
 def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:
-    """Move the code of `op` into the epilogue at `site`; what uses its result comes after that."""
+    """Move the code of `op` into the epilogue at `site`; its users are moved after that."""
     order.sink_users(op, site.op)
     leaves = leaf_operands(op, shape_of(op.results[0]))
     order.hoist([value for value in leaves if not site.holds(value)], site.op)
@@ -74,7 +74,8 @@ def join(op: Operation, site: Site, order: BlockOrder) -> EpilogueOp:
 
 
 def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
-    """Let pointwise code whose results `op` reads join the epilogue in which `op` is to be fused.
+    """Let the pointwise producers of the operands of `op` join the epilogue into which `op` is to
+    be fused.
 
     Otherwise its results would be stored by a separate kernel, and loaded again. Returns the
     site of `op` thereafter.
@@ -98,8 +99,8 @@ def join_operands(op: Operation, site: Site, order: BlockOrder) -> Site:
 
 
 def join_with_operands(op: Operation, site: Site, order: BlockOrder) -> bool:
-    """Let `op`, which may not read the elements at `site`, join its epilogue, together with the
-    pointwise code behind it.
+    """Let `op`, which may not read the elements at `site`, join its epilogue together with the
+    pointwise producers of its operands.
 
     Returns False where that code, once it has joined, keeps `op` from it.
     """
@@ -112,8 +113,9 @@ def join_with_operands(op: Operation, site: Site, order: BlockOrder) -> bool:
 
 
 def unplaced_producers(op: Operation, site: Site, order: BlockOrder) -> list[Operation]:
-    """The pointwise operators behind the tiles that `op` loads and that may join the epilogue at
-    `site`, each after its operands."""
+    """Return the pointwise producers of the tiles that `op` loads, if they may join the epilogue at
+    `site`, each after its operands.
+    """
     domain = shape_of(op.results[0])
 
     def producers(op: Operation) -> list[Operation]:
@@ -127,7 +129,8 @@ def unplaced_producers(op: Operation, site: Site, order: BlockOrder) -> list[Ope
 
 
 def find_companion(op: Operation, order: BlockOrder) -> Site | None:
-    """An epilogue that loads a tile that the pointwise operator `op` reads, and that it may join.
+    """Return an epilogue that loads a tile read by the pointwise operator `op`, and that `op` may
+    join.
 
     Of several that which loads the most of them. What needs no tile joins a pointwise kernel that
     loads all that it needs: cosines and sines of one table of angles.
@@ -147,8 +150,8 @@ def find_companion(op: Operation, order: BlockOrder) -> Site | None:
 
 
 def _loaded_behind(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
-    """The operands of a kernel that computes `op` and the pointwise code of its domain behind it;
-    none where one is a tile.
+    """Return the operands of a kernel that computes `op` and the pointwise code of its domain that
+    precedes it; none if one of them is a tile.
     """
     leaves: dict[SSAValue, None] = {}
     pending, seen = [op], {op}
@@ -166,7 +169,7 @@ def _loaded_behind(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 def _maps_over(domain: Sequence[int], leaves: Sequence[SSAValue]) -> list[Site]:
-    """The pointwise kernels over `domain` that load all of `leaves`."""
+    """Return the pointwise kernels over `domain` that load all of `leaves`."""
     if not leaves:
         return []
     kernels = [use.operation for use in leaves[0].uses if isinstance(use.operation, MapOp)]
@@ -181,7 +184,9 @@ def _maps_over(domain: Sequence[int], leaves: Sequence[SSAValue]) -> list[Site]:
 
 
 def site_that_loads(value: SSAValue, op: Operation, order: BlockOrder) -> Site | None:
-    """An epilogue that loads `value` element by element, and does not need the result of `op`."""
+    """Return an epilogue that loads `value` element by element, and does not need the result of
+    `op`.
+    """
     sites = _sites_loading(value)
     return next((s for s in sites if order.slices_after(s.op.operands, op) is not None), None)
 

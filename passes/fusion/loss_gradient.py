@@ -57,7 +57,9 @@ def fuse_loss_gradient(op: coda.CrossEntropyGradOp, site: Site, rewriter: Functi
 def _gradient(
     builder: ScalarBuilder, op: coda.CrossEntropyGradOp, arguments: Sequence[SSAValue]
 ) -> SSAValue:
-    """(exp(logit − lse − rest) − onehot) · dloss of an element; 0 where the target is ignored."""
+    """Return (exp(logit − lse − rest) − onehot) · dloss of an element; 0 where the target is
+    ignored.
+    """
     logit, target, *row_lse, dloss, start = arguments
     type, zero = target.type, builder.constant(0.0)
     place = _as_column(
@@ -74,7 +76,9 @@ def _gradient(
 
 
 def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValue:
-    """`place` in 32 bits, as the columns of a tile are; what is none of them stays none."""
+    """Return `place` in 32 bits, like the column numbers of a tile; a place that is no column stays
+    none.
+    """
     if place.type == i32:
         return place
     least, most = builder.integer(-1, place.type), builder.integer(columns, place.type)
@@ -83,7 +87,9 @@ def _as_column(builder: ScalarBuilder, place: SSAValue, columns: int) -> SSAValu
 
 
 def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, SSAValue]:
-    """The gradient of the loss of a row, which of a mean is divided by how many rows count."""
+    """Return the gradient of the loss of a row; for a mean, it is divided by the number of rows
+    that count.
+    """
     if op.reduction.data != "mean":
         is_per_row = op.reduction.data == "none"
         return PortKind.COL if is_per_row else PortKind.SCALAR, op.dloss
@@ -102,7 +108,7 @@ def _dloss(op: coda.CrossEntropyGradOp, insert: OpInserter) -> tuple[PortKind, S
 
 
 def _counted(op: coda.CrossEntropyGradOp) -> MapOp:
-    """1 for each row that counts, 0 for one that is ignored."""
+    """Return 1 for each row that counts, 0 for an ignored one."""
     type = element_type_of(op.target)
     block = Block(arg_types=[type])
     builder = ScalarBuilder(block, op.location)

@@ -40,7 +40,7 @@ class MergeGemmSumsPass(FunctionPass):
 
 
 def _is_product(value: SSAValue) -> bool:
-    """Return whether `value` comes from a GEMM that no barrier keeps apart from what follows."""
+    """Return whether `value` comes from a GEMM that no barrier separates from its users."""
     is_ordered = any(isinstance(use.operation, coda.BarrierOp) for use in value.uses)
     return isinstance(value.owner, FusedOp) and not (is_ordered or value.owner.has_ragged_depth)
 
@@ -48,7 +48,7 @@ def _is_product(value: SSAValue) -> bool:
 def _groups(
     root: coda.AddOp, products: Sequence[SSAValue], rewriter: FunctionRewriter
 ) -> list[list[SSAValue]]:
-    """The products that one accumulator can hold, two and more at a time."""
+    """Return groups of two or more products that one accumulator can hold."""
     refusal = check_products_may_meet(root)
     if refusal is not None:
         rewriter.missed(root, refusal)
@@ -72,7 +72,7 @@ _ARE_STORED_DIFFERENTLY = Refusal(
 
 
 def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
-    """Return whether an addend is nothing but a product of the type of the sum."""
+    """Return whether an addend is a bare product with the type of the sum."""
     gemm = value.owner
     assert isinstance(gemm, FusedOp)
     if value.has_more_than_one_use():
@@ -95,7 +95,7 @@ def _check_product(value: SSAValue, root: coda.AddOp) -> Refusal | None:
 
 
 def _kind(value: SSAValue) -> Hashable:
-    """Equal for products that one operator can add up."""
+    """Return a key that is equal for products that one operator can add up."""
     gemm = value.owner
     assert isinstance(gemm, FusedOp)
     (segment,) = gemm.segments()
@@ -119,7 +119,9 @@ def _rewrite(
     groups: Sequence[Sequence[SSAValue]],
     rewriter: FunctionRewriter,
 ) -> None:
-    """Put one GEMM per group before the sum, which adds up what is left, from left to right."""
+    """Insert one GEMM per group before the sum, which adds up the remaining addends from left to
+    right.
+    """
     left = list(addends)
     for group in groups:
         rewriter.passed(root, f"{len(group)} products add up in one accumulator")
@@ -146,7 +148,7 @@ def _merged(group: Sequence[SSAValue], root: coda.AddOp) -> FusedOp:
 
 
 def _add_biases(segment: Segment, gemm: FusedOp) -> None:
-    """Let the epilogue add, in float32, what the epilogue of another product adds."""
+    """Let the epilogue add, in float32, the biases of another product's epilogue."""
     (value,) = segment.yielded(0)
     builder = ScalarBuilder(segment.block, gemm.location)
     for bias in biases_of(gemm.segments()[0]) or ():

@@ -76,14 +76,14 @@ _IS_FULL = Refusal(
 
 
 def _inputs(op: FusedOp) -> Hashable:
-    """Equal for GEMMs that can be column ranges of one."""
+    """Return a key that is equal for GEMMs that can be column ranges of one."""
     of_rows = (op.groups, op.gather, op.gather_weights, op.scatter)
     of_blocks = (op.x_scales, op.blocks, bool(op.weight_zeros))
     return tuple(op.inputs), op.is_transposed, of_rows, op.order, of_blocks
 
 
 def _share_weights(rewriter: FunctionRewriter) -> None:
-    """Transpose products that have their weights in common, unless they share their inputs."""
+    """Transpose products that share their weights, unless they share their inputs."""
     gemms = [op for op in rewriter.ops if isinstance(op, FusedOp) and op.is_transposed]
     by_inputs = Counter(map(_inputs, gemms))
     groups: dict[Hashable, list[FusedOp]] = {}
@@ -132,7 +132,9 @@ _TRANSPOSED_PORTS: Mapping[PortKind, PortKind] = MappingProxyType(
 
 
 def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
-    """The weights of a product of transposed inputs, one per input; None where there are more."""
+    """Return the weights of a product of transposed inputs, one per input; None if there
+    are more.
+    """
     segments = op.segments()
     is_plain = op.is_transposed and op.groups is None
     if not is_plain or len(segments) > 1 or segments[0].pairing is not None:
@@ -142,7 +144,7 @@ def transposed_inputs(op: FusedOp) -> list[SSAValue] | None:
 
 
 def can_transpose(op: FusedOp) -> bool:
-    """Return whether the epilogue of a product stays one when its rows become columns."""
+    """Return whether the epilogue of a product remains valid when its rows become columns."""
     (segment,) = op.segments()
     return (
         all(_is_transposable(port) for port in segment.ports)
@@ -160,7 +162,7 @@ def _is_transposable(port: Port) -> bool:
 
 
 def transpose_product(op: FusedOp, order: BlockOrder) -> FusedOp:
-    """Put wᵀ · x in the place of xᵀ · w: the same results from transposed accumulators."""
+    """Replace xᵀ · w by wᵀ · x, which computes the same results from transposed accumulators."""
     (segment,) = op.take_segments()
     inputs = transposed_inputs(op)
     assert inputs is not None, "the caller has asked"

@@ -48,7 +48,7 @@ class OutlinePointwisePass(FunctionPass):
 
 
 def _is_repeated_by_consumers(op: Operation) -> bool:
-    """Return whether the kernels that need `op` will rather repeat it: see `editing.recomputed`."""
+    """Return whether the kernels that need `op` recompute it: see `editing.recomputed`."""
     value = op.results[0]
     users = [use.operation for use in value.uses]
     is_repeated = users and all(
@@ -58,14 +58,16 @@ def _is_repeated_by_consumers(op: Operation) -> bool:
 
 
 def _comes_along(op: Operation) -> bool:
-    """Return whether all that read `op` are pointwise of the same shape: it joins their kernel."""
+    """Return whether all readers of `op` are pointwise and of the same shape, so that it joins
+    their kernel.
+    """
     users = [use.operation for use in op.results[0].uses]
     shape = shape_of(op.results[0])
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
 
 
 def _on_columns(ops: Iterable[Operation]) -> set[Operation]:
-    """The pointwise operators on columns, such as the statistics of rows."""
+    """Return the pointwise operators on columns, such as row statistics."""
     return {
         op
         for op in ops
@@ -76,7 +78,7 @@ def _on_columns(ops: Iterable[Operation]) -> set[Operation]:
 
 
 def _place(op: Operation, rewriter: FunctionRewriter) -> None:
-    """Fuse `op` where that is legal, else make it a kernel."""
+    """Fuse `op` if that is legal, else make it a kernel."""
     site = find_site(op, rewriter.order)
     if not isinstance(site, Refusal) and fuse_at(op, site, rewriter):
         return
@@ -93,7 +95,9 @@ def _fits(operand: SSAValue, op: Operation) -> bool:
 
 
 def _empty_map(op: Operation, rewriter: FunctionRewriter) -> Site:
-    """A kernel before `op` that takes it over like any other consumer, and what comes along."""
+    """Insert a kernel before `op` that absorbs it like any other consumer, together with operators
+    that join it.
+    """
     empty = new_map(op.location)
     rewriter.order.insert_before(empty, op)
     return Site(empty, 0, 0, is_half=False)

@@ -35,7 +35,7 @@ class OutlineRopePass(FunctionPass):
 
 
 def _has_company(op: coda.RopeOp) -> bool:
-    """Return whether pointwise code reads what `op` rotates, or what it gives, perhaps as heads."""
+    """Return whether pointwise code reads the operand or the result of `op`, perhaps as heads."""
     pending = [op.x, op.result]
     while pending:
         for use in pending.pop().uses:

@@ -60,7 +60,7 @@ def _join(first: FusedOp, second: FusedOp, rewriter: FunctionRewriter) -> None:
 
 
 def _gate_of_halves(op: coda.MulOp) -> coda.GluOp | None:
-    """act(z[:, :F]) ⊙ z[:, F:] as an operator, where a GEMM can compute it."""
+    """Return act(z[:, :F]) ⊙ z[:, F:] as an operator, if a GEMM can compute it."""
     for activated, up in operand_pairs(op):
         x, name = _left_half(activated)
         right = up.owner
@@ -74,7 +74,7 @@ def _gate_of_halves(op: coda.MulOp) -> coda.GluOp | None:
 
 
 def _replace_product(op: coda.MulOp, glu: coda.GluOp, rewriter: FunctionRewriter) -> None:
-    """Put `glu` in the place of a product, without what only the product needed."""
+    """Replace a product by `glu`, and erase the operators that only the product needed."""
     unused = [value.owner for value in op.operands]
     glu.location = op.location
     rewriter.order.substitute(op, glu)
@@ -85,7 +85,7 @@ def _replace_product(op: coda.MulOp, glu: coda.GluOp, rewriter: FunctionRewriter
 
 
 def _left_half(activated: SSAValue) -> tuple[SSAValue | None, str | None]:
-    """x and the name of the activation, where `activated` is one of the left half of x."""
+    """Return x and the name of the activation, if `activated` applies one to the left half of x."""
     op = activated.owner
     part = op.operands[0].owner if isinstance(op, Operation) and len(op.operands) == 1 else None
     if not isinstance(op, Operation) or not isinstance(part, coda.SliceOp):
@@ -136,7 +136,7 @@ Neighbours = dict[SSAValue, int]
 
 
 def pair_neighbours(rewriter: FunctionRewriter) -> None:
-    """Have GEMMs give the even and the odd columns of a tile apart, where only these are read.
+    """Let GEMMs store the even and the odd columns of a tile separately, if only these are read.
 
     z[..., ::2] and z[..., 1::2], or the same by a reshape, are views that no kernel reads in place,
     as their columns are not next to each other. Where one epilogue gives both, pointwise code on
@@ -158,7 +158,7 @@ def pair_neighbours(rewriter: FunctionRewriter) -> None:
 
 
 def _neighbours(rewriter: FunctionRewriter) -> dict[SSAValue, Neighbours]:
-    """Views of every other column, by the tile of a GEMM whose columns they are."""
+    """Return views of every other column, by the GEMM tile whose columns they are."""
     found: dict[SSAValue, Neighbours] = defaultdict(dict)
     for op in rewriter.ops:
         if _may_select(op):
@@ -182,7 +182,7 @@ def _is_every_other(view: ColumnView, shapes: SymbolicShapes) -> bool:
 
 
 def _reads_only(x: SSAValue, parts: Collection[SSAValue]) -> bool:
-    """Return whether all that is read of `x`, through views, are `parts`."""
+    """Return whether `x` is read, through views, only in `parts`."""
     readers = [use.operation for use in x.uses]
     return bool(readers) and all(
         (reader.results and reader.results[0] in parts)
@@ -192,7 +192,7 @@ def _reads_only(x: SSAValue, parts: Collection[SSAValue]) -> bool:
 
 
 def _replace(part: SSAValue, number: int, rewriter: FunctionRewriter) -> None:
-    """Let the column `number` of a pair take the place of a view."""
+    """Replace a view by column `number` of a pair."""
     op = part.owner
     assert isinstance(op, Operation)
     x = op.operands[0]
@@ -213,7 +213,7 @@ def _replace(part: SSAValue, number: int, rewriter: FunctionRewriter) -> None:
 
 
 def _views_between(op: Operation) -> list[Operation]:
-    """The views of which `op` shows a part and that nothing else reads, the last one first."""
+    """Return the views through which `op` reads and that nothing else reads, the last one first."""
     found: list[Operation] = []
     value = op.operands[0]
     while isinstance(value.owner, _VIEWS) and value.has_one_use():

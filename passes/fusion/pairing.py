@@ -1,4 +1,4 @@
-"""Turning a plain column range into pair mode, and joining two sibling GEMMs as a pair."""
+"""Conversion of a plain column range to pair mode, and joining of two sibling GEMMs as a pair."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,8 @@ Lanes = dict[SSAValue, tuple[SSAValue, SSAValue]]
 
 
 def to_pair_mode(segment: Segment, pairing: PairingAttr) -> Segment:
-    """The plain `segment` with every operator of its region done for both columns of a pair.
+    """Return the plain `segment` with every operator of its region duplicated for both columns of a
+    pair.
 
     Tile results stay tiles; what the rows combine is combined over the pair first.
     """
@@ -91,7 +92,7 @@ def _pair_result(
 
 
 def pair_columns(op: FusedOp, index: int, pairing: PairingAttr, order: BlockOrder) -> FusedOp:
-    """Put segment `index` of `op` into pair mode, in place of `op`."""
+    """Convert segment `index` of `op` to pair mode, replacing `op`."""
     editor = EpilogueEditor(op, order)
     if editor.segments[index].pairing is None:
         editor.segments[index] = to_pair_mode(editor.segments[index], pairing)
@@ -101,7 +102,7 @@ def pair_columns(op: FusedOp, index: int, pairing: PairingAttr, order: BlockOrde
 
 
 def join_siblings(first: FusedOp, second: FusedOp, order: BlockOrder) -> FusedOp:
-    """One GEMM in place of two that share their inputs: its pairs hold a column of each.
+    """Join two GEMMs that share their inputs into one whose pairs hold a column of each.
 
     The weights stay where they are: `first` gives the left half of the columns, `second` the
     right half. What `second` needs must be available before `first`.

@@ -44,7 +44,9 @@ class RepeatColumnsPass(FunctionPass):
 
 
 def _port_of(value: SSAValue, op: Operation) -> PortKind | None:
-    """The port by which a kernel that loads the result of `op` by row loads `value` instead."""
+    """Return the port by which a kernel that loads the result of `op` by row can load `value`
+    instead.
+    """
     kind = port_kind(shape_of(value), shape_of(op.results[0]))
     if kind == PortKind.SCALAR:
         return kind
@@ -60,7 +62,7 @@ def _fits_ports(op: Operation) -> bool:
 
 
 def _readers(value: SSAValue) -> list[EpilogueOp] | None:
-    """The kernels that load `value` by row; None where something else uses it."""
+    """Return the kernels that load `value` by row; None if something else uses it."""
     found: dict[EpilogueOp, None] = {}
     for use in value.uses:
         kernel = use.operation
@@ -90,7 +92,7 @@ def _repeat(op: Operation, reader: EpilogueOp, rewriter: FunctionRewriter) -> No
 
 
 def _compute(op: Operation, segment: Segment, builder: ScalarBuilder) -> SSAValue:
-    """The scalar code of `op` at the start of the region of `segment`."""
+    """Insert the scalar code of `op` at the start of the region of `segment`."""
     block = segment.block
     first, before = block.first_op, set(block.ops)
     elements: list[SSAValue] = []

@@ -28,7 +28,12 @@ from coda_ir.passes.support.legality import (
 from coda_ir.passes.support.matching import is_float64
 from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
-from coda_ir.storage import is_filled_in_place, is_shifted_where_read
+from coda_ir.storage import (
+    is_filled_in_place,
+    is_shifted_where_read,
+    is_stored_by_kernel,
+    is_view,
+)
 
 _REASONS: dict[type[Operation], Refusal] = {
     coda.AttentionOp: Refusal(
@@ -123,7 +128,9 @@ class ReportUnfusedPass(FunctionPass):
 
 
 def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
-    """Why `op` is a kernel or a call; None where it is none, or another pass has said why."""
+    """Return the reason why `op` is a separate kernel or a call; None if it is neither, or another
+    pass has given the reason.
+    """
     reason, order = _REASONS.get(type(op)), rewriter.order
     if isinstance(op, coda.TopkOp) and has_short_rows(op):
         return Refusal(op.FUSES_IF, "topk runs as a separate kernel over whole rows", op.REMEDY)
@@ -152,8 +159,14 @@ def _reason(op: Operation, rewriter: FunctionRewriter) -> Refusal | None:
 
 def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Refusal | None:
     match op:
-        case CallOp() if op.callee.data == COPY:
-            return None  # own-results has said why
+        case CallOp() if op.callee.data == COPY or is_stored_by_kernel(op) or is_view(op):
+            return None  # own-results has said why a tensor is copied
+        case CallOp() if op.callee.data in ("aten.matmul.default", "aten.bmm.default"):
+            return Refusal(
+                "an operand is a weight, K x N", "a product of activations is a library call"
+            )
+        case CallOp() if op.stored_row and _is_reported(op.location, (op.name,), rewriter):
+            return None
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             callee = op.callee.data
@@ -177,7 +190,7 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """The reductions over groups of columns, or over rows, that `fuse-groups` has refused."""
+    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused."""
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:
@@ -188,7 +201,7 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
 
 
 def _why_not_float32(op: Operation) -> Refusal | None:
-    """Return whether a type keeps a pointwise operator out of kernels."""
+    """Return the reason if a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
     wide = [type for type in types if not computes_in_float32(type)]
     if not wide:

@@ -45,7 +45,9 @@ Splittable: TypeAlias = coda.NormStatsOp | coda.ReduceOp | coda.SumToOp
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction taken apart: what each element contributes, and how the row (column) closes."""
+    """A reduction split in two: the contribution of each element, and the final operation of each
+    row or column.
+    """
 
     contributions: Contributions
     close: Closing
@@ -134,7 +136,7 @@ IN_GROUPS = Refusal(
 
 
 def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
-    """The gradient of a bias, or of a norm's weight: every column summed over all rows."""
+    """Split a column sum over all rows, such as the gradient of a bias or of a norm weight."""
     if site.is_half:
         return Refusal(
             "each column is a column of the tile",
@@ -167,8 +169,9 @@ def _column_sum(op: coda.SumToOp, site: Site) -> Reduction | Refusal:
 
 
 def _sample_dims(op: coda.SumToOp) -> int | None:
-    """The number of dimensions of samples whose rows a sum is over, 0 for a sum over all rows; None
-    for another sum."""
+    """Return the number of sample dimensions if a sum is over the rows of each sample, 0 for a sum
+    over all rows, and None for another sum.
+    """
     rows, n = shape_of(op.x)[:-1], shape_of(op.x)[-1]
     shape = shape_of(op.result)
     if shape == (n,):
@@ -185,7 +188,7 @@ def _is_of_everything(op: coda.SumToOp) -> bool:
 
 
 def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
-    """Put sums by row, and a finalize that adds these up, in the place of a sum over everything."""
+    """Replace a sum over everything by row sums and a finalize that adds them up."""
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)
@@ -236,7 +239,7 @@ def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: Function
 
 
 def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
-    """The type of a result; of sums of samples without the dimensions that were added up."""
+    """Return the type of a result; for sums of samples, without the summed dimensions."""
     type = tensor_type(result)
     if not reduction.samples:
         return type
@@ -250,7 +253,7 @@ def add_partials(
     reduction: Reduction,
     rewriter: FunctionRewriter,
 ) -> list[tuple[Combiner, SSAValue]]:
-    """Yield the contributions of `op` from the epilogue at `site`; returns the partials."""
+    """Make the epilogue at `site` yield the contributions of `op`; return the partials."""
     contributions, shape = reduction.contributions, shape_of(op.operands[0])
     editor = EpilogueEditor(site.op, rewriter.order)
     value = op.operands[0]
@@ -280,7 +283,7 @@ def make_finalize(
     mode: NumericsMode = NumericsMode.FP32_EPILOGUE,
     axis: str = "row",
 ) -> FinalizeOp:
-    """A finalize of `partials` without ports whose region is written by `close`."""
+    """Make a finalize of `partials` without ports, whose region `close` writes."""
     block = Block(arg_types=partial_arguments(value for _, value in partials))
     builder = ScalarBuilder(block, mode=mode)
     values = close(builder, block.args)

@@ -73,9 +73,7 @@ def _accumulate(rewriter: FunctionRewriter, argument: str) -> None:
 
 
 def comes_from_gemm(value: SSAValue) -> bool:
-    """Return whether a value is the result of a GEMM, or is computed from one element by
-    element.
-    """
+    """Return whether a value is the result of a GEMM, or of elementwise code on one."""
     op = value.owner
     if isinstance(op, ElementwiseOp | coda.CastOp):
         return any(shape_of(x) == shape_of(value) and comes_from_gemm(x) for x in op.operands)
@@ -101,7 +99,7 @@ def _result_number(func: FuncOp, argument: str) -> int:
 
 
 def _add_argument(func: FuncOp, argument: str, like: SSAValue, result: int) -> SSAValue:
-    """A donated argument with the type and the extents of a result."""
+    """Add a donated argument with the type and extents of a result."""
     block, count = func.body.block, len(func.args)
     entries = func.arg_attrs.data if func.arg_attrs else [DictionaryAttr({})] * count
     assert func.res_attrs is not None, "the result has a name"

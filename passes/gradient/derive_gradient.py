@@ -38,7 +38,7 @@ from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
 
 
 class NoDerivativeError(CodaError):
-    """A function, or an operator of it, that has no derivative."""
+    """A function, or an operator in it, without a derivative."""
 
 
 class DeriveGradientPass(NamedPass):
@@ -83,7 +83,7 @@ class DeriveGradientPass(NamedPass):
 
 
 class _Joint:
-    """The joint of one function in the making: a copy of the function that is added to."""
+    """The joint function under construction: a copy of the function to which code is added."""
 
     def __init__(self, func: FuncOp, wrt: Sequence[str]):
         self.func = func
@@ -124,7 +124,7 @@ class _Joint:
         return self.joint
 
     def _wanted(self) -> list[SSAValue]:
-        """The arguments whose gradients are wanted, in the order of the arguments."""
+        """Return the arguments whose gradients are requested, in order."""
         floats = [value for value in self.arguments if is_float(element_type_of(value))]
         if not self.wrt:
             wanted = differentiable_arguments(self.block, floats)
@@ -167,7 +167,7 @@ class _Joint:
         return name
 
     def _seed(self, backward: Backward) -> list[DictionaryAttr]:
-        """Add an argument for the gradient of each result; returns their attributes."""
+        """Add an argument for the gradient of each result; return their attributes."""
         entries: list[DictionaryAttr] = []
         for result, entry in zip(self.results, self.result_entries, strict=True):
             if not is_float(element_type_of(result)):
@@ -181,14 +181,14 @@ class _Joint:
         return entries
 
     def _dims(self, result: SSAValue, entry: DictionaryAttr) -> dict[str, Attribute]:
-        """The dimensions of a result, where they have names that mean the same elsewhere."""
+        """Return the dimensions of a result, if their names mean the same elsewhere."""
         stated, dims = entry.data.get("coda.dims"), self.shapes.dims(result)
         if stated is None and not self.shapes.are_declared(dims):
             return {}
         return {"coda.dims": stated or dims_attribute(dims)}
 
     def _gradient(self, argument: SSAValue, backward: Backward) -> SSAValue:
-        """The gradient of a wanted argument; zeros where nothing depends on it."""
+        """Return the gradient of a requested argument; zeros if nothing depends on it."""
         gradient = backward.gradient(argument)
         if gradient is not None:
             return gradient
@@ -202,7 +202,7 @@ class _Joint:
         gradients: Sequence[SSAValue],
         seeds: Sequence[DictionaryAttr],
     ) -> None:
-        """Return the gradients, and say what the function is."""
+        """Add the gradients to the results, and mark the function as a joint."""
         returned = [*self.results, *gradients]
         self.block.add_op(ReturnOp(*returned))
         names = [self._name(argument) for argument in wanted]
@@ -259,7 +259,7 @@ _AFTER_FUSION = (
 def _entries(
     stated: ArrayAttr[DictionaryAttr] | None, values: Sequence[SSAValue], prefix: str
 ) -> list[DictionaryAttr]:
-    """The attributes of arguments or results, all of which have names of their own."""
+    """Return the attributes of arguments or results, with unique names."""
     entries: list[DictionaryAttr] = []
     taken: set[str] = set()
     for index, _ in enumerate(values):
@@ -278,7 +278,7 @@ def _named(name: str) -> dict[str, Attribute]:
 
 
 def _gradient_entry(entry: DictionaryAttr, name: str) -> DictionaryAttr:
-    """The attributes of a gradient: the dimensions of what it is the gradient of."""
+    """Return the attributes of a gradient: the dimensions of the differentiated value."""
     dims = entry.data.get("coda.dims")
     stated = {OWN: UnitAttr()} if dims is None else {"coda.dims": dims, OWN: UnitAttr()}
     return DictionaryAttr(_named(f"d_{name}") | stated)

@@ -73,7 +73,7 @@ class DropZeroGradientsPass(NamedPass):
 
 @dataclass
 class _Backward:
-    """A backward function while what is zero in it is removed."""
+    """A backward function from which zeros are being removed."""
 
     func: FuncOp
     names: set[str]
@@ -130,7 +130,7 @@ class _Backward:
         return any(getattr(op, name) in self.zeros for name in factors)
 
     def _replace(self, op: Operation, value: SSAValue) -> None:
-        """Use `value` for the result of `op`, where it is the same without broadcasting."""
+        """Replace the result of `op` by `value`, if they are equal without broadcasting."""
         (result,) = op.results
         if value.type == result.type:
             value.name_hint = value.name_hint or result.name_hint
@@ -168,7 +168,7 @@ class _Backward:
         self.func.res_attrs = ArrayAttr(entry for _, entry in kept)
 
     def _drop_unused(self) -> None:
-        """Erase operators and arguments without uses, and state the type that is left."""
+        """Erase operators and arguments without uses, and update the function type."""
         block = self.func.body.block
         for op in reversed(list(block.ops)):
             unused = not any(result.uses for result in op.results)
@@ -188,7 +188,9 @@ class _Backward:
         )
 
     def _needed_arguments(self) -> set[SSAValue]:
-        """The arguments with uses, and those that tell sizes that nothing else tells."""
+        """Return the arguments with uses, and those that determine sizes that no other argument
+        has.
+        """
         block, shapes = self.func.body.block, SymbolicShapes(self.func)
         kept: set[SSAValue] = {argument for argument in block.args if argument.uses}
         told = {dim for argument in kept for dim in shapes.dims(argument)}

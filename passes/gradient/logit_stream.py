@@ -1,4 +1,4 @@
-"""The part of a function that computes logits, their gradient, and the sums over both."""
+"""The part of a function that computes logits, their gradient, and sums over both."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class LogitStream:
 
     @property
     def last(self) -> Operation:
-        """The last of the operators, before which all that they need is there."""
+        """The last of the operators; all their operands precede it."""
         return self.sinks[-1]
 
     def is_repeated(self, value: SSAValue) -> bool:
@@ -50,7 +50,7 @@ class LogitStream:
 def find_logit_stream(
     gradient: coda.CrossEntropyGradOp, order: BlockOrder
 ) -> LogitStream | Refusal:
-    """The stream around the gradient of a loss.
+    """Find the stream around the gradient of a loss.
 
     Legal iff the logits are linear maps and pointwise code on them, with a static number of columns
     and in types that float32 holds; what reads the logits or their gradient is a loss, a logsumexp,
@@ -92,7 +92,9 @@ def _check_types(gradient: coda.CrossEntropyGradOp) -> Refusal | None:
 
 
 class _Search:
-    """Collects what is computed column by column, from the gradient on in both directions."""
+    """Collects the code that is computed column by column, starting from the gradient in both
+    directions.
+    """
 
     def __init__(self, gradient: coda.CrossEntropyGradOp):
         self.gradient = gradient
@@ -104,7 +106,7 @@ class _Search:
         """The tiles that depend on the gradient."""
 
     def collect(self) -> Refusal | None:
-        """Find the operators; a refusal where one of them needs more than its column."""
+        """Find the operators; return a refusal if one of them needs more than its column."""
         pending: list[SSAValue] = [self.gradient.result]
         while pending:
             value = pending.pop()
@@ -124,7 +126,7 @@ class _Search:
         return None
 
     def _add(self, owner: Operation | Block) -> Refusal | None:
-        """Add what computes a tile, and the tiles that this is computed from."""
+        """Add the operator that computes a tile, and the tiles that it is computed from."""
         pending = [owner]
         while pending:
             op = pending.pop()
@@ -140,7 +142,7 @@ class _Search:
         return None
 
     def _tile_operands(self, op: Operation) -> Sequence[SSAValue]:
-        """The operands that are computed column by column, if `op` is."""
+        """Return the operands that are computed column by column, if `op` is."""
         if isinstance(op, coda.LinearOp):
             return ()
         if isinstance(op, coda.CrossEntropyGradOp):
@@ -161,7 +163,7 @@ class _Search:
                 return False
 
     def check_uses(self) -> Refusal | None:
-        """A refusal where logits or their gradient have a use that needs all columns at once."""
+        """Return a refusal if a use of the logits or their gradient needs all columns at once."""
         for sink in self.sinks:
             if any(value in self.tiles for value in sink.operands[1:]):
                 return _stored(sink.operands[1], f"{sink.name} multiplies with it")
@@ -188,7 +190,7 @@ def _stored(value: SSAValue, why: str) -> Refusal:
 
 
 def _check_order(stream: LogitStream) -> Refusal | None:
-    """No column needs what is summed up over all of them."""
+    """Check that no column needs a sum over all of them."""
     operands = {v for op in (*stream.ops, *stream.sinks) for v in op.operands}
     behind = ops_behind(operands - stream.tiles)
     for sink in stream.sinks:

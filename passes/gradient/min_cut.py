@@ -1,4 +1,6 @@
-"""The cheapest set of vertices that separates available values from needed ones."""
+"""Minimum vertex cut: the cheapest set of vertices that separates available values from needed
+ones.
+"""
 
 from collections import deque
 from collections.abc import Hashable
@@ -31,19 +33,19 @@ class VertexCut(Generic[NodeT]):
         self._connect(*self._nodes(vertex), UNLIMITED if cost is None else cost)
 
     def from_source(self, vertex: NodeT) -> None:
-        """Say that there is `vertex`, whatever else is cut."""
+        """Connect `vertex` to the source."""
         self._connect(0, self._nodes(vertex)[0], UNLIMITED)
 
     def to_sink(self, vertex: NodeT) -> None:
-        """Say that `vertex` is needed."""
+        """Connect `vertex` to the sink."""
         self._connect(self._nodes(vertex)[1], 1, UNLIMITED)
 
     def connect(self, before: NodeT, after: NodeT) -> None:
-        """Say that `after` is made of `before`."""
+        """Connect `before` to `after`."""
         self._connect(self._nodes(before)[1], self._nodes(after)[0], UNLIMITED)
 
     def cut(self) -> set[NodeT]:
-        """The vertices of the cheapest cut; of several equal ones that next to the sink."""
+        """Return the vertices of the cheapest cut; among equal ones, that closest to the sink."""
         while (levels := self._levels())[1] is not None:
             while self._push(levels):
                 pass
@@ -56,14 +58,14 @@ class VertexCut(Generic[NodeT]):
         return number, number + 1
 
     def _connect(self, tail: int, head: int, capacity: int) -> None:
-        """Add an arc; the arc that takes its flow back is next to it, at its number ^ 1."""
+        """Add an arc; its reverse arc is adjacent, at its number ^ 1."""
         for node, other, amount in ((tail, head, capacity), (head, tail, 0)):
             self._arcs_of[node].append(len(self._head))
             self._head.append(other)
             self._capacity.append(amount)
 
     def _levels(self) -> list[int | None]:
-        """The distance of each node from the source along arcs that have capacity left."""
+        """Return the distance of each node from the source along arcs with residual capacity."""
         levels: list[int | None] = [None] * len(self._arcs_of)
         levels[0] = 0
         pending = deque([0])
@@ -78,7 +80,7 @@ class VertexCut(Generic[NodeT]):
         return levels
 
     def _push(self, levels: list[int | None]) -> int:
-        """Send flow along one shortest path; returns how much. Dead ends are not tried again."""
+        """Send flow along one shortest path; return its amount. Dead ends are not tried again."""
         path: list[_Arc] = []
         node = 0
         while node != 1:
@@ -107,7 +109,7 @@ class VertexCut(Generic[NodeT]):
         return None
 
     def _reaching_sink(self) -> set[int]:
-        """The nodes from which the sink is reached along arcs that have capacity left."""
+        """Return the nodes from which the sink can be reached along arcs with residual capacity."""
         found = {1}
         pending = [1]
         while pending:

@@ -1,4 +1,4 @@
-"""Pass `move-norm-gradient-sums`: the row sums of a norm's gradient, computed where dz is."""
+"""Pass `move-norm-gradient-sums`: compute the row sums of a norm's gradient where dz is on chip."""
 
 from collections.abc import Sequence
 from functools import reduce as reduce_values
@@ -82,7 +82,7 @@ class MoveNormGradientSumsPass(FunctionPass):
 
 
 def _make_available(found: NormGradientSum, maps: Sequence[MapGradient], order: BlockOrder) -> bool:
-    """Move the values that replace the row sum ahead of it; false where one depends on the sum.
+    """Move the values that replace the row sum before it; return False if one depends on the sum.
 
     They may come later: what looks like a map of the forward may belong to another gradient.
     """
@@ -116,7 +116,7 @@ def _rewrite(
 
 
 def _by_shape(products: Sequence[tuple[SSAValue, bool]]) -> list[list[SSAValue]]:
-    """Products that have one shape, which are added before they are summed by row.
+    """Group products by shape; those of one shape are added before they are summed by row.
 
     At most one product of each group is of what is rotated, so that all that reads a rotated
     gradient fits one kernel.
@@ -146,8 +146,8 @@ def _sum(insert: OpInserter, values: Sequence[SSAValue]) -> SSAValue:
 
 
 def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> SSAValue:
-    """Return what the columns of the map's result contribute: z ⊙ dz, or dz ⊙ (w·W); where z is
-    counted with another result, what that has too much.
+    """Return the contribution of the layer's columns: z ⊙ dz, or dz ⊙ (w·W); if z is counted with
+    another result, subtract the excess.
     """
     if found.is_of_weight:
         gradient = insert.cast(each.gradient, f32)
@@ -167,6 +167,6 @@ def _product(insert: OpInserter, found: NormGradientSum, each: MapGradient) -> S
 
 
 def _pack(insert: OpInserter, vector: SSAValue, gemm: Linear) -> SSAValue:
-    """The product of a vector and the weight of `gemm`, which is not quantized."""
+    """Return the product of a vector and the weight of `gemm`, which is not quantized."""
     layout = Layout.NK if isinstance(gemm, coda.LinearOp) else Layout.KN
     return insert.insert(PackWeightOp(gemm.weight, vector, layout), vector.name_hint)

@@ -21,7 +21,7 @@ Linear: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.QuantizedLinearOp
 
 @dataclass(frozen=True)
 class NormGradientSum:
-    """A row sum of h ⊙ dh, or of w ⊙ dh, times what is the same for a whole row."""
+    """A row sum of h ⊙ dh, or of w ⊙ dh, times factors that are constant in a row."""
 
     reduce: coda.ReduceOp
     norm: Norm
@@ -49,13 +49,13 @@ class NormGradientSum:
 
     @property
     def needs_vectors(self) -> bool:
-        """True if products of the maps' weights and vectors are needed."""
+        """True if products of the layers' weights and vectors are needed."""
         return self.is_of_weight or self.norm_bias is not None
 
 
 @dataclass(frozen=True)
 class MapGradient:
-    """A linear map z = h·W of the forward, and dz."""
+    """A linear layer z = h·W of the forward, and dz."""
 
     map: Linear
     gradient: SSAValue
@@ -65,8 +65,8 @@ class MapGradient:
     """True if <z, dz> is counted where z leads to."""
 
     def with_bias(self) -> tuple[SSAValue, SSAValue | None]:
-        """Return what the forward goes on with, and the bias in it: of z itself where nothing is
-        added.
+        """Return the value with which the forward continues, and the bias in it: z itself if
+        nothing is added.
         """
         result, bias = self._with_own_bias()
         return self.total or result, bias
@@ -84,7 +84,7 @@ class MapGradient:
         return (add.result, other) if is_bias else (result, None)
 
     def rotated(self) -> tuple[SSAValue, SSAValue] | None:
-        """The rotation of z, and its gradient, where dz is that rotated back."""
+        """The rotation of z, and its gradient, if dz is that gradient rotated back."""
         back = self.gradient.owner
         if not isinstance(back, coda.RopeOp) or back.transposed is None:
             return None
@@ -103,7 +103,7 @@ def _is_adjoint(rope: coda.RopeOp, back: coda.RopeOp) -> bool:
 
 
 def uncast(value: SSAValue) -> SSAValue:
-    """`value` before its conversions from one float type to another."""
+    """Return `value` before its conversions between float types."""
     while isinstance(value.owner, coda.CastOp) and is_float(element_type_of(value.owner.operand)):
         value = value.owner.operand
     return value
@@ -123,7 +123,7 @@ def parts_of(value: SSAValue, kind: type[coda.BinaryOp]) -> list[SSAValue]:
 
 
 def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
-    """The row sum of a norm's gradient that `reduce` is."""
+    """Return the row sum of a norm's gradient that `reduce` is."""
     if reduce.kind.data not in ("sum", "mean") or shape_of(reduce.x)[-1] == DYNAMIC_INDEX:
         return None
     parts = parts_of(reduce.x, coda.MulOp)
@@ -138,7 +138,9 @@ def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
 
 
 def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
-    """The norms over whole rows that read a factor, or what a factor is a difference of."""
+    """Yield the norms over whole rows that read a factor, or a value from which a factor is a
+    difference.
+    """
     sources = [uncast(p.owner.lhs) if isinstance(p.owner, coda.SubOp) else p for p in parts]
     seen: set[Operation] = set()
     for source in sources:
@@ -192,7 +194,7 @@ def _match(
 
 
 def _without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> list[SSAValue] | None:
-    """`values` without one occurrence of each of `removed`; None where one is missing."""
+    """Return `values` without one occurrence of each of `removed`; None if one is missing."""
     left = list(values)
     for value in removed:
         if value not in left:
@@ -206,7 +208,7 @@ def _is_per_row(value: SSAValue) -> bool:
 
 
 def stats_of(norm: Norm) -> coda.NormStatsOp | None:
-    """The operator that computes the statistics of a norm."""
+    """Return the operator that computes the statistics of a norm."""
     kind = "layer" if isinstance(norm, coda.LayerNormOp) else "rms"
     for op in _uses_before_casts(uncast(norm.x)):
         if isinstance(op, coda.NormStatsOp) and (op.kind.data, op.eps) == (kind, norm.eps):
@@ -226,7 +228,7 @@ def _is_centered(value: SSAValue, norm: Norm, stats: coda.NormStatsOp) -> bool:
 
 
 def find_map_gradients(found: NormGradientSum) -> Sequence[MapGradient] | Refusal:
-    """The linear maps of the norm's result whose gradients add up to dh, and nothing else does."""
+    """Return the linear layers on the norm's result whose gradients add up to exactly dh."""
     maps: list[MapGradient] = []
     for term in parts_of(found.gradient, coda.AddOp):
         each = _map_gradient(term, found.norm)
@@ -243,7 +245,8 @@ def find_map_gradients(found: NormGradientSum) -> Sequence[MapGradient] | Refusa
 
 
 def _counted_together(maps: Sequence[MapGradient]) -> list[MapGradient]:
-    """The maps of a low-rank adaptation z = h·W + s·((h·A)·B) as one, as far as its results go.
+    """Return the layers of a low-rank adaptation z = h·W + s·((h·A)·B) as one, in terms of their
+    results.
 
     With t = h·A, <t, dt> = <t, s·(dz·Bᵀ)> = <s·(t·B), dz>: the sum over both maps is <z, dz>.
     """
@@ -259,7 +262,9 @@ def _counted_together(maps: Sequence[MapGradient]) -> list[MapGradient]:
 def _added_to(
     result: SSAValue, gradient: SSAValue, maps: Sequence[MapGradient]
 ) -> tuple[SSAValue, int] | None:
-    """The sum of `result` and of what another map leads to, and the number of that map."""
+    """Return the sum of `result` and the value to which another layer leads, and the number of that
+    layer.
+    """
     add = only_use(result)
     if not isinstance(add, coda.AddOp) or add.result.type != result.type:
         return None
@@ -311,8 +316,8 @@ def _map_gradient(term: SSAValue, norm: Norm) -> MapGradient | None:
 
 
 def _quantized_map_gradient(back: coda.QuantizedLinearOp, norm: Norm) -> MapGradient | None:
-    """The same of operands that are quantized. <h, dh> and <z, dz> differ by the rounding of both
-    products: of N columns, by less than dh has of it by a factor of √N.
+    """Like the function for wide operands. <h, dh> and <z, dz> differ by the rounding of both
+    products: for N columns, by less than that of dh by a factor of √N.
     """
     turned = back.weight.owner
     if not isinstance(turned, coda.TransposeOp) or isinstance(norm, coda.LayerNormOp):

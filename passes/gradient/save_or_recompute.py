@@ -99,7 +99,7 @@ class SaveOrRecomputePass(NamedPass):
 
 
 def parse_extents(text: str) -> dict[str, int]:
-    """The sizes in `B=8,T=2048`. Raises CodaError for anything else."""
+    """Parse the sizes in `B=8,T=2048`. Raises CodaError for anything else."""
     extents: dict[str, int] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, number = (word.strip() for word in part.partition("="))
@@ -112,7 +112,7 @@ def parse_extents(text: str) -> dict[str, int]:
 
 
 class _Choice:
-    """The choice of values that one joint function saves."""
+    """The choice of the values that a joint function saves."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Choice:
         """By the result of a norm of the forward the value that the backward computes for it."""
 
     def check_names(self) -> None:
-        """Raises CodaError where the options name a value that the forward does not compute."""
+        """Raise CodaError if the options name a value that the forward does not compute."""
         gradients = self.joint.gradient_values()
         names = {
             value.name_hint
@@ -151,7 +151,7 @@ class _Choice:
             )
 
     def name_values(self) -> None:
-        """Give names to the results of linear maps that have none, for options and for remarks."""
+        """Name the unnamed results of linear layers, for options and remarks."""
         for op in self.joint.block.ops:
             if op not in self.forward or not isinstance(op, _LINEAR):
                 continue
@@ -159,7 +159,7 @@ class _Choice:
                 op.result.name_hint = f"{op.weight.name_hint}_out"
 
     def spell_out_norms(self) -> None:
-        """Let the backward apply the statistics of norms, where it needs their results."""
+        """Make the backward apply the statistics of norms whose results it needs."""
         rewriter = FunctionRewriter(SaveOrRecomputePass.name, self.joint.func)
         for op in rewriter.ops:
             if isinstance(op, coda.LayerNormOp) or _normalizes_rows(op):
@@ -184,7 +184,7 @@ class _Choice:
         self.instead[norm.result] = value
 
     def values_to_save(self, budget: int | None) -> list[SSAValue]:
-        """The values to save, in the order in which they are computed."""
+        """Return the values to save, in the order in which they are computed."""
         repeatable: set[Operation] = set()
         saved = self._cut(repeatable)
         for ops in self._by_worth() if budget is not None else ():
@@ -195,7 +195,7 @@ class _Choice:
         return [v for op in self.joint.block.ops for v in op.results if v in saved]
 
     def size(self, values: Iterable[SSAValue]) -> int:
-        """Bytes of `values`, for the extents that are known."""
+        """Return the bytes of `values`, as far as extents are known."""
         return sum(self._number(self.shapes.bytes(value)) for value in values)
 
     def _number(self, size: SymbolicSize) -> int:
@@ -204,8 +204,8 @@ class _Choice:
         )
 
     def _by_worth(self) -> list[set[Operation]]:
-        """Return what may run again where memory is scarce: residual sums, then GEMMs and
-        attentions of the forward, by the bytes that a FLOP saves.
+        """Return the candidates for recomputation if memory is scarce: residual sums, then GEMMs
+        and attentions of the forward, by bytes saved per FLOP.
         """
         ops = [op for op in self.joint.block.ops if op in self.forward and is_expensive(op)]
         worth = {op: self.size(op.results) / max(1, self._flops(op)) for op in ops}
@@ -219,7 +219,7 @@ class _Choice:
         return factor * self._number(self.shapes.numel(op.results[0]) * SymbolicSize.product(inner))
 
     def _cut(self, repeatable: set[Operation]) -> set[SSAValue]:
-        """The cheapest values from which all that the backward needs can be computed."""
+        """Return the cheapest values from which all inputs of the backward can be computed."""
         needed = self._needed()
         ops = ops_behind(needed, instead=self.instead)
         read = {self.instead.get(operand, operand) for op in ops for operand in op.operands}
@@ -262,9 +262,7 @@ class _Choice:
         return max(1, self.size([value])) + isinstance(value.owner, coda.SliceOp)
 
     def _is_repeatable(self, op: Operation, repeatable: set[Operation]) -> bool:
-        """Return whether the backward may compute the results of `op` instead of being given
-        them.
-        """
+        """Return whether the backward may recompute the results of `op`."""
         if op in repeatable or any(result.name_hint in self.recompute for result in op.results):
             return True
         if self._is_checkpointed(op):
@@ -274,23 +272,21 @@ class _Choice:
         return op not in self.forward or (_is_light(op) and op not in self.residual_sums)
 
     def _is_checkpointed(self, op: Operation | Block) -> bool:
-        """Return whether `op` is in a part with activation checkpointing and gives the same
-        again.
-        """
+        """Return whether `op` is in a checkpointed part and gives the same result again."""
         if not isinstance(op, Operation) or op not in self.forward:
             return False
         is_random = isinstance(op, CallOp) and op.random
         return checkpoint_of(op.location) is not None and not is_random
 
     def _is_inside_checkpoint(self, value: SSAValue) -> bool:
-        """Return whether nothing but one checkpointed part of the forward sees `value`."""
+        """Return whether `value` is used only inside one checkpointed part of the forward."""
         assert isinstance(value.owner, Operation)
         region = checkpoint_of(value.owner.location)
         users = [use.operation for use in value.uses if use.operation in self.forward]
         return all(checkpoint_of(user.location) == region for user in users)
 
     def report(self, saved: Sequence[SSAValue], budget: int | None) -> None:
-        """Remarks on what is saved, what is computed again, and whether that fits."""
+        """Emit remarks on saved values, recomputed values, and whether they fit the budget."""
         for value in saved:
             self._emit("analysis", value, "is saved for the backward", self.shapes.bytes(value))
         there = {*saved, *self.free}
@@ -314,7 +310,7 @@ class _Choice:
             self._remark("analysis", self.joint.func, message)
 
     def _emit(self, kind: RemarkKind, value: SSAValue, message: str, size: SymbolicSize) -> None:
-        """A remark on a value with its bytes: the memory that it takes, or does not take."""
+        """Emit a remark on a value with the bytes of memory that it takes, or does not take."""
         op = value.owner
         assert isinstance(op, Operation)
         emit_remark(
@@ -335,7 +331,7 @@ class _Choice:
 
 
 def _is_light(op: Operation) -> bool:
-    """Return whether computing the results of `op` again costs next to nothing."""
+    """Return whether recomputing the results of `op` costs next to nothing."""
     is_light = isinstance(op, _RECOMPUTABLE) or is_pointwise(op)
     return is_light or _gathers_rows(op) or _inverts(op)
 
@@ -346,7 +342,7 @@ def _inverts(op: Operation) -> bool:
 
 
 def _gathers_rows(op: Operation) -> bool:
-    """Return whether `op` selects rows for GEMMs over groups, whose main loops can gather them."""
+    """Return whether `op` selects rows for grouped GEMMs, whose main loops can gather them."""
     if not isinstance(op, coda.IndexOp) or op.given["dim"] != 0:
         return False
     users = {use.operation for use in op.result.uses}
@@ -365,7 +361,7 @@ def _normalizes_rows(op: Operation) -> TypeGuard[coda.RMSNormOp]:
 def residual_sums(
     forward: Iterable[Operation], is_light: Callable[[Operation], bool]
 ) -> set[Operation]:
-    """The sums of a value and an older one, in which others may have been added up before.
+    """Return the sums of a value and an older one, which may be a sum itself.
 
     `forward` is in order; `is_light` says which operators could be computed again. The more others
     a value has behind it, the younger it is. What depends on arguments alone is there at any time,

@@ -56,7 +56,7 @@ class StreamLogitsPass(FunctionPass):
 
 
 def split_columns(columns: int, chunks: int) -> list[tuple[int, int]]:
-    """At most `chunks` ranges of columns of equal widths; the last may be narrower."""
+    """Return at most `chunks` ranges of columns of equal widths; the last may be narrower."""
     width = -(-columns // chunks)
     if width > TILE_COLUMNS:
         width = -(-width // TILE_COLUMNS) * TILE_COLUMNS
@@ -73,7 +73,7 @@ def _described(stream: LogitStream, parts: Sequence[tuple[int, int]]) -> str:
 
 @dataclass
 class _Rewrite:
-    """Puts the parts of a stream in its place."""
+    """Replaces a stream by its parts."""
 
     stream: LogitStream
     rewriter: FunctionRewriter
@@ -94,11 +94,11 @@ class _Rewrite:
                 order.erase(op)
 
     def inserter(self, op: Operation) -> OpInserter:
-        """Inserts before the end of the stream, at the place of `op` in the source."""
+        """Return an inserter before the end of the stream, with the location of `op`."""
         return self.rewriter.before(self.stream.last, op.location)
 
     def _finish(self, sink: Sink) -> None:
-        """Put what its parts give together in the place of a sink."""
+        """Replace a sink by the combined results of its parts."""
         insert, values = self.inserter(sink), self.totals[sink]
         value = values[0]
         if len(values) > 1:
@@ -119,7 +119,7 @@ class _Part:
     """The inputs of linear maps, which are there only then."""
 
     def compute(self) -> list[SSAValue]:
-        """Compute the part; returns what has to be there before the next one starts."""
+        """Compute the part; return the values that must exist before the next one starts."""
         for op in self.rewrite.stream.ops:
             (old,) = op.results
             self.values[old] = self._insert(op, self._part_of(op))
@@ -129,7 +129,7 @@ class _Part:
         return self.rewrite.inserter(op).insert(new, op.results[0].name_hint)
 
     def _part_of(self, op: Operation) -> Operation:
-        """`op` on this part of its columns."""
+        """Return `op` on this part of its columns."""
         match op:
             case coda.LinearOp():
                 x = self._later(op)
@@ -156,7 +156,7 @@ class _Part:
                 )
 
     def _later(self, op: coda.LinearOp) -> SSAValue:
-        """The input of a linear map, once the part before is done."""
+        """Return the input of a linear layer, available once the previous part is done."""
         if op.x not in self.inputs:
             barrier = coda.BarrierOp(op.x, self.before)
             self.inputs[op.x] = self._insert_named(barrier, op, op.x)
@@ -170,7 +170,7 @@ class _Part:
         return value
 
     def _slice(self, op: Operation, value: SSAValue, dim: int) -> SSAValue:
-        """This part of the columns, which dimension `dim` of `value` has."""
+        """Return this part of the columns, which are dimension `dim` of `value`."""
         start, stop = self.range
         if stop - start == self.rewrite.stream.columns:
             return value
@@ -197,7 +197,7 @@ class _Part:
         return value
 
     def _side_by_side(self, sink: coda.WeightGradientOp | coda.SumToOp) -> Operation:
-        """The part of a sum over rows, which has an element or a row for each column."""
+        """Return the part of a sum over rows, which has an element or a row for each column."""
         element_type = element_type_of(sink.result)
         if isinstance(sink, coda.WeightGradientOp):
             dy, x = self.values[sink.dy], self.inputs.get(sink.x, sink.x)

@@ -79,7 +79,7 @@ class AbsorbFinalizePass(FunctionPass):
 
 
 def _absorb(op: FinalizeOp, user: FusedOp, rewriter: FunctionRewriter) -> None:
-    """Put a GEMM in the place of `user` that computes the results of `op` where it needs them."""
+    """Replace `user` by a GEMM that computes the results of `op` itself."""
     segments = user.take_segments()
     for segment in segments:
         code = AbsorbedCode(op, segment)

@@ -1,4 +1,6 @@
-"""Legality and form of the GEMMs that do the work of a `gemm.finalize` that they read."""
+"""Absorption: legality and form of GEMMs that take over a `gemm.finalize` whose results
+they read.
+"""
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type, f32
@@ -25,7 +27,7 @@ MOST_PARTIALS = 64 * 128
 
 
 def check_absorption(op: FinalizeOp) -> list[FusedOp] | Refusal:
-    """The GEMMs that read `op`, in order, each of which can combine the partials itself."""
+    """Return the GEMMs that read `op`, in order, each of which can combine the partials itself."""
     for refusal in (_check_form(op), _check_partials(op)):
         if refusal is not None:
             return refusal
@@ -79,7 +81,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return whether one use of a result is a port of a GEMM that has the rows of the partials."""
+    """Return whether one use of a result is a port of a GEMM with the rows of the partials."""
     user = use.operation
     condition = "every use is a col port of a scheduled gemm.fused"
     if not isinstance(user, FusedOp) or user.schedule is None:
@@ -111,7 +113,7 @@ def _description(op: Operation) -> str:
 
 
 class AbsorbedCode:
-    """The scalar code of a finalize inside the region of a segment, which belongs to the caller.
+    """The scalar code of a finalize inside the region of a segment, which the caller owns.
 
     What a value needs is copied when it is asked for, each operator once.
     """
@@ -123,7 +125,7 @@ class AbsorbedCode:
         self._copies: dict[SSAValue, SSAValue] = {}
 
     def result(self, index: int) -> SSAValue:
-        """Result `index` of the finalize, rounded as it would have been stored."""
+        """Return result `index` of the finalize, rounded as it would have been stored."""
         terminator, output = self._op.body.block.last_op, self._op.outputs[index]
         assert isinstance(terminator, YieldOp)
         value, type = self._copy_of(terminator.operands[index]), element_type_of(output)
@@ -144,7 +146,7 @@ class AbsorbedCode:
         return self._copies[value]
 
     def _port(self, number: int) -> SSAValue:
-        """The argument of the region for argument `number` of the finalize."""
+        """Return the argument of the region for argument `number` of the finalize."""
         partials = self._op.partial_list
         if number < len(partials):
             combiner, value = partials[number]

@@ -104,21 +104,21 @@ _NOT_READ = "nothing else reads the overwritten tensor"
 
 
 def _is_whole(value: SSAValue) -> bool:
-    """Return whether a value is all of a donated tensor, or what calls in place made of it."""
+    """Return whether a value is all of a donated tensor, possibly changed by in-place calls."""
     while (before := overwritten(value)) is not None:
         value = before
     return isinstance(value, BlockArgument)
 
 
 def _reader_after(op: CallOp, memory: SSAValue, order: BlockOrder) -> Operation | None:
-    """The first operator after `op` that uses the memory as it was before."""
+    """Return the first operator after `op` that uses the old contents of the memory."""
     users = {use.operation for value in _values_in(memory) for use in value.uses}
     later = [user for user in users if order.position(user) > order.position(op)]
     return min(later, key=order.position, default=None)
 
 
 def _values_in(memory: SSAValue) -> set[SSAValue]:
-    """The values that share the memory of `memory`, which is one of them."""
+    """Return the values that share the memory of `memory`, which is one of them."""
     found, pending = set[SSAValue](), [memory]
     while pending:
         value = pending.pop()
@@ -147,8 +147,8 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
 
 
 def _running_sum(op: FusedOp) -> tuple[int, int] | None:
-    """The port that loads the sum of products before that of `op`, and the result that is the sum
-    with it; None where `op` computes anything else.
+    """Return the port that loads the running sum of products, and the result that adds that of
+    `op`; None if `op` computes anything else.
     """
     segments = op.segments()
     if len(segments) > 1 or len(segments[0].results) > 1 or segments[0].pairing is not None:
@@ -165,7 +165,7 @@ def _running_sum(op: FusedOp) -> tuple[int, int] | None:
 
 
 def _is_sum_of_products(value: SSAValue) -> bool:
-    """Return whether `value` is a float32 product, or a sum of some, that nothing else needs."""
+    """Return whether `value` is a float32 product, or a sum of products, without other uses."""
     op = value.owner
     if not isinstance(op, FusedOp) or len(op.outputs) > 1 or value.has_more_than_one_use():
         return False
@@ -185,7 +185,7 @@ def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
 
 
 def _result_in_place(segment: Segment, index: int) -> int | Refusal:
-    """The result that can be stored where port `index` is loaded."""
+    """Return the result that can be stored in the tensor that port `index` loads."""
     kind, value = segment.ports[index]
     if value.has_more_than_one_use():
         return Refusal(

@@ -1,4 +1,6 @@
-"""Rows that GEMMs gather, copied ahead of them: a form that the pass `schedule` compares."""
+"""Copies of the rows that GEMMs would gather, as an alternative that the pass `schedule`
+compares.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,16 @@ Mixtral (56 and 112 tiles of columns) reads a copy, as its forward and its train
 
 @dataclass(frozen=True)
 class GatheredRows:
-    """A matrix, and the numbers of the rows that GEMMs gather from it."""
+    """A matrix, and the numbers of its rows that GEMMs gather."""
 
     x: SSAValue
     ids: SSAValue
 
     @staticmethod
     def of(op: FusedOp) -> GatheredRows | None:
-        """Those of `op`, of its input or of its weights; None where it gathers none."""
+        """Return the gathered rows of `op`, of its input or its weights; None if it gathers
+        none.
+        """
         if op.gather is not None:
             return GatheredRows(op.x, op.gather)
         if op.gather_weights is not None:
@@ -35,7 +39,7 @@ class GatheredRows:
 
 @dataclass
 class CopiedRows:
-    """GEMMs that gather the same rows, and what computes the same from a copy of these."""
+    """GEMMs that gather the same rows, and their equivalents on a copy of these."""
 
     rows: GatheredRows
     gemms: Sequence[FusedOp]
@@ -48,7 +52,7 @@ class CopiedRows:
         GEMM."""
 
     def insert(self) -> None:
-        """Put the copy before the first GEMM, and what reads it in the place of all."""
+        """Insert the copy before the first GEMM, and replace all GEMMs by those that read it."""
         for gemm, ops in zip(self.gemms, self.parts, strict=True):
             block = gemm.parent
             assert block is not None, "the GEMM stands in a block"
@@ -61,12 +65,12 @@ class CopiedRows:
             gemm.erase()
 
     def discard(self) -> None:
-        """Erase what is in no block."""
+        """Erase the detached operators."""
         for op in (*(op for ops in self.parts for op in reversed(ops)), self.index):
             op.erase()
 
     def reading(self, number: int) -> FusedOp:
-        """The GEMM on the copy."""
+        """Return the GEMM on the copy."""
         gemm = self.parts[number][-1]
         assert isinstance(gemm, FusedOp)
         return gemm

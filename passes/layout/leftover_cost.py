@@ -1,4 +1,4 @@
-"""Estimates what one compiler for all leftovers saves: kernels, and bytes between them."""
+"""Estimates of the savings of a compiler for all leftovers: kernels, and bytes between them."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,8 @@ CALL_US = 25.0
 
 
 def saved_us(ops: Sequence[Operation], shapes: SymbolicShapes) -> float:
-    """The microseconds that are saved where a compiler makes one kernel of each connected group of
-    `ops`, instead of one of each operator, or of each group of elementwise operators.
+    """Return the microseconds saved if a compiler makes one kernel of each connected group of
+    `ops`, rather than one of each operator or group of elementwise operators.
     """
     apart, joined = connected(ops, _joins_alone), connected(ops, lambda a, b: True)
     bytes = sum(traffic(group, shapes) for group in apart)
@@ -32,13 +32,13 @@ def saved_us(ops: Sequence[Operation], shapes: SymbolicShapes) -> float:
 
 
 def _joins_alone(a: Operation, b: Operation) -> bool:
-    """Return whether kernels of a pointwise region take both operators."""
+    """Return whether one pointwise kernel can take both operators."""
     return _is_pointwise(a) and _is_pointwise(b)
 
 
 def _is_pointwise(op: Operation) -> bool:
-    """Return whether `op` is pointwise, or a softmax that runs in a pointwise kernel, or shifts
-    rows, which pointwise kernels load where they are.
+    """Return whether `op` is pointwise, is a softmax that runs in a pointwise kernel, or shifts
+    rows, which pointwise kernels load in place.
     """
     if isinstance(op, coda.SoftmaxOp):
         return 1 < shape_of(op.x)[-1] <= MAX_ROW

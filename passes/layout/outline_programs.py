@@ -107,8 +107,8 @@ def _outline(rewriter: FunctionRewriter, levels: Levels) -> None:
 
 
 def why_no_graph(rewriter: FunctionRewriter, *, always: bool = False) -> Refusal | None:
-    """Why a function does not become a graph that calls programs; without a suggestion where
-    nothing is lost. With `always`, what it saves does not matter.
+    """Return the reason why a function does not become a graph that calls programs; without a
+    suggestion if nothing is lost. With `always`, the estimated savings are ignored.
     """
     func = rewriter.func
     if numerics_mode(func).is_strict:
@@ -143,7 +143,7 @@ _COST = Refusal(
 
 
 def _undeclared(plans: Sequence[_Plan], shapes: SymbolicShapes) -> SSAValue | None:
-    """A value that goes into a program, or comes out, whose size follows from no argument."""
+    """Return an input or output of a program whose size follows from no argument."""
     values = (value for plan in plans for value in (*plan.inputs, *plan.outputs))
     return next((v for v in values if not shapes.are_declared(shapes.dims(v))), None)
 
@@ -158,7 +158,7 @@ def _why_not_outlined(undeclared: SSAValue) -> Refusal:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The operators of a program in order, what it reads, and what others read of it."""
+    """The operators of a program in order, its inputs, and its outputs."""
 
     level: int
     ops: list[Operation]
@@ -167,7 +167,7 @@ class _Plan:
 
 
 def _levels(block: Block) -> Levels:
-    """The first level at which each operator can run: even in programs, odd outside."""
+    """Return the first level at which each operator can run: even inside programs, odd outside."""
     levels: Levels = {}
     for op in block.ops:
         owners = (value.owner for value in op.operands)
@@ -181,8 +181,8 @@ def _levels(block: Block) -> Levels:
 
 
 def is_leftover(op: Operation) -> bool:
-    """Return whether an operator stays outside of programs. PyTorch has the fused attention of its
-    derivatives for some devices only, and programs know what to call instead.
+    """Return whether an operator stays outside of programs. PyTorch has the fused attention that
+    derivatives use on some devices only; programs choose a replacement.
     """
     if isinstance(op, torch.CallOp):
         return op.callee.data not in (torch.FUSED_ATTENTION, torch.FUSED_ATTENTION_GRAD)
@@ -212,7 +212,7 @@ def _copy_views(block: Block, levels: Levels) -> None:
 
 
 def _copy(op: Operation, readers: set[int], level: int, levels: Levels) -> None:
-    """Copy an operator to `level`, for what reads it at the levels `readers`."""
+    """Copy an operator to `level`, for its readers at the levels `readers`."""
     copy, block = op.clone(), op.parent_block()
     assert block is not None
     block.insert_ops_after([copy], op)
@@ -223,7 +223,7 @@ def _copy(op: Operation, readers: set[int], level: int, levels: Levels) -> None:
 
 
 def _plans(block: Block, levels: Levels) -> list[_Plan]:
-    """The programs in the order of their calls."""
+    """Return the programs in the order of their calls."""
     members: dict[int, list[Operation]] = {}
     for op in block.ops:
         if levels[op] % 2 == 0:
@@ -242,7 +242,7 @@ def _plan(level: int, ops: list[Operation], levels: Levels) -> _Plan:
 def _put_in_order(
     block: Block, plans: Sequence[_Plan], calls: Sequence[CallOp], levels: Levels
 ) -> None:
-    """Erase what is in programs, and put the rest in the order of the levels."""
+    """Erase the operators that moved to programs, and order the rest by level."""
     for op in reversed([op for plan in plans for op in plan.ops]):
         op.detach()
         op.erase()
@@ -256,7 +256,7 @@ def _put_in_order(
 
 @dataclass
 class _Outliner:
-    """Makes the functions of one program, each once, and their calls."""
+    """Makes the functions of a program, without duplicates, and their calls."""
 
     func: FuncOp
     shapes: SymbolicShapes
@@ -265,7 +265,7 @@ class _Outliner:
     """The name of each function by its text."""
 
     def calls(self, plans: Sequence[_Plan]) -> list[CallOp]:
-        """The calls of the programs, which what is outside reads instead of them."""
+        """The calls of the programs, which replace their results outside."""
         calls: list[CallOp] = []
         now: dict[SSAValue, SSAValue] = {}
         for plan in plans:
@@ -290,7 +290,7 @@ class _Outliner:
         return calls
 
     def _size_sources(self, plan: _Plan) -> list[SSAValue]:
-        """Arguments of the function with the symbols that no input of the plan has."""
+        """Return arguments of the function that have the symbols that no input of the plan has."""
         values = [*plan.inputs, *plan.outputs]
         dims = [dim for value in values for dim in self.shapes.dims(value)]
         needed = sizes_in(plan.ops, self.shapes) | SymbolicSize.product(dims).symbols
@@ -303,7 +303,7 @@ class _Outliner:
         return found
 
     def _entries(self, values: Sequence[SSAValue]) -> list[DictionaryAttr]:
-        """Names without the numbers of layers, and sizes."""
+        """Return names without the numbers of layers, and sizes."""
         taken: set[str] = set()
         entries: list[DictionaryAttr] = []
         for value in values:
@@ -320,7 +320,7 @@ class _Outliner:
     def _function(
         self, plan: _Plan, inputs: Sequence[SSAValue], entries: Sequence[DictionaryAttr]
     ) -> str:
-        """The name of the function of a plan: a new one, or one that is equal."""
+        """Return the name of the function of a plan: a new one, or an equal existing one."""
         name = f"{self.func.sym_name.data}_program"
         func = self._copy(plan, inputs, entries, name)
         text = str(func)
@@ -372,7 +372,7 @@ class _Outliner:
 
 
 def _rename(op: Operation) -> None:
-    """Leave the numbers of layers out of the names of values."""
+    """Remove the numbers of layers from the names of values."""
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
     for value in (*op.results, *arguments):
         if value.name_hint is not None:
@@ -380,5 +380,5 @@ def _rename(op: Operation) -> None:
 
 
 def _without_numbers(name: str) -> str:
-    """`layers_self_attn_q` for `layers_3_self_attn_q`."""
+    """Return `layers_self_attn_q` for `layers_3_self_attn_q`."""
     return _NUMBERS.sub("", name) or name

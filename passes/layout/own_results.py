@@ -45,7 +45,9 @@ class OwnResultsPass(FunctionPass):
 
 
 def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -> Refusal | None:
-    """Why a result has to be copied, if it has. `taken` is memory by the results that have it."""
+    """Return the reason why a result must be copied, if any. `taken` maps memory to the result that
+    occupies it.
+    """
     if taken.get(storage_root(value), group) != group:
         return Refusal(CONDITION, "copied: it would share the memory of another result")
     while is_view(value.owner):

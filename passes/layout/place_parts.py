@@ -4,14 +4,14 @@ from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
-from coda_ir.dialects.gemm import Result
+from coda_ir.dialects.gemm import Port, PortKind, Result
 from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import name_of
-from coda_ir.storage import ALIGNMENT, EXPAND, repeated_number
+from coda_ir.storage import ALIGNMENT, EXPAND, is_view, repeated_number, storage_root
 from coda_ir.symbolic_shapes import Dims
 
 MOST_COPIES = 1
@@ -19,7 +19,7 @@ MOST_COPIES = 1
 
 
 class PlacePartsPass(FunctionPass):
-    """Kernels store their parts of a concatenation in place, without a copy.
+    """Kernels store parts of a concatenation, and rows of a cache, in place and without a copy.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
@@ -35,6 +35,15 @@ class PlacePartsPass(FunctionPass):
     What no kernel computes is copied beside them; what pads columns with a number is filled. Legal
     iff the concatenation is the only use of the result, the extents that are joined and those
     behind them are known, and every run starts at a multiple of 16 bytes.
+
+        %k = gemm.fused ... -> (tile)                         %k = gemm.fused ... scalar(%i)
+        %h = coda.reshape %k : (Bx1xN) -> BxHx1xD       ->      -> (tile<0> at<0, D, S·D>)
+        %c = torch.call "aten.index_put" (%cache, %i, %h)     (the same)
+
+    A call that stores one row in place, such as the keys of a token in a cache of B x H x S x D,
+    has nothing to do if a kernel stores the row: `tile<0>` says that port 0 has its number. Legal
+    iff nothing reads or changes the cache between the kernel and the call, and the number is known
+    before the kernel runs. A number that is no row ends the program with an error, as in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -47,6 +56,11 @@ class PlacePartsPass(FunctionPass):
             # Parts that follow one another in memory are tensors without a place.
             if isinstance(op, coda.ConcatOp) and op.dim.value.data > 0:
                 _place_parts(op, rewriter)
+            elif isinstance(op, CallOp) and (row := op.stored_row) is not None:
+                value = _reshaped(row.values)
+                refusal = _why_no_row(op, row.number, value, rewriter)
+                if rewriter.accepts(op, refusal, f"{name_of(value)} is stored in place"):
+                    _place(value, rewriter)
 
 
 def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
@@ -70,7 +84,7 @@ def _place_parts(op: coda.ConcatOp, rewriter: FunctionRewriter) -> None:
 
 
 def _why_not_stored(part: SSAValue) -> Refusal | None:
-    """Return why no kernel can store `part` of a concatenation in its place."""
+    """Return the reason why no kernel can store `part` of a concatenation in its place."""
     value = columns_of(part)
     if Site.of(value) is None:
         return Refusal(
@@ -92,6 +106,39 @@ def _why_no_part(part: SSAValue) -> str:
     return "it is joined along an extent that is not known, or repeated in rows"
 
 
+def _reshaped(values: SSAValue) -> SSAValue:
+    return values.owner.x if isinstance(values.owner, coda.ReshapeOp) else values
+
+
+def _why_no_row(
+    op: CallOp, number: SSAValue, value: SSAValue, rewriter: FunctionRewriter
+) -> Refusal | None:
+    """Return why no kernel can store the row `value` for a call in place."""
+    site, part, order = Site.of(value), part_of(value), rewriter.order
+    if site is None or part is None:
+        return Refusal(
+            "the call is the only use of a tile of a kernel, and the extents of rows are known",
+            f"{name_of(value)} is copied: no kernel computes its elements for this call alone",
+        )
+    runs = PlaceAttr.of(0, part.place.width.data, part.place.width.data)
+    if not _is_aligned(value, runs):
+        return _why_unaligned(value, runs)
+    before = order.slices_after([number], site.op)
+    if before is None or not all(map(is_view, before)):
+        return Refusal(
+            "the number of the row is known before the kernel runs",
+            f"{name_of(value)} is copied: {name_of(number)} is computed after it",
+        )
+    memory, first, last = storage_root(part.whole), order.position(site.op), order.position(op)
+    between = [each for each in rewriter.ops if first <= order.position(each) < last]
+    if any(storage_root(used) is memory for each in between for used in each.operands):
+        return Refusal(
+            "nothing uses the tensor between the kernel and the call that changes it",
+            f"{name_of(value)} is copied: {name_of(memory)} is used before the call",
+        )
+    return None
+
+
 def _is_aligned(value: SSAValue, place: PlaceAttr) -> bool:
     starts = (place.offset.data, place.period.data)
     return all(start * element_bytes(value.type) % ALIGNMENT == 0 for start in starts)
@@ -110,14 +157,21 @@ def _place(value: SSAValue, rewriter: FunctionRewriter) -> None:
     site, found = Site.of(value), part_of(value)
     assert site is not None and found is not None, "legality was checked before"
     editor = EpilogueEditor(site.op, rewriter.order)
-    results = editor.segments[site.segment].results
-    port, type = results[site.result]
-    results[site.result] = Result(port.at(found.place), type)
+    segment = editor.segments[site.segment]
+    port, type = segment.results[site.result]
+    number = None
+    if found.number is not None:
+        rewriter.order.hoist([found.number], site.op)
+        segment.add_port(PortKind.SCALAR, found.number)
+        number = segment.ports.index(Port(PortKind.SCALAR, found.number))
+    segment.results[site.result] = Result(port.at(found.place, number), type)
     editor.commit()
 
 
 def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Make a call that repeats one head of columns, a part of a concatenation, `coda.broadcast`."""
+    """Express a call that repeats one head of columns, a part of a concatenation, as
+    `coda.broadcast`.
+    """
     use = op.outputs[0].get_unique_use() if op.callee.data == EXPAND else None
     if use is None or not isinstance(use.operation, coda.ConcatOp):
         return
@@ -130,7 +184,7 @@ def _state_repetition(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _join_padding(op: coda.PadOp, rewriter: FunctionRewriter) -> None:
-    """Make the columns that pad the tile of a kernel with a number parts of a concatenation."""
+    """Join constant columns that pad the tile of a kernel to the concatenation as parts."""
     x, added, (*rows, columns) = op.x, op.added, rewriter.shapes.dims(op.x)
     is_last = op.dim.value.data == len(rows) and isinstance(columns, int)
     if not is_last or added is None or not _can_be_padded(x, *added):
@@ -154,7 +208,7 @@ def _can_be_padded(x: SSAValue, before: int, after: int) -> bool:
 
 
 def _filled(number: float, element: Attribute, dims: Dims, insert: OpInserter) -> list[SSAValue]:
-    """A tensor of these dimensions with a number in all places, if it has some."""
+    """Return a tensor of these dimensions filled with a number, if there is one."""
     if not dims[-1]:
         return []
     return [insert.insert(op) for op in filler(number, element, dims)][1:]

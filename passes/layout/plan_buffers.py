@@ -1,4 +1,4 @@
-"""Planning of the buffers of intermediate results: which values can share one allocation."""
+"""Buffer planning: which intermediate results can share an allocation."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ LIBRARY_OPS = (
 
 @dataclass
 class BufferPlan:
-    """Which buffer holds each result of a block, and what that saves."""
+    """The buffer of each result of a block, and the bytes saved."""
 
     buffers: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     own_bytes: SymbolicSize = field(default_factory=SymbolicSize)
@@ -86,7 +86,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
     free = defaultdict[tuple[SymbolicSize, Attribute], list[str]](list)
     for op in block.ops:
         # A concatenation is there before the first of its parts, which are stored in it.
-        placed = [joined.result for joined in map(placement, op.results) if joined is not None]
+        placed = [whole for whole in map(placement, op.results) if whole is not None]
         for result in (*placed, *op.results):
             if result not in plan.buffers:
                 plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(
@@ -100,7 +100,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
 
 
 def _fixed_buffer(result: SSAValue, returned: set[SSAValue], plan: BufferPlan) -> str | None:
-    """The buffer of a value that cannot be placed freely."""
+    """Return the buffer of a value that cannot be placed freely."""
     op, root = result.owner, storage_root(result)
     if is_view(op) or root is not result:
         return plan.buffers.get(root, ARGUMENT_BUFFER)
@@ -116,7 +116,7 @@ def _take(
     shapes: SymbolicShapes,
     free: defaultdict[tuple[SymbolicSize, Attribute], list[str]],
 ) -> str:
-    """A free buffer that fits `result`, or a new one."""
+    """Take a free buffer that fits `result`, or a new one."""
     plan.intermediates += 1
     plan.own_bytes += shapes.bytes(result)
     fitting = free[shapes.numel(result), element_type_of(result)]

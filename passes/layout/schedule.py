@@ -99,7 +99,7 @@ class SchedulePass(NamedPass):
     def _add_choices(
         self, choices: dict[Hashable, Ranked], module: ModuleOp, rows: RowCounts
     ) -> Keyed:
-        """The GEMMs without a schedule; `choices` gets those for keys that it does not have."""
+        """Return the GEMMs without a schedule; add a choice to `choices` for each new key."""
         keyed: list[tuple[Hashable, FusedOp]] = []
         for gemm in module.walk():
             if isinstance(gemm, FusedOp) and gemm.schedule is None:
@@ -113,8 +113,8 @@ class SchedulePass(NamedPass):
     def _unfuse_padded(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> bool:
-        """Give epilogues kernels of their own where that is cheaper than to multiply what pads
-        their groups; return whether there are some.
+        """Separate epilogues from GEMMs if that is cheaper than multiplying the padding of their
+        groups; return whether any were.
         """
         keys = dict(gemms).items()
         apart = {key for key, op in keys if self._is_cheaper_apart(op, choices[key], rows.of(op))}
@@ -142,7 +142,7 @@ class SchedulePass(NamedPass):
     def _copy_gathered(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> bool:
-        """Copy the rows that GEMMs gather where that is cheaper; return whether some are copied."""
+        """Copy the rows that GEMMs gather if that is cheaper; return whether any were copied."""
         readers: dict[GatheredRows, dict[FusedOp, Hashable]] = {}
         for key, gemm in gemms:
             found = GatheredRows.of(gemm)
@@ -170,14 +170,14 @@ class SchedulePass(NamedPass):
         return is_changed
 
     def _waits_for_launches(self, rows: Sequence[int | None]) -> bool:
-        """Return whether GEMMs of so many rows read weights for about as long as launches take, on
-        a GPU whose launches overlap.
+        """Return whether GEMMs of this many rows read weights for about as long as launches take,
+        on a GPU whose launches overlap.
         """
         few = [count is not None and count <= SMALL_ROWS for count in rows]
         return self.device.has_tma and bool(few) and all(few)
 
     def _set_attention(self, op: AttentionSumOp, rows: int | None) -> None:
-        """Give the backward of attention its schedule, for so many rows of the sums."""
+        """Set the schedule of the backward of attention, given the number of rows of the sums."""
         op.schedule = schedule = attention_schedule(op, self.device, self.mainloop, rows)
         of_tile, step, _ = schedule.tile
         text = (
@@ -192,7 +192,7 @@ class SchedulePass(NamedPass):
     def set_schedules(
         self, gemms: Keyed, choices: Mapping[Hashable, Ranked], rows: RowCounts
     ) -> None:
-        """Give each GEMM the choice of the cost model for its key."""
+        """Give each GEMM the schedule that the cost model chose for its key."""
         for key, gemm in gemms:
             self.set_choice(gemm, choices[key])
 
@@ -202,7 +202,7 @@ class SchedulePass(NamedPass):
         emit_remark(self._remark(op, choice))
 
     def check_options(self) -> None:
-        """Raise CodaError for a value that an option does not have."""
+        """Raise CodaError for an invalid value of an option."""
         if self.target not in DEVICES:
             raise CodaError(
                 f"schedule: unknown target '{self.target}'", f"use one of {', '.join(DEVICES)}"
@@ -246,7 +246,7 @@ class SchedulePass(NamedPass):
         return "the groups of gemm.group_reduce may be too wide"
 
     def _choose(self, op: FusedOp, rows: int | None) -> Ranked:
-        """The fastest that fits. Raises CodaError where none does."""
+        """Return the fastest configuration that fits. Raises CodaError if none does."""
         _check_static(op)
         place = format_location(op.location)
         try:
@@ -309,7 +309,7 @@ def gemm_shape(op: FusedOp) -> tuple[str, str, str]:
 
 
 def _structure(op: FusedOp) -> tuple[Hashable, ...]:
-    """Equal for operators between which a schedule does not distinguish."""
+    """Return a key that is equal for operators that schedules do not distinguish."""
     number: dict[SSAValue, int] = {}
     structure: list[Hashable] = [value.type for value in (*op.operands, *op.results)]
     structure += op.properties.items()
@@ -325,7 +325,9 @@ def _structure(op: FusedOp) -> tuple[Hashable, ...]:
 
 
 def _check_static(op: FusedOp) -> None:
-    """Kernels are written for N and K, and M is any number; for M and N where x is transposed."""
+    """Check that N and K are static, which kernels require, while M may be any number; for
+    transposed x, M and N.
+    """
     last = "M" if op.is_transposed else "K"
     extents = [(last, shape_of(x)[-1]) for x in op.inputs]
     if op.groups is not None:

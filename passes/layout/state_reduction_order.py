@@ -69,7 +69,9 @@ def _fused_order(op: FusedOp) -> OrderAttr:
 
 
 def _deepest(op: FusedOp) -> int:
-    """The largest K, or `DYNAMIC_INDEX` where it is the rows of transposed inputs, or not known."""
+    """Return the largest K, or `DYNAMIC_INDEX` if it is unknown, or the rows of transposed
+    inputs.
+    """
     depths = [shape_of(x)[-1] for x in op.inputs]
     return DYNAMIC_INDEX if op.is_transposed or DYNAMIC_INDEX in depths else max(depths)
 
@@ -84,13 +86,13 @@ def _map_order(op: MapOp) -> OrderAttr | None:
 
 
 def _fitting(extent: int, most: int, least: int = 16) -> int:
-    """A power of two that covers `extent`, between `least` and `most`."""
+    """Return a power of two that covers `extent`, between `least` and `most`."""
     if extent == DYNAMIC_INDEX:
         return most
     return min(most, max(least, 1 << max(0, extent - 1).bit_length()))
 
 
 def _widest_group(segments: Sequence[Segment]) -> int:
-    """Lanes that the widest group of columns takes."""
+    """Return the number of lanes of the widest group of columns."""
     widest = max((size for segment in segments for size in group_sizes(segment)), default=1)
     return 1 << (widest - 1).bit_length()

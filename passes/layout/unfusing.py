@@ -1,4 +1,4 @@
-"""GEMMs whose epilogues run as pointwise kernels of their own, on products stored in memory."""
+"""Unfused GEMMs: their epilogues run as separate pointwise kernels on stored products."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class Unfused:
 
 
 def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
-    """Why the epilogues of `op` cannot be taken apart from its products."""
+    """Return the reason why the epilogues of `op` cannot be separated from its products."""
     if op.order is not None:
         return _ORDER
     if any(ids is not None for ids in (op.gather, op.gather_weights, op.scatter)):
@@ -86,8 +86,9 @@ def why_not_unfused(op: FusedOp, by: By) -> Refusal | None:
 
 
 def _has_library_product(op: FusedOp) -> bool:
-    """Return whether the library has the products: in the type of the rows, where these are in
-    groups."""
+    """Return whether the library has the products: in the type of the rows, if these are in
+    groups.
+    """
     if op.groups is None:
         return True
     kinds = {result.port.kind.data for segment in op.segments() for result in segment.results}
@@ -136,7 +137,7 @@ _GROUPS = Refusal(
 
 
 def _why_no_map(segment: Segment) -> Refusal | None:
-    """Why the region of `segment` cannot run in a pointwise kernel."""
+    """Return the reason why the region of `segment` cannot run in a pointwise kernel."""
     kinds = [kind for kind, _ in segment.ports]
     stored = [result.port.kind.data for result in segment.results]
     if PortKind.TILE_T in kinds or ResultKind.TILE_T in stored:
@@ -154,7 +155,7 @@ def _why_no_map(segment: Segment) -> Refusal | None:
 
 
 def is_bare(segment: Segment) -> bool:
-    """Return whether the products of a segment are stored and nothing else."""
+    """Return whether a segment only stores its products."""
     if segment.pairing is not None or segment.ports or len(segment.results) != 1:
         return False
     ((port, type),) = segment.results
@@ -168,7 +169,8 @@ def is_bare(segment: Segment) -> bool:
 
 
 def unfuse(op: FusedOp, by: By) -> Unfused:
-    """Replace `op`, for which `why_not_unfused` has no reason, by products and pointwise kernels.
+    """Replace `op`, for which `why_not_unfused` returns no reason, by products and pointwise
+    kernels.
 
     Where every use of an accumulator rounds it first, products are stored in that type, else in
     float32: what a result has been rounded to stays the same.
@@ -188,7 +190,7 @@ def unfuse(op: FusedOp, by: By) -> Unfused:
 
 
 def products_of(op: FusedOp) -> FusedOp:
-    """A GEMM in no block that stores the products of `op`: what its main loop takes by itself."""
+    """Return a detached GEMM that stores the products of `op`: the work of its main loop."""
     return _stored_products(op, [_product_of(op, segment) for segment in op.segments()])
 
 
@@ -204,7 +206,7 @@ def _stored_products(op: FusedOp, bare: Sequence[Segment]) -> FusedOp:
 
 
 def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
-    """One GEMM with the same columns, and a kernel for each epilogue."""
+    """Use one GEMM with the same columns, and a kernel for each epilogue."""
     bare = [segment if is_bare(segment) else _product_of(op, segment) for segment in segments]
     gemm = _stored_products(op, bare)
     parts = Unfused([gemm])
@@ -217,7 +219,7 @@ def _by_kernel(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
 
 
 def _by_library(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
-    """A call for each weight, and a kernel for each epilogue."""
+    """Use a library call for each weight, and a kernel for each epilogue."""
     parts = Unfused()
     for segment in segments:
         products: list[SSAValue] = []
@@ -234,7 +236,7 @@ def _by_library(op: FusedOp, segments: Sequence[Segment]) -> Unfused:
 
 
 def _call(op: FusedOp, segment: Segment, index: int) -> LibraryOp:
-    """The product with weight number `index` of a segment."""
+    """Return the product with weight number `index` of a segment."""
     is_by_column = segment.results[0].port.kind.data == ResultKind.TILE_T
     return LibraryOp(
         op.inputs,
@@ -248,14 +250,14 @@ def _call(op: FusedOp, segment: Segment, index: int) -> LibraryOp:
 
 
 def _called_type(op: FusedOp, segment: Segment, index: int) -> AnyTensor:
-    """The type of the product with weight number `index` of a segment."""
+    """Return the type of the product with weight number `index` of a segment."""
     if is_bare(segment):
         return segment.results[0].type
     return _product_type(op, segment, segment.weight_columns(index))
 
 
 def _product_of(op: FusedOp, segment: Segment) -> Segment:
-    """The columns of a segment, whose accumulators are stored unchanged."""
+    """Return the columns of a segment, with accumulators stored unchanged."""
     block = Block(arg_types=[f32])
     block.add_op(YieldOp(block.args[0]))
     return Segment(
@@ -277,7 +279,7 @@ def _product_type(op: FusedOp, segment: Segment, columns: int) -> AnyTensor:
 
 
 def _rounded_type(accumulator: SSAValue) -> Attribute:
-    """The type that every use of an accumulator rounds it to; else float32."""
+    """Return the type to which every use of an accumulator rounds it; else float32."""
     types = {
         use.operation.results[0].type if isinstance(use.operation, TruncFOp) else f32
         for use in accumulator.uses
@@ -291,7 +293,7 @@ def _named(product: SSAValue) -> SSAValue:
 
 
 def _over(segment: Segment, products: Sequence[Port]) -> Segment:
-    """The segment of a map with the region of `segment`, whose accumulators are now `products`.
+    """Return the segment of a map with the region of `segment`, with `products` as accumulators.
 
     The block arguments of tiles are those that the accumulators had: one, or two of a pair.
     """
@@ -314,11 +316,14 @@ def _over(segment: Segment, products: Sequence[Port]) -> Segment:
 
 def _whole(port: ResultPortAttr) -> ResultPortAttr:
     is_half = port.kind.data == ResultKind.HALF
-    return ResultPortAttr.tile().at(port.place) if is_half else port
+    if not is_half:
+        return port
+    row = port.index.data if isinstance(port.index, IntAttr) else None
+    return ResultPortAttr.tile().at(port.place, row)
 
 
 def _moved(port: ResultPortAttr, count: int) -> ResultPortAttr:
-    """A result that names a port, which `count` others come before."""
+    """Renumber the port that a result names after `count` others."""
     if not isinstance(port.index, IntAttr):
         return port
     return port.renumbered(port.index.data + count)

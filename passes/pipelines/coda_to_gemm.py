@@ -131,7 +131,7 @@ class CodaToGemmPass(NamedPass):
     modulated_norms: str = "auto"
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """The passes in order, with the options of this one handed on.
+        """Return the passes in order, with the options of this one passed on.
 
         Raises CodaError for options that contradict each other.
         """

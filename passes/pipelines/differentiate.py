@@ -46,7 +46,7 @@ class DifferentiatePass(NamedPass):
     stream_logits: int | None = None
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """The passes in order, with the options of this one handed on."""
+        """Return the passes in order, with the options of this one passed on."""
         return (
             ConvertFloat64ToTorchPass(),
             SplitGroupNormPass(),

@@ -17,7 +17,7 @@ Level: TypeAlias = Literal["block", "gemm", "scheduled"]
 
 
 def level_of(module: ModuleOp) -> Level:
-    """The level that a module is on: `scheduled` where all of its GEMMs have a schedule."""
+    """Return the level of a module: `scheduled` if all of its GEMMs have a schedule."""
     ops = [op for op in module.walk() if isinstance(op, FusedOp | MapOp | FinalizeOp)]
     gemms = [op for op in ops if isinstance(op, FusedOp)]
     if gemms and all(op.schedule is not None for op in gemms):
@@ -59,9 +59,7 @@ class LowerToPass(NamedPass):
             step.apply(ctx, op)
 
     def _steps(self, first: int, last: int) -> tuple[ModulePass, ...]:
-        """Return what leads from the level number `first` to `last`; nothing where that is not
-        later.
-        """
+        """Return the passes from level number `first` to `last`; none if that is not later."""
         schedule = SchedulePass(target=self.target, mainloop=self.mainloop)
         by_level = ((CodaToGemmPass(),), (schedule, PlanBuffersPass()))
         return tuple(step for steps in by_level[first:last] for step in steps)

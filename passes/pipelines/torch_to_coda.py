@@ -65,7 +65,7 @@ class TorchToCodaPass(NamedPass):
     """
 
     def steps(self) -> tuple[ModulePass, ...]:
-        """The passes in order."""
+        """Return the passes in order."""
         return STEPS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -33,7 +33,7 @@ OTHER_ROWS = Refusal(
 
 @dataclass(frozen=True)
 class Hiding:
-    """The properties of `coda.attention` that say what positions hide."""
+    """The properties of `coda.attention` for masks by position."""
 
     causal: bool = False
     window: int | None = None
@@ -41,7 +41,7 @@ class Hiding:
 
 @dataclass(frozen=True)
 class _Step:
-    """Something that is done to the scores."""
+    """One operation on the scores."""
 
     kind: Literal["see", "fill", "add"]
     part: Part
@@ -49,7 +49,7 @@ class _Step:
 
 @dataclass
 class AttentionMask:
-    """All that is done to the scores, from the softmax on inwards."""
+    """All operations on the scores, from the softmax inwards."""
 
     known: IndexValues
     is_causal: bool = False
@@ -57,7 +57,7 @@ class AttentionMask:
     steps: list[_Step] = field(default_factory=list[_Step])
 
     def see(self, truth: SSAValue) -> None:
-        """Only keys are seen where `truth` is true: others have no weight at all."""
+        """Restrict the visible keys to those where `truth` is true: others have no weight."""
         self.steps.append(_Step("see", Part(truth)))
 
     def fill(
@@ -69,8 +69,8 @@ class AttentionMask:
         is_flat: bool,
         factor: float = 1.0,
     ) -> Refusal | None:
-        """`hidden` takes the place of scores where `truth` is not true, or is; then they are
-        multiplied by `factor`, which is positive.
+        """Replace scores by `hidden` where `truth` is not true, or is; then multiply them by
+        `factor`, which is positive.
         """
         number = scalar_of(hidden)
         if number is None or number * factor > HIDDEN:
@@ -82,12 +82,12 @@ class AttentionMask:
         return None
 
     def add(self, bias: SSAValue, *, is_flat: bool = False, factor: float = 1.0) -> None:
-        """`bias` is added to the scores, which are then multiplied by `factor`, positive."""
+        """Add `bias` to the scores, which are then multiplied by a positive `factor`."""
         self.steps.append(_Step("add", Part(bias, is_flat, factor=factor)))
 
     def resolve(self, queries: Dim, keys: Dim) -> tuple[Hiding, MaskParts] | Refusal:
-        """Return what positions alone hide, of queries that are aligned with the last keys, and the
-        rest.
+        """Return the part of the mask that positions determine, for queries aligned with the last
+        keys, and the rest.
 
         All is in the rest where positions hide otherwise than `coda.attention` has it.
         """
@@ -101,7 +101,7 @@ class AttentionMask:
 
 
 class _Resolution:
-    """Tells what positions hide from the rest.
+    """The split of a mask into the part that positions determine and the rest.
 
     A number that hides leaves its share to a row in which all others hide too. Positions alone
     leave each query at least one key, so that they may hide entirely, unless something else may
@@ -159,13 +159,17 @@ class _Resolution:
         return all(self._by_position(leaf) is not None for leaf in _conjuncts(part))
 
     def _left(self, bias: Part) -> list[SSAValue]:
-        """The terms of a bias but for those that hide by position; as a whole if it has none."""
+        """Return the terms of a bias except those that hide by position; the whole bias if it has
+        none.
+        """
         terms = _terms(bias.value)
         left = [term for term in terms if self._hiding_term(term, bias.factor) is None]
         return [bias.value] if len(left) == len(terms) else left
 
     def _hiding_term(self, term: SSAValue, factor: float) -> SSAValue | None:
-        """Where keys are seen, for a term that is 0 there and hides the others by position."""
+        """Return where keys are visible, for a term that is 0 there and hides the others by
+        position.
+        """
         where = _choice(unexpanded(unconverted(term)))
         if where is None:
             return None
@@ -184,7 +188,7 @@ class _Resolution:
         return mask.negated() if leaf.is_negated else mask
 
     def hiding(self, queries: Dim, keys: Dim) -> Hiding | Refusal:
-        """Return the mask by positions, of queries that are aligned with the last keys."""
+        """Return the mask by positions, for queries aligned with the last keys."""
         if not self._positions.conditions and not self._positions.never:
             return Hiding()
         before = _difference(keys, queries)
@@ -202,7 +206,7 @@ class _Resolution:
 
 
 def _bounds(mask: Mask, *, single: bool) -> tuple[float, float] | None:
-    """Return how far ahead of a query, and how far behind, the last key is that it sees.
+    """Return the distance from a query to the last key that it sees, ahead and behind.
 
     The conditions are i + ahead >= j and j + behind >= i; None for others. With a `single` query, i
     is 0 and in no condition.
@@ -231,14 +235,14 @@ def _difference(a: Dim, b: Dim) -> int | None:
 
 
 def unexpanded(value: SSAValue) -> SSAValue:
-    """`value` before it was broadcast."""
+    """Return `value` before it was broadcast."""
     while (call := defined_by(value, CallOp)) and call.callee.data == EXPAND:
         value = call.inputs[0]
     return value
 
 
 def scalar_of(value: SSAValue) -> float | None:
-    """The number that `value` is, None where it is something else."""
+    """Return the number that `value` is, None if it is something else."""
     call = defined_by(value, CallOp)
     if call is None or shape_of(value):
         return number_of(value)
@@ -248,13 +252,13 @@ def scalar_of(value: SSAValue) -> float | None:
 
 
 def _number_in(part: Part) -> float:
-    """The number that takes the place of scores."""
+    """Return the number that replaces scores."""
     number = None if part.hidden is None else scalar_of(part.hidden)
     return 0.0 if number is None else number * part.factor
 
 
 def _choice(value: SSAValue) -> CallOp | None:
-    """The call that chooses `value` from two tensors, or numbers that are tensors."""
+    """Return the call that selects `value` from two tensors or scalar tensors."""
     call = defined_by(value, CallOp)
     is_choice = call is not None and call.callee.data == WHERE and len(call.inputs) == 3
     return call if is_choice else None
@@ -266,7 +270,7 @@ def _called(value: SSAValue, *names: str) -> CallOp | None:
 
 
 def _conjuncts(part: Part) -> Iterator[Part]:
-    """The truth values that are all true, or all false, where those of `part` say so."""
+    """Yield the truth values whose conjunction (or that of their negations) `part` states."""
     value, is_negated = unexpanded(part.value), part.is_negated
     if call := _called(value, "bitwise_not", "logical_not"):
         yield from _conjuncts(replace(part, value=call.inputs[0], is_negated=not is_negated))
@@ -282,7 +286,7 @@ def _conjuncts(part: Part) -> Iterator[Part]:
 
 
 def _where_hidden(value: SSAValue) -> SSAValue | None:
-    """The truth values of a mask that is added, of which `value` is true where it is not 0."""
+    """Return the truth values of an additive mask, where `value` is nonzero."""
     copied = _called(value, "_to_copy")
     if copied is None or element_type_of(value) != i1:
         return None
@@ -299,7 +303,7 @@ def _terms(value: SSAValue) -> list[SSAValue]:
 
 
 def _may_hide(bias: SSAValue) -> bool:
-    """Return whether large numbers may be in a bias: it has some, or depends on an argument."""
+    """Return whether a bias may contain large numbers: it has some, or depends on an argument."""
     pending, seen = [bias], set[SSAValue]()
     while pending:
         value = pending.pop()

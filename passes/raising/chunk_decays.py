@@ -1,4 +1,6 @@
-"""Rows of chunks in order, and exponentials of sums over them, and over chunks, by their sums."""
+"""Chunks of rows, and exponentials of sums within and between chunks, in terms of their
+summands.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from coda_ir.passes.support.matching import defined_by, number_of, only_use
 
 @dataclass(frozen=True)
 class Sums:
-    """The terms of sums, whose place in the sum has the label of the row that they go up to."""
+    """The terms of running sums; the position in the sum has the label of its last row."""
 
     terms: SSAValue
     labels: Labels
@@ -33,7 +35,7 @@ class ChunkDecays:
     known: IndexValues
 
     def between(self, factor: Factor, row: Label, key: Label) -> Sums | None:
-        """Terms behind `key` up to `row`, where the factor is 0 for keys behind the row.
+        """Return the terms after `key` up to `row`, where the factor is 0 for keys after the row.
 
         exp(where(key > row, −inf, cumsum(where(key >= row, 0, terms))))
         """
@@ -55,7 +57,7 @@ class ChunkDecays:
     def _kept(
         self, value: SSAValue, filler: float, axes: list[int], rank: int, *, strict: bool
     ) -> SSAValue | None:
-        """The terms of `value`; the filler replaces those behind the row, or up to it."""
+        """Return the terms of `value`; the filler replaces those after the row, or up to it."""
         where = defined_by(value, coda.WhereOp)
         if where is None or number_of(where.lhs) != filler:
             return None
@@ -66,12 +68,14 @@ class ChunkDecays:
         return where.rhs if mask == wanted and len(shape_of(where.rhs)) == rank else None
 
     def until(self, factor: Factor, row: Label) -> Sums | None:
-        """Terms up to the row of a chunk: exp(cumsum(terms))."""
+        """Return the terms up to the row of a chunk: exp(cumsum(terms))."""
         exp = defined_by(factor.value, coda.ExpOp)
         return None if exp is None else self._running(exp.operand, factor.labels, row)
 
     def to_end(self, factor: Factor, key: Label) -> Sums | None:
-        """Terms behind the row `key` of a chunk: exp(cumsum(terms)[last] − cumsum(terms))."""
+        """Return the terms after the row `key` of a chunk: exp(cumsum(terms)[last] −
+        cumsum(terms)).
+        """
         exp = defined_by(factor.value, coda.ExpOp)
         difference = None if exp is None else defined_by(exp.operand, coda.SubOp)
         if difference is None or not self._is_last(difference.lhs, difference.rhs):
@@ -79,7 +83,9 @@ class ChunkDecays:
         return self._running(difference.rhs, factor.labels, key)
 
     def last_of_chunks(self, sums: Sums, chunk: Label, row: Label) -> Sums | None:
-        """Terms of the whole chunks before one: 0 for the first, then the last sum of each."""
+        """Return the terms of the whole chunks before one: 0 for the first, then the last sum of
+        each.
+        """
         value, labels = sums.terms, list(sums.labels)
         reshape = defined_by(value, coda.ReshapeOp)
         if reshape is not None and shape_of(value)[-1] == 1:
@@ -98,7 +104,7 @@ class ChunkDecays:
         return self._running(cut.x, (*labels[: rank - 1], chunks, (row,)), row)
 
     def _running(self, value: SSAValue, labels: Labels, row: Label) -> Sums | None:
-        """The terms of sums that run along the last dimension, that of the rows."""
+        """Return the terms of running sums along the last dimension, that of the rows."""
         cumsum = defined_by(value, coda.CumsumOp)
         if cumsum is None or cumsum.dim.value.data != len(labels) - 1 or labels[-1] != (row,):
             return None
@@ -118,7 +124,8 @@ Replace: TypeAlias = Callable[[SSAValue], None]
 
 
 def replace_rows(value: SSAValue, length: int, rewriter: FunctionRewriter) -> Replace | None:
-    """A function that uses other rows, of B x `length` x H x P, for `value` of chunks of rows.
+    """Return a function that uses other rows, of B x `length` x H x P, for `value` of chunks of
+    rows.
 
     None where something reads them that is no pointwise code in front of a slice of the rows.
     """
@@ -143,14 +150,14 @@ def replace_rows(value: SSAValue, length: int, rewriter: FunctionRewriter) -> Re
 
 
 def _in_chunks(y: SSAValue, value: SSAValue, rewriter: FunctionRewriter) -> SSAValue:
-    """Rows in the shape of `value`, from where it is computed on."""
+    """Reshape rows like `value`, at the place where it is computed."""
     assert isinstance(value.owner, Operation), "a sum"
     before = rewriter.before(value.owner)
     return before.insert(coda.ReshapeOp(y, shape_of(value)), value.name_hint)
 
 
 def _cut(value: SSAValue, length: int) -> coda.SliceOp | None:
-    """The slice of the first rows behind pointwise code, the only reader."""
+    """Return the slice of the first rows that, after pointwise code, is the only reader."""
     user = only_use(value)
     while user is not None and is_pointwise(user) and len(user.results) == 1:
         user = only_use(user.results[0])
@@ -159,13 +166,13 @@ def _cut(value: SSAValue, length: int) -> coda.SliceOp | None:
 
 
 def _is_free(value: SSAValue) -> bool:
-    """Return whether a tensor has no dimension of positions to be broadcast along."""
+    """Return whether a tensor has no dimension of positions, or is broadcast along it."""
     shape = shape_of(value)
     return len(shape) < 3 or shape[-3] == 1
 
 
 def _has_rows(value: SSAValue, rows: SSAValue, length: int) -> bool:
-    """Return whether the first rows of `value` can be computed from first rows alone."""
+    """Return whether the first rows of `value` depend only on first rows."""
     op = value.owner
     if value is rows or _is_free(value) or _is_padded(op, length):
         return True

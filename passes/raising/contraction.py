@@ -1,4 +1,4 @@
-"""Products that are summed, as factors with a label for each of their dimensions."""
+"""Summed products as factors with a label for each dimension."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMMED = "sum "
 
 
 def is_summed(label: Label) -> bool:
-    """Return whether a label is that of a sum."""
+    """Return whether a label belongs to a summed dimension."""
     return label.startswith(SUMMED)
 
 
@@ -44,14 +44,14 @@ class Factor:
         return [label for group in self.labels for label in group]
 
     def renamed(self, names: Mapping[Label, Label]) -> Factor:
-        """The factor with other names for some labels."""
+        """Return the factor with other names for some labels."""
         labels = tuple(tuple(names.get(name, name) for name in group) for group in self.labels)
         return Factor(self.value, labels)
 
 
 @dataclass
 class Contraction:
-    """The factors of values that multiply, broadcast, sum, reshape and move dimensions.
+    """The factors of values that multiply, broadcast, sum, reshape and transpose.
 
     Zeros behind the last index of a dimension are not a part of a factor: what they change lies
     behind the last index of results, or is a product with another zero.
@@ -61,7 +61,7 @@ class Contraction:
     _fresh: Iterator[int] = field(default_factory=count)
 
     def named(self, value: SSAValue, *labels: Label) -> Labels | None:
-        """Labels for the dimensions of `value`, whose extents they get or must have."""
+        """Return labels for the dimensions of `value`, which get its extents or must have them."""
         shape = shape_of(value)
         if len(shape) != len(labels) or DYNAMIC_INDEX in shape:
             return None
@@ -71,14 +71,14 @@ class Contraction:
         return self.visible(value, tuple((label,) for label in labels))
 
     def visible(self, value: SSAValue, labels: Labels) -> Labels:
-        """`labels` without those of dimensions of extent 1."""
+        """Return `labels` without those of dimensions of extent 1."""
         return tuple(
             () if extent == 1 else tuple(name for name in group if self.extents[name] != 1)
             for extent, group in zip(shape_of(value), labels, strict=True)
         )
 
     def factors(self, value: SSAValue, labels: Labels) -> list[Factor]:
-        """The factors of `value`."""
+        """Return the factors of `value`."""
         value = unwidened(value)
         if isinstance(value.owner, coda.MulOp):
             sides = (value.owner.lhs, value.owner.rhs)
@@ -87,7 +87,7 @@ class Contraction:
         return [Factor(value, labels)] if before is None else self.factors(*before)
 
     def _before(self, value: SSAValue, labels: Labels) -> tuple[SSAValue, Labels] | None:
-        """The operand of an operator that only moves, sums or extends dimensions."""
+        """Return the operand of an operator that only moves, sums or pads dimensions."""
         match value.owner:
             case coda.TransposeOp() as op:
                 places = sorted(range(len(labels)), key=op.permutation.__getitem__)
@@ -105,7 +105,7 @@ class Contraction:
                 return None
 
     def _summed(self, x: SSAValue, value: SSAValue, labels: Labels) -> tuple[SSAValue, Labels]:
-        """The dimensions that are summed get labels of their own."""
+        """Give the summed dimensions labels of their own."""
         lead = len(shape_of(x)) - len(labels)
         after = (*(1 for _ in range(lead)), *shape_of(value))
         given = [*(() for _ in range(lead)), *labels]
@@ -119,7 +119,7 @@ class Contraction:
     def _regrouped(
         self, before: Sequence[int], after: Sequence[int], labels: Labels
     ) -> Labels | None:
-        """The labels before a reshape, which joins or splits dimensions between others."""
+        """Return the labels before a reshape that joins or splits dimensions."""
         if DYNAMIC_INDEX in (*before, *after):
             return None
         names = [name for group in labels for name in group]
@@ -138,7 +138,7 @@ class Contraction:
     def _unchanged(
         self, before: Sequence[int], after: Sequence[int], labels: Labels
     ) -> Labels | None:
-        """The labels before a reshape that adds or drops dimensions of extent 1."""
+        """Return the labels before a reshape that adds or drops dimensions of extent 1."""
         if [extent for extent in before if extent != 1] != [n for n in after if n != 1]:
             return None
         kept = iter(group for n, group in zip(after, labels, strict=True) if n != 1)
@@ -146,14 +146,14 @@ class Contraction:
 
 
 def _own(side: SSAValue, labels: Labels) -> Labels:
-    """The labels of an operand that is broadcast."""
+    """Return the labels of an operand that is broadcast."""
     extents = shape_of(side)
     own = labels[len(labels) - len(extents) :]
     return tuple(() if n == 1 else group for n, group in zip(extents, own, strict=True))
 
 
 def padding_behind(op: object) -> tuple[int, int] | None:
-    """The dimension that `op` extends behind its last index by zeros, and by how many."""
+    """Return the dimension that `op` pads with zeros at its end, and their number."""
     added = op.added if isinstance(op, coda.PadOp) and not op.number else None
     if not isinstance(op, coda.PadOp) or added is None or added[0] or not added[1]:
         return None

@@ -1,4 +1,4 @@
-"""The arguments of a call of PyTorch as operands of an operator of `coda`."""
+"""The arguments of a PyTorch call as operands of a `coda` operator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FACTORY_OPTIONS = {
 
 @dataclass
 class ElementwiseCall:
-    """The arguments of a call; `operands` makes values of one element type of them."""
+    """The arguments of a call; `operands` converts them to values of one element type."""
 
     arguments: Sequence[Argument]
     options: Mapping[str, str]
@@ -42,7 +42,7 @@ class ElementwiseCall:
 
     @staticmethod
     def of(op: CallOp, arguments: Sequence[ast.expr] | None = None) -> ElementwiseCall | None:
-        """The call with some of its positional `arguments`, by default all of them.
+        """Read a call with some of its positional `arguments`, by default all of them.
 
         None where one is neither a tensor nor a number, or of a type without kernels.
         """
@@ -60,19 +60,19 @@ class ElementwiseCall:
         return ElementwiseCall(found, options, element_type_of(result))
 
     def with_arguments(self, arguments: Sequence[Argument]) -> ElementwiseCall:
-        """A call with other arguments, whose constants go to the same place."""
+        """Return a call with other arguments, whose constants are inserted at the same place."""
         return ElementwiseCall(arguments, self.options, self.element_type, self.before)
 
     @property
     def makes_tensor(self) -> bool:
-        """True if the options say nothing but the element type of the result."""
+        """True if the options state nothing but the element type of the result."""
         name = f"torch.{BY_ATTRIBUTE[self.element_type].torch}"
         known = {**_FACTORY_OPTIONS, "dtype": name}
         return all(value in ("None", known.get(key)) for key, value in self.options.items())
 
     @property
     def common_type(self) -> Attribute | None:
-        """The one element type that holds the elements of all tensors; None where there is none."""
+        """The element type that holds the elements of all tensors; None if there is none."""
         tensors = [value for value in self.arguments if isinstance(value, SSAValue)]
         types = sorted(set(map(element_type_of, tensors)), key=_width)
         if not types or (len(types) > 1 and any(map(is_float, types))):
@@ -80,7 +80,7 @@ class ElementwiseCall:
         return types[-1]
 
     def operands(self, element: Attribute, *, count: int) -> list[SSAValue] | None:
-        """The arguments as `count` values of type `element`; None where that is not exact."""
+        """Return the arguments as `count` values of type `element`; None if that is not exact."""
         found = [self._operand(value, element) for value in self.arguments]
         values = [value for value in found if value is not None]
         is_tensor = any(isinstance(value, SSAValue) for value in self.arguments)
@@ -95,7 +95,9 @@ class ElementwiseCall:
         return self.insert(coda.ConstantOp(number, element))
 
     def _converted(self, value: SSAValue, element: Attribute) -> SSAValue | None:
-        """A tensor as it is, or integers and truth values converted to a type that holds them."""
+        """Return a tensor unchanged, or integers and truth values converted to a type that holds
+        them.
+        """
         own = element_type_of(value)
         if own == element:
             return value
@@ -104,13 +106,13 @@ class ElementwiseCall:
         return self.insert(coda.CastOp(value, element))
 
     def insert(self, op: Operation) -> SSAValue:
-        """Have `op` in front of the operator that replaces the call; gives its result."""
+        """Insert `op` before the operator that replaces the call; return its result."""
         self.before.append(op)
         return op.results[0]
 
 
 def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
-    """The tensor or number that an argument of a call is; None where it is something else."""
+    """Return the tensor or number that an argument of a call is; None if it is something else."""
     if isinstance(node, ast.Set):
         (number,) = node.elts
         assert isinstance(number, ast.Constant) and isinstance(number.value, int)
@@ -119,7 +121,7 @@ def argument_of(node: ast.expr, op: CallOp) -> Argument | None:
 
 
 def _is_element(value: float, type: Attribute) -> bool:
-    """Return whether a number is one of an integer type, or 0 or 1 for truth values."""
+    """Return whether a number is valid for an integer type, or is 0 or 1 for truth values."""
     if type == i1:
         return value in (0, 1)
     return float(value).is_integer() and not isinstance(value, bool)

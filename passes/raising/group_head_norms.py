@@ -35,14 +35,14 @@ class GroupHeadNormsPass(FunctionPass):
 
 
 def _is_narrow(norm: coda.RMSNormOp) -> bool:
-    """Return whether a GEMM may compute what the norm reads: others are calls of PyTorch. What is
-    normalized by sample is none of heads.
+    """Return whether a GEMM may compute the norm's input; others are calls of PyTorch. A norm by
+    sample is none of heads.
     """
     return computes_in_float32(element_type_of(norm.x)) and not is_modulated(norm)
 
 
 def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:
-    """Return whether what looks like one head of all columns is whole rows, in a batch of one."""
+    """Return whether apparent heads, one of all columns, are whole rows in a batch of one."""
     if heads.width != shape_of(heads.x)[-1]:
         return False
     is_split = len(shape_of(norm.x)) > len(shape_of(heads.x))
@@ -50,7 +50,7 @@ def _are_rows(norm: coda.RMSNormOp, heads: Heads) -> bool:
 
 
 def _feeds_linear(value: SSAValue) -> bool:
-    """Return whether `value`, or a view of it, is the input of a linear map."""
+    """Return whether `value`, or a view of it, is the input of a linear layer."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, coda.LinearOp) and use.index == 0:

@@ -1,4 +1,4 @@
-"""Tensors that calls of PyTorch make of numbers: positions, and one number everywhere."""
+"""Tensors made from numbers by PyTorch calls: positions, and constants."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _EXACT = 2**24
 
 
 def raised_positions(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """`coda.positions` for a vector of whole numbers, and a conversion to floats.
+    """Raise a vector of whole numbers to `coda.positions`, with a conversion to floats.
 
     None where the numbers are not whole, or integers of another type than positions, and where no
     dimension of another value has the extent.
@@ -59,7 +59,7 @@ def _first_and_step(op: CallOp) -> tuple[int, int] | None:
 
 
 def _extent(dim: Dim, op: CallOp, rewriter: FunctionRewriter) -> int | tuple[SSAValue, int] | None:
-    """A number, or a value and its dimension that has the extent."""
+    """Return a number, or a value and the dimension that has the extent."""
     if isinstance(dim, int):
         return dim
     for value in _values_before(op, rewriter):
@@ -70,7 +70,9 @@ def _extent(dim: Dim, op: CallOp, rewriter: FunctionRewriter) -> int | tuple[SSA
 
 
 def read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Let elementwise operators read what a call repeats, where they broadcast it themselves."""
+    """Let elementwise operators read the operand of a repetition, if they broadcast it
+    themselves.
+    """
     source = _repeated(op, rewriter)
     if source is None:
         return
@@ -83,7 +85,7 @@ def read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _repeated(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """The tensor, or the number, that a call repeats along dimensions."""
+    """Return the tensor or number that a call repeats along dimensions."""
     if op.callee.data == EXPAND:
         return op.inputs[0]
     number = _number(op) if op.callee.data in (FULL, FULL_LIKE) else None
@@ -102,7 +104,8 @@ def _broadcasts_itself(
 
 
 def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """`coda.broadcast` of a number, which other operators than elementwise ones read.
+    """Raise a constant tensor to `coda.broadcast` of a number, for readers other than elementwise
+    operators.
 
     If no other tensor has its extents, a view repeats the number. Returns None if the extents are
     not those of arguments, either.
@@ -121,7 +124,7 @@ def raised_number(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | N
 
 
 def _number(op: CallOp) -> coda.ConstantOp | None:
-    """The number that a call fills a tensor with."""
+    """Return the number with which a call fills a tensor."""
     call = ElementwiseCall.of(op, arguments=op.template.call.args[1:])
     if call is None or not call.makes_tensor:
         return None
@@ -133,7 +136,7 @@ def _number(op: CallOp) -> coda.ConstantOp | None:
 
 
 def _tensor_like(op: CallOp, rewriter: FunctionRewriter) -> SSAValue | None:
-    """An argument, or else a value before `op`, with the dimensions of its result."""
+    """Return an argument, or else a value before `op`, with the dimensions of its result."""
     dims = rewriter.shapes.dims(op.outputs[0])
     return next((x for x in _values_before(op, rewriter) if rewriter.shapes.dims(x) == dims), None)
 

@@ -1,4 +1,4 @@
-"""One mask operand for `coda.attention` from all masks and biases."""
+"""The mask operand of `coda.attention`, built from all masks and biases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,7 @@ class MaskParts:
     """Floats."""
 
     def misfit(self, shapes: SymbolicShapes, scores: Dims) -> Refusal | None:
-        """Why the parts are no mask of scores with these dims."""
+        """Return the reason why the parts are no mask of scores with these dims."""
         truths = [*self.seen, *self.filled]
         for part in (*truths, *self.added):
             if not _broadcasts(_unflat_dims(part, shapes, scores), scores):
@@ -64,7 +64,9 @@ class MaskParts:
         return None
 
     def operand(self, insert: OpInserter, scores: Dims, element: Attribute) -> SSAValue | None:
-        """The mask of scores with these dims for queries with elements of type `element`."""
+        """Return the mask of scores with these dims, for queries with elements of type
+        `element`.
+        """
         builder = _Builder(insert, insert.rewriter.shapes, scores)
         truths = map(builder.truth, self.seen)
         biases = [*map(builder.bias, self._narrowed(element)), *builder.numbers(self.filled)]
@@ -78,8 +80,8 @@ class MaskParts:
         return bias if truth is None else builder.hide(truth, bias)
 
     def has_scores(self, insert: OpInserter, scores: Dims) -> SSAValue | None:
-        """True for queries (B x T x heads x 1) with a score in whose place there is no number; None
-        where there are no such numbers.
+        """Return a tensor that is true for queries (B x T x heads x 1) with a score that no number
+        replaces; None if there are no such numbers.
         """
         if not self.filled:
             return None
@@ -87,8 +89,8 @@ class MaskParts:
         return builder.any_key(reduce(builder.both, map(builder.truth, (*self.filled, *self.seen))))
 
     def _narrowed(self, element: Attribute) -> list[Part]:
-        """The parts that are added. A single tensor is taken before it was widened from `element`:
-        PyTorch's fused kernels accept masks of the type of the queries only.
+        """Return the additive parts. A single tensor is read before it was widened from `element`:
+        PyTorch's fused kernels accept only masks of the queries' type.
         """
         match self.added:
             case [Part(value=value, factor=1.0) as part] if not self.filled:
@@ -103,14 +105,14 @@ def _other_elements(part: Part) -> Refusal:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Makes one mask of several."""
+    """Builds one mask from several."""
 
     insert: OpInserter
     shapes: SymbolicShapes
     scores: Dims
 
     def laid_out(self, part: Part) -> SSAValue:
-        """With the dimensions of scores that are not flat, at least two of them."""
+        """Return a tensor with the dimensions of unflattened scores, at least two of them."""
         dims = _unflat_dims(part, self.shapes, self.scores)
         dims = (1,) * (2 - len(dims)) + dims
         if dims == self.shapes.dims(part.value):
@@ -128,7 +130,9 @@ class _Builder:
         return self.times(self.laid_out(part), part.factor)
 
     def numbers(self, filled: Sequence[Part]) -> list[SSAValue]:
-        """Terms in place of the scores that `filled` hides, and 0 elsewhere; none without parts."""
+        """Return terms that replace the scores hidden by `filled`, and 0 elsewhere; none without
+        parts.
+        """
         if not filled or (hidden := filled[0].hidden) is None:
             return []
         zero = self.insert.insert(coda.ConstantOp(0.0, element_type_of(hidden)))
@@ -141,7 +145,7 @@ class _Builder:
         return [self.times(chosen, filled[0].factor)]
 
     def any_key(self, truth: SSAValue) -> SSAValue:
-        """The queries (B x T x heads x 1) for which `truth` is true for a key."""
+        """Return for each query (B x T x heads x 1) whether `truth` is true for some key."""
         dims = (*self.shapes.dims(truth)[:-1], 1)
         type = TensorType(i1, _shape(dims))
         found = self._insert(CallOp("aten.any.dim", [truth], "{0}, -1, True", [type]), dims)
@@ -168,7 +172,9 @@ class _Builder:
     def _call(
         self, callee: str, operands: Sequence[SSAValue], text: str, like: SSAValue | None = None
     ) -> SSAValue:
-        """A call whose result has the elements of `like`, by default the first operand's."""
+        """Insert a call whose result has the element type of `like`, by default the first
+        operand's.
+        """
         dims = broadcast_dims(map(self.shapes.dims, operands))
         type = TensorType(element_type_of(operands[0] if like is None else like), _shape(dims))
         return self._insert(CallOp(callee, operands, text, [type]), dims)
@@ -183,7 +189,7 @@ def _shape(dims: Dims) -> list[int]:
 
 
 def _unflat_dims(part: Part, shapes: SymbolicShapes, scores: Dims) -> Dims:
-    """The dims of a part, where it is flat those of (B x heads x T x S)."""
+    """Return the dims of a part; those of a flat one as (B x heads x T x S)."""
     dims = shapes.dims(part.value)
     if not part.is_flat or len(dims) != 3 or dims[0] == 1:
         return dims

@@ -1,4 +1,4 @@
-"""Calls of PyTorch that other operators, or simpler calls, compute: views, sums, conversions."""
+"""PyTorch calls that other operators, or simpler calls, compute: views, sums, conversions."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -18,7 +18,9 @@ from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 
 def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """An expansion where only dimensions of extent 1 are repeated: a view, and no copy."""
+    """Raise an expansion in which only dimensions of extent 1 are repeated: a view without
+    a copy.
+    """
     (x,), result = op.inputs, op.outputs[0]
     before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(result)
     aligned = after[len(after) - len(before) :]
@@ -33,7 +35,9 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """x[i, j] where i and j count all rows and columns along dimensions of their own: a reshape."""
+    """Raise x[i, j], where i and j count all rows and columns along separate dimensions, to a
+    reshape.
+    """
     x, *indices = op.inputs
     before, after = rewriter.shapes.dims(x), rewriter.shapes.dims(op.outputs[0])
     wanted = ", ".join(f"{{{number}}}" for number in range(1, len(op.inputs)))
@@ -51,7 +55,7 @@ def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | N
 
 
 def _axis_in_order(index: SSAValue, rank: int, rewriter: FunctionRewriter) -> int | None:
-    """The one dimension, of `rank` of them, along which `index` is 0, 1 and so on."""
+    """Return the dimension, of `rank`, along which `index` is 0, 1 and so on."""
     positions = coda.positions_in(index)
     if positions is None or positions.first_and_step != (0, 1):
         return None
@@ -65,7 +69,9 @@ def _long(dims: Dims) -> Dims:
 
 
 def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """`coda.sum_to` for a sum of floats over any dimensions, and a reshape that drops these."""
+    """Raise a sum of floats over any dimensions to `coda.sum_to`, and a reshape that drops
+    these.
+    """
     x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or not _has_floats(result):
@@ -75,7 +81,9 @@ def summed(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """A sum over dimensions of known extents, times one over their product, rounded at the end."""
+    """Raise a mean to a sum over dimensions of known extents, times one over their product, rounded
+    at the end.
+    """
     x, result = op.inputs[0], op.outputs[0]
     kept = _kept(op, 1)
     if kept is None or op.template.call.keywords or element_type_of(x) != element_type_of(result):
@@ -91,7 +99,7 @@ def averaged(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """The root of the sum of squares, whose derivative at 0 is 0, as PyTorch's."""
+    """Raise a norm to the root of the sum of squares, whose derivative at 0 is 0, as in PyTorch."""
     x, result = op.inputs[0], op.outputs[0]
     kept, arguments = _kept(op, 2), op.template.call.args
     is_euclidean = len(arguments) == 1 or literal(arguments[1]) == 2
@@ -107,7 +115,7 @@ def length(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def normalized(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """A norm by statistics that are stored: a scale and a shift of each channel, in float32."""
+    """Raise a norm by stored statistics to a scale and a shift of each channel, in float32."""
     given, _ = op.template.evaluate(op.inputs, {}, {})
     x, weight, bias, mean, variance, _, eps = given
     channels = shape_of(x)[1]
@@ -126,8 +134,8 @@ def normalized(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None
 
 
 def _kept(op: CallOp, place: int) -> list[int] | None:
-    """The extents of floats of which some dimensions become 1: those of argument `place`, which may
-    be all.
+    """Return the extents of a float tensor in which some dimensions become 1: those of argument
+    `place`, which may be all.
 
     None where they are not known, or the type is not computed in float32.
     """
@@ -140,7 +148,9 @@ def _kept(op: CallOp, place: int) -> list[int] | None:
 
 
 def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[Operation]:
-    """`last` and the operators made for it, and a reshape that drops dimensions of extent 1."""
+    """Return `last` and the operators made for it, and a reshape that drops dimensions of
+    extent 1.
+    """
     made, result = [*operators_before(last), last], op.outputs[0]
     if len(shape_of(last.results[0])) == len(shape_of(result)):
         return made
@@ -161,7 +171,7 @@ def _has_floats(value: SSAValue) -> bool:
 
 
 def added_up(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """Running sums with the conversion that PyTorch makes of truth values and integers before."""
+    """Raise running sums, with PyTorch's prior conversion of truth values and integers."""
     (x,), result = op.inputs, op.outputs[0]
     before, after = element_type_of(x), element_type_of(result)
     axes = op.template.call.args[1:]

@@ -69,7 +69,7 @@ def _sigmoid(op: coda.MulOp | coda.DivOp) -> Operation | None:
 
 
 def _logistic_denominator(value: SSAValue) -> SSAValue | None:
-    """x where `value` is 1 + exp(−x)."""
+    """Return x if `value` is 1 + exp(−x)."""
     exponential, one = offset_of(value) or (value, 0.0)
     exp = defined_by(exponential, coda.ExpOp)
     neg = defined_by(exp.operand, coda.NegOp) if exp else None
@@ -105,7 +105,7 @@ def _gelu(op: coda.MulOp | coda.DivOp) -> Operation | None:
 
 
 def _curve(gate: SSAValue) -> Operation | None:
-    """tanh or erf of something where `gate` is that plus 1."""
+    """Return tanh or erf of something if `gate` is that plus 1."""
     curve, one = offset_of(gate) or (gate, 0.0)
     match curve.owner:
         case coda.TanhOp() as op if one == 1:
@@ -117,7 +117,7 @@ def _curve(gate: SSAValue) -> Operation | None:
 
 
 def _gelu_form(curve: Operation | None, x: SSAValue) -> str | None:
-    """The approximation of the error function that `curve` is of x."""
+    """Return which approximation of the error function of x `curve` is."""
     if curve is None:
         return None
     form, expected = ("tanh", _TANH_GELU) if isinstance(curve, coda.TanhOp) else ("none", _ERF_GELU)
@@ -165,8 +165,9 @@ def is_close(a: float, b: float) -> bool:
 def factors_of(
     value: SSAValue, whole: SSAValue | None = None, depth: int = MAX_DEPTH
 ) -> tuple[float, list[SSAValue]]:
-    """The number and the other factors of the product that `value` is; `whole` is not taken
-    apart."""
+    """Return the number and the other factors of the product `value`; `whole` is not taken
+    apart.
+    """
     op, number = value.owner, number_of(value)
     if number is not None:
         return number, []
@@ -181,7 +182,7 @@ def factors_of(
 
 
 def products_in(value: SSAValue, depth: int = MAX_DEPTH) -> list[SSAValue]:
-    """`value` and the values that it is a product of, at any depth."""
+    """Return `value` and the values that it is a product of, at any depth."""
     op = value.owner
     if not depth or not isinstance(op, coda.MulOp | coda.DivOp):
         return [value]
@@ -190,7 +191,7 @@ def products_in(value: SSAValue, depth: int = MAX_DEPTH) -> list[SSAValue]:
 
 
 def polynomial_of(value: SSAValue, x: SSAValue, depth: int = MAX_DEPTH) -> Polynomial | None:
-    """`value` as a polynomial of x; None where it is none, or of a power above MAX_POWER."""
+    """Return `value` as a polynomial of x; None if it is none, or has a power above MAX_POWER."""
     op, number = value.owner, number_of(value)
     if value is x:
         return {1: 1.0}

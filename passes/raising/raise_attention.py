@@ -115,7 +115,7 @@ def _heads(value: SSAValue, rewriter: FunctionRewriter) -> Heads | None:
 def _transposed_heads(
     value: SSAValue, like: SSAValue, finder: AttentionFinder, rewriter: FunctionRewriter
 ) -> Heads | None:
-    """The heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
+    """Return the heads, of the type of `like`, whose last two dimensions are swapped in `value`."""
     transpose = defined_by(value, coda.TransposeOp)
     if transpose is not None and transpose.permutation in ((0, 2, 1), (0, 1, 3, 2)):
         return _heads(finder.unmerged(as_narrow_as(transpose.x, element_type_of(like))), rewriter)
@@ -129,7 +129,7 @@ def _transposed_heads(
 def _laid_out(
     value: SSAValue, order: tuple[int, ...], op: Operation, rewriter: FunctionRewriter
 ) -> Heads | None:
-    """Heads that are no columns of a tensor, copied to be: by `order` (B x T x heads x D).
+    """Copy heads that are not columns of a tensor into columns: by `order` (B x T x heads x D).
 
     Worth it where attention is written out, for the scores are no longer stored.
     """
@@ -185,7 +185,7 @@ def _raise(op: Operation, found: _Attention, rewriter: FunctionRewriter) -> Refu
 
 
 def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserter) -> SSAValue:
-    """The columns of queries, zero where `truth` (B x T x heads x 1) is false."""
+    """Return the columns of queries, zero where `truth` (B x T x heads x 1) is false."""
     shape, dims = shape_of(columns), insert.rewriter.shapes.dims(truth)
     if len(q.rows) == 1:
         rows = coda.ReshapeOp(truth, shape_of(truth)[1:])
@@ -198,7 +198,7 @@ def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserte
 
 
 def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) -> SSAValue:
-    """One element for each head, of the type of the queries or float32."""
+    """Return one element for each head, of the type of the queries or float32."""
     if len(shape_of(sinks)) > 1:
         sinks = insert.insert(coda.ReshapeOp(sinks, (heads,)), sinks.name_hint)
     is_wide = element_type_of(sinks) == f32 and computes_in_float32(element)
@@ -206,7 +206,7 @@ def _sinks(sinks: SSAValue, heads: int, element: Attribute, insert: OpInserter) 
 
 
 def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
-    """Put heads in place of the result of `op`, which may have them merged with the batch."""
+    """Replace the result of `op`, which may have heads merged with the batch, by heads."""
     (result,) = op.results
     shapes = insert.rewriter.shapes
     dims = shapes.dims(result)
@@ -224,7 +224,7 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
 
 
 def _agree(q: Heads, k: Heads, v: Heads) -> bool:
-    """Return whether the operands are moved alike, and k and v have the shape that q goes with."""
+    """Return whether the operands are moved alike, and k and v have shapes that fit q."""
     moved = all(h.is_before_rows and len(h.rows) <= 2 for h in (q, k, v))
     same = q.width == k.width and k.count == v.count
     same = same and len({element_type_of(h.x) for h in (q, k, v)}) == 1

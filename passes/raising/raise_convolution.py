@@ -65,7 +65,9 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
 
 
 def _windows(found: Convolution) -> tuple[int, ...] | None:
-    """The number of windows in each dimension; None where they are no partition of the input."""
+    """Return the number of windows in each dimension; None if they are no partition of the
+    input.
+    """
     if any(found.padding) or set(found.dilation) != {1} or found.groups != 1:
         return None
     counts: list[int] = []
@@ -79,9 +81,7 @@ def _windows(found: Convolution) -> tuple[int, ...] | None:
 
 
 def _rows(found: Convolution, counts: tuple[int, ...], insert: OpInserter) -> SSAValue:
-    """The windows (B x N x C K1 ..): each one's elements in the order in which the weight has
-    them.
-    """
+    """Return the windows (B x N x C K1 ..), with elements in the order of the weight."""
     batch, channels, *_ = shape_of(found.input)
     axes, positions, inside = [batch, channels], list[int](), list[int]()
     for count, size in zip(counts, found.kernel, strict=True):
@@ -99,8 +99,8 @@ def _rows(found: Convolution, counts: tuple[int, ...], insert: OpInserter) -> SS
 
 
 def _readers(value: SSAValue) -> list[Operation] | None:
-    """The transposes that put the channels of a result behind its positions; None where something
-    else reads it.
+    """Return the transposes that move the channels of a result after its positions; None if
+    something else reads it.
     """
     rank, found = len(shape_of(value)), list[Operation]()
     for use in value.uses:

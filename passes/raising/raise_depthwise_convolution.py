@@ -87,7 +87,7 @@ def _raise(op: Operation, found: Convolution, rewriter: FunctionRewriter) -> Ref
 
 @dataclass(frozen=True)
 class _Input:
-    """The input of a convolution, without the zeros with which the model pads its positions."""
+    """The input of a convolution without the zeros that pad its positions."""
 
     x: SSAValue
     is_rows: bool = False
@@ -109,8 +109,8 @@ class _Input:
 def _kept(
     value: SSAValue, is_whole: bool, positions: Dim, rewriter: FunctionRewriter
 ) -> dict[SSAValue, int] | None:
-    """The parts of the result `value` that are read, which have as many `positions` as the input,
-    with the first of theirs; None where another part is read.
+    """Return the parts of the result `value` that are read, which have as many `positions` as the
+    input, with their first positions; None if another part is read.
     """
     if is_whole:
         return {value: 0}
@@ -125,5 +125,5 @@ def _kept(
 
 
 def _are_transposes(value: SSAValue) -> bool:
-    """Return whether all that reads `value` has its channels as columns."""
+    """Return whether all readers of `value` use its channels as columns."""
     return all(is_transposed(use.operation) for use in value.uses)

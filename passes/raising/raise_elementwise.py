@@ -50,7 +50,9 @@ class RaiseElementwisePass(FunctionPass):
 
 
 def _read_through(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Have readers repeat what `op` repeats, and let an operator do that for the others."""
+    """Let readers broadcast the operand of `op` themselves, and insert a broadcast for the
+    others.
+    """
     read_through(op, rewriter)
     if op.callee.data in (FULL, FULL_LIKE) and op.outputs[0].uses:
         raised = raised_number(op, rewriter)
@@ -66,7 +68,7 @@ def _replace(op: Operation, raised: list[Operation], rewriter: FunctionRewriter)
 
 
 def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
-    """The operators for a call: constants and conversions, and last the one with the result.
+    """Return the operators for a call: constants and conversions, and last the one with the result.
 
     None where there are none, or a condition does not hold.
     """
@@ -83,7 +85,7 @@ def _raised(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
 
 
 def _made(op: CallOp) -> list[Operation] | None:
-    """The operators for an elementwise call."""
+    """Return the operators for an elementwise call."""
     make = _MAKERS[op.callee.data.removeprefix("aten.")]
     call = ElementwiseCall.of(op)
     made = None if call is None else make(call)
@@ -96,7 +98,7 @@ Maker: TypeAlias = Callable[[ElementwiseCall], "Operation | None"]
 
 
 def _of(operator: type[coda.ElementwiseOp]) -> Maker:
-    """An operator on elements of the type of the result."""
+    """Make an operator on elements of the type of the result."""
     count = 1 if issubclass(operator, coda.UnaryOp) else 2
     stated = {name: repr(value) for name, value in operator.ATEN_OPTIONS.items()}
 
@@ -115,7 +117,7 @@ def _of(operator: type[coda.ElementwiseOp]) -> Maker:
 
 
 def _wraps_early(type: Attribute) -> bool:
-    """Return whether regions compute with more bits than PyTorch does, so that overflows differ."""
+    """Return whether regions compute with more bits than PyTorch, so that overflows differ."""
     return isinstance(type, IntegerType) and type.bitwidth in (8, 16)
 
 
@@ -144,7 +146,7 @@ def _compare(relation: str) -> Maker:
 
 
 def _logical(operator: type[coda.ElementwiseOp]) -> Maker:
-    """An operator on truth values; other elements are true where they are not 0."""
+    """Make an operator on truth values; other elements are true where they are not 0."""
     count = 1 if issubclass(operator, coda.UnaryOp) else 2
 
     def make(call: ElementwiseCall) -> Operation | None:
@@ -171,7 +173,7 @@ def _where(call: ElementwiseCall) -> Operation | None:
 
 
 def _masked_fill(call: ElementwiseCall) -> Operation | None:
-    """The number where the mask holds, else x."""
+    """Raise a masked fill: the number where the mask holds, else x."""
     if len(call.arguments) != 3:
         return None
     x, mask, number = call.arguments
@@ -188,7 +190,9 @@ def _chosen(call: ElementwiseCall, condition: Argument) -> Operation | None:
 
 
 def _softplus(call: ElementwiseCall) -> Operation | None:
-    """softplus(beta · x) / beta, which is x where beta · x is above PyTorch's threshold of 20."""
+    """Raise softplus(beta · x) / beta, which is x where beta · x is above PyTorch's threshold of
+    20.
+    """
     x, *numbers = call.arguments
     beta, threshold = (*numbers, *(1, 20)[len(numbers) :])
     if not isinstance(x, SSAValue) or isinstance(beta, SSAValue) or not beta or threshold != 20:
@@ -199,7 +203,7 @@ def _softplus(call: ElementwiseCall) -> Operation | None:
 
 
 def _elu(call: ElementwiseCall) -> Operation | None:
-    """elu(x, alpha) · scale, as in SELU; the scale of the input has to be 1."""
+    """Raise elu(x, alpha) · scale, as in SELU; the scale of the input must be 1."""
     x, *numbers = call.arguments
     alpha, scale, input_scale = (*numbers, *(1, 1, 1)[len(numbers) :])
     if not isinstance(x, SSAValue) or isinstance(alpha, SSAValue) or isinstance(scale, SSAValue):
@@ -218,7 +222,7 @@ def _scaled(
     make: Callable[[SSAValue], Operation],
     after: float,
 ) -> Operation | None:
-    """`make`(before · x) · after with one rounding at the end, as PyTorch's kernels have."""
+    """Return `make`(before · x) · after with one rounding at the end, like PyTorch's kernels."""
     narrow = element_type_of(x)
     if not is_float(narrow):
         return None
@@ -237,7 +241,7 @@ def _scaled(
 
 
 def _pow(call: ElementwiseCall) -> Operation | None:
-    """A constant power of x; that of 0 is 1 whatever x is."""
+    """Raise a constant power of x; the power 0 is 1 for any x."""
     x, *exponents = call.arguments
     if len(exponents) != 1 or call.options or not isinstance(x, SSAValue):
         return None
@@ -248,7 +252,9 @@ def _pow(call: ElementwiseCall) -> Operation | None:
 
 
 def _cast(call: ElementwiseCall) -> Operation | None:
-    """A conversion of truth values or integers; `coda.cast` of floats is there before."""
+    """Raise a conversion of truth values or integers; conversions of floats are `coda.cast`
+    already.
+    """
     (x,) = call.arguments
     if not isinstance(x, SSAValue) or not call.makes_tensor:
         return None
@@ -264,7 +270,7 @@ def _constant(call: ElementwiseCall) -> Operation | None:
 
 
 def _outer_product(call: ElementwiseCall) -> Operation | None:
-    """A product of matrices of which each sum has one term: that of a column and a row."""
+    """Raise a matrix product whose sums have one term: that of a column and a row."""
     operands = None if call.options else call.operands(call.element_type, count=2)
     if operands is None or not is_float(call.element_type):
         return None
@@ -306,7 +312,7 @@ _REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODU
 
 
 def _why_not(op: CallOp) -> Refusal:
-    """Why a call with a counterpart stays."""
+    """Return the reason why a call with a counterpart stays."""
     values = (*op.inputs, *op.outputs)
     strange = [type for type in map(element_type_of, values) if not is_scalar(type)]
     if strange:

@@ -1,4 +1,4 @@
-"""Pass `raise-group-biases`: a row of a bias for each row becomes the bias of a group."""
+"""Pass `raise-group-biases`: a bias row selected for each row becomes the bias of a group."""
 
 from xdsl.ir import SSAValue
 

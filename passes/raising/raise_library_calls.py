@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.library import has_short_rows
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.torch import CallOp
@@ -42,14 +43,14 @@ class RaiseLibraryCallsPass(FunctionPass):
 
 
 def _is_candidate(op: CallOp) -> bool:
-    """Return whether an operator may mean the same: of stores, where no two are to one place."""
+    """Return whether an operator may be equivalent; for stores, only if no two go to one place."""
     is_store = op.callee.data == _INDEX_PUT
     is_known = op.callee.data in _MAKERS and op.in_place is None
     return is_known and not (is_store and not is_permutation(op.inputs[1]))
 
 
 class _NearMiss(Exception):
-    """A call with options that no operator has, and what to write instead."""
+    """A call with options that no operator has, and a remedy."""
 
     def __init__(self, found: str, remedy: str | None = None):
         super().__init__(found)
@@ -57,7 +58,7 @@ class _NearMiss(Exception):
 
 
 def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
-    """Replace `op`; why not, where no operator means the same."""
+    """Replace `op`; return the reason if no operator is equivalent."""
     if op.template.symbols:
         return _refused(op, "an argument depends on a size")
     given, named = op.template.evaluate(op.inputs, {}, {"torch": _Names()})
@@ -84,7 +85,7 @@ def _raise(op: CallOp, rewriter: FunctionRewriter) -> Refusal | None:
 
 
 def _difference(made: coda.LibraryCallOp, outputs: Sequence[tuple[int, SSAValue]]) -> str | None:
-    """Why `made` is not what gives `outputs`, by their positions."""
+    """Return the reason why `made` does not compute `outputs`, by their positions."""
     try:
         made.verify_()
     except VerifyException as error:
@@ -148,7 +149,7 @@ def _scatter(x: SSAValue, dim: int, index: SSAValue, src: SSAValue) -> coda.Libr
 
 
 def _scatter_value(x: SSAValue, dim: int, index: SSAValue, value: float) -> coda.LibraryCallOp:
-    """The number as a tensor, without memory for it."""
+    """Return the number as a tensor, without memory for it."""
     element = element_type_of(x)
     number = float(value) if is_float(element) else int(value)
     values = coda.BroadcastOp(coda.ConstantOp(number, element), shape_of(index), index)
@@ -162,6 +163,17 @@ def _topk(
     if not largest:
         raise _NearMiss("it takes the smallest elements", "take the largest of -x, and negate them")
     return coda.TopkOp(x, k=k, dim=dim)
+
+
+def _max(x: SSAValue, dim: int, keepdim: bool = False) -> coda.LibraryCallOp:
+    """The largest elements, and the first place of each."""
+    if not keepdim:
+        raise _NearMiss("it drops the dimension", "keep it: x.max(dim, keepdim=True)")
+    made = coda.TopkOp(x, k=1, dim=dim)
+    if not has_short_rows(made):
+        made.erase()
+        raise _NearMiss("PyTorch's topk may take another one of several largest elements")
+    return made
 
 
 def _sort(
@@ -229,6 +241,7 @@ _MAKERS: Mapping[str, Callable[..., coda.LibraryCallOp]] = {
     "aten.scatter.src": _scatter,
     "aten.scatter.value": _scatter_value,
     "aten.topk.default": _topk,
+    "aten.max.dim": _max,
     "aten.sort.default": _sort,
     "aten.sort.stable": _sort,
     "aten.cumsum.default": _cumsum,

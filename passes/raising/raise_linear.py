@@ -67,7 +67,7 @@ GROUPED = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default
 
 
 def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """Rows in groups times the matrix of each group, whose extents are known."""
+    """Raise grouped rows times the matrix of each group, if extents are known."""
     if op.arguments.data != "{0}, {1}, {2}":
         return
     x, weight, offsets = op.inputs
@@ -85,7 +85,7 @@ def _raise_grouped(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _are_grouped(op: CallOp) -> bool:
-    """Return whether a product has the types of a linear map, and one result."""
+    """Return whether a product has the types of a linear layer, and one result."""
     x, _, offsets = op.inputs
     (result,) = op.outputs
     computes = computes_in_float32(element_type_of(x)) and same_type(result, x)
@@ -93,7 +93,7 @@ def _are_grouped(op: CallOp) -> bool:
 
 
 def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
-    """x · transpose(W) (+ b) as a linear map with W as it is."""
+    """Raise x · transpose(W) (+ b) to a linear layer with W unchanged."""
     transpose = defined_by(op.weight, coda.TransposeOp)
     if transpose is None or transpose.permutation != (1, 0):
         return
@@ -108,7 +108,7 @@ def _use_weight(op: coda.MatmulOp, rewriter: FunctionRewriter) -> None:
 
 
 def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """W · x with channels before positions as a linear map of the rows of x."""
+    """Raise W · x with channels before positions to a linear layer on the rows of x."""
     if op.arguments.data != "{0}, {1}" or len(op.inputs) != 2:
         return
     weight, x = op.inputs
@@ -126,7 +126,7 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
-    """x · W in a batch of 1 as a linear map of the rows that x was reshaped from."""
+    """Raise x · W in a batch of 1 to a linear layer on the rows from which x was reshaped."""
     x, weight = op.inputs
     (result,) = op.outputs
     batch, k, n = shape_of(weight)
@@ -145,7 +145,7 @@ def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 
 def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
-    """The addition of a vector to the product, where that is its only use; else the product."""
+    """Return the addition of a vector to the product, if that is its only use; else the product."""
     add = only_use(op.result)
     for product, bias in operand_pairs(add) if isinstance(add, coda.AddOp) else ():
         fits = is_row(bias, shape_of(op.result)[-1]) and same_type(bias, op.x)
@@ -155,7 +155,7 @@ def _with_bias(op: coda.MatmulOp) -> tuple[Operation, SSAValue | None]:
 
 
 def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
-    """Apply `op` to tensors whose rows were flattened for it, and flatten its result."""
+    """Apply `op` to the tensors before their rows were flattened, and flatten its result."""
     if isinstance(op, Norm) and is_modulated(op):
         return
     by_row = isinstance(op, BY_ROW)
@@ -180,7 +180,7 @@ def _keep_rows(op: Operation, rewriter: FunctionRewriter) -> None:
 
 
 def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | None:
-    """x where `value` is x with more dimensions of extent 1 among its rows."""
+    """Return x if `value` is x with additional dimensions of extent 1 among its rows."""
     view = defined_by(value, coda.ReshapeOp)
     if view is None or not 2 <= len(shape_of(view.x)) < len(shape_of(value)):
         return None
@@ -190,7 +190,7 @@ def _without_ones(value: SSAValue, rewriter: FunctionRewriter) -> SSAValue | Non
 
 
 def _unflattened(value: SSAValue) -> SSAValue | None:
-    """x where `value` is x with its rows flattened and its columns kept."""
+    """Return x if `value` is x with its rows flattened and its columns kept."""
     flat = defined_by(value, coda.ReshapeOp)
     if flat is None:
         return None
@@ -200,7 +200,7 @@ def _unflattened(value: SSAValue) -> SSAValue | None:
 
 
 def _undo_reshape(op: coda.ReshapeOp, rewriter: FunctionRewriter) -> None:
-    """Drop reshapes, and transposes of extents of 1, after which a tensor is as before."""
+    """Drop reshapes, and transposes of extents of 1, that together change nothing."""
     value, wanted = op.x, rewriter.shapes.dims(op.result)
     while isinstance(view := value.owner, View) and keeps_order(view):
         value = view.x
@@ -221,7 +221,7 @@ Strides: TypeAlias = list[tuple[int, int]]
 
 
 def before_views(value: SSAValue) -> SSAValue:
-    """The tensor that `value` is a view of."""
+    """Return the tensor that `value` is a view of."""
     while isinstance(view := value.owner, View):
         value = view.x
     return value
@@ -236,7 +236,7 @@ def is_argument(value: SSAValue) -> bool:
 
 
 def keeps_order(view: View) -> bool:
-    """Return whether the elements of a view come in the order of its operand."""
+    """Return whether the elements of a view are in the order of its operand."""
     if isinstance(view, coda.ReshapeOp):
         return True
     moved = [axis for axis in view.permutation if shape_of(view.x)[axis] != 1]
@@ -244,7 +244,7 @@ def keeps_order(view: View) -> bool:
 
 
 def rows_before(x: SSAValue) -> SSAValue:
-    """The first tensor of at least two dimensions whose rows are those of `x`, in order."""
+    """Return the first tensor of at least two dimensions with the rows of `x`, in order."""
     columns, found = shape_of(x)[-1], x
     while isinstance(view := x.owner, View) and keeps_order(view):
         x = view.x
@@ -255,7 +255,7 @@ def rows_before(x: SSAValue) -> SSAValue:
 
 def is_transposed_view(matrix: SSAValue) -> bool | None:
     """Return whether a matrix (1 x K x N) has the elements of the tensor before its views by
-    columns; false where it has them by rows, None where the order is another.
+    columns; False if it has them by rows, None for another order.
     """
     source = before_views(matrix)
     dims = _strides(matrix, source)
@@ -270,8 +270,8 @@ def is_transposed_view(matrix: SSAValue) -> bool | None:
 
 
 def _strides(value: SSAValue, source: SSAValue) -> list[Strides] | None:
-    """The strides of each dimension of a view of `source`; None where extents are not known, or
-    where a reshape cuts them other than in whole parts.
+    """Return the strides of each dimension of a view of `source`; None if extents are unknown, or
+    if a reshape does not cut them in whole parts.
     """
     shape = shape_of(source)
     if DYNAMIC_INDEX in shape or 0 in shape:
@@ -292,7 +292,7 @@ def _strides(value: SSAValue, source: SSAValue) -> list[Strides] | None:
 
 
 def _regrouped(parts: Strides, shape: Sequence[int]) -> list[Strides] | None:
-    """Parts of dimensions, in order, as those of other extents."""
+    """Regroup parts of dimensions, in order, to other extents."""
     pending = [part for part in reversed(parts) if part[0] != 1]
     dims: list[Strides] = []
     for extent in shape:
@@ -311,7 +311,7 @@ def _regrouped(parts: Strides, shape: Sequence[int]) -> list[Strides] | None:
 
 
 def _merged(dim: Strides) -> Strides:
-    """Parts of a dimension; those whose elements follow one another as one."""
+    """Merge adjacent parts of a dimension whose elements are contiguous."""
     merged: Strides = []
     for size, stride in dim:
         if size == 1:

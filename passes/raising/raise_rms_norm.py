@@ -63,7 +63,7 @@ class RaiseRMSNormPass(FunctionPass):
 
 
 def _match(op: Operation) -> _Norm | None:
-    """The norm that `op` is the last step of, before its weight or after."""
+    """Return the norm whose last step is `op`, before its weight or after."""
     if isinstance(op, coda.MulOp):
         for x, factor in operand_pairs(op):
             norm = _norm_of(op, x, _mean_square(_squared_reciprocal(factor)))
@@ -79,7 +79,7 @@ def _match(op: Operation) -> _Norm | None:
 def _norm_of(
     op: coda.BinaryOp, scaled: SSAValue, found: tuple[SSAValue, float] | None
 ) -> _Norm | None:
-    """The norm of `scaled`, which is the x of `found` or x ⊙ w."""
+    """Return the norm of `scaled`, which is the x of `found` or x ⊙ w."""
     if found is None:
         return None
     x, eps = found
@@ -93,7 +93,7 @@ def _norm_of(
 
 
 def _from_sum(op: coda.DivOp, under_root: SSAValue) -> _Norm | None:
-    """√N · x / √(sum(x²) + N · eps)."""
+    """Match √N · x / √(sum(x²) + N · eps)."""
     total, offset = offset_of(under_root) or (under_root, 0.0)
     sum_ = defined_by(total, coda.ReduceOp)
     if sum_ is None or sum_.kind.data != "sum":
@@ -113,7 +113,7 @@ def _from_sum(op: coda.DivOp, under_root: SSAValue) -> _Norm | None:
 
 
 def _squared_reciprocal(value: SSAValue) -> SSAValue | None:
-    """v where `value` is 1/√v."""
+    """Return v if `value` is 1/√v."""
     rsqrt = defined_by(value, coda.RsqrtOp)
     if rsqrt is not None:
         return rsqrt.operand
@@ -125,7 +125,7 @@ def _squared_reciprocal(value: SSAValue) -> SSAValue | None:
 
 
 def _mean_square(value: SSAValue | None) -> tuple[SSAValue, float] | None:
-    """(x, eps) where `value` is mean(x²) + eps over the last dimension."""
+    """Return (x, eps) if `value` is mean(x²) + eps over the last dimension."""
     if value is None:
         return None
     mean, eps = offset_of(value) or (value, 0.0)
@@ -135,13 +135,13 @@ def _mean_square(value: SSAValue | None) -> tuple[SSAValue, float] | None:
 
 
 def _squared(value: SSAValue) -> SSAValue | None:
-    """x where `value` is x²."""
+    """Return x if `value` is x²."""
     product = defined_by(value, coda.MulOp)
     return product.lhs if product is not None and product.lhs is product.rhs else None
 
 
 def _mean_of(value: SSAValue) -> SSAValue | None:
-    """x where `value` is the mean of x over its last dimension."""
+    """Return x if `value` is the mean of x over its last dimension."""
     reduce = defined_by(value, coda.ReduceOp)
     if reduce is not None:
         return reduce.x if reduce.kind.data == "mean" else None
@@ -172,7 +172,7 @@ def _raise(norm: _Norm, rewriter: FunctionRewriter) -> None:
 
 
 def _longest_form(norm: _Norm) -> tuple[Operation, SSAValue, SSAValue | None]:
-    """The last operator that belongs to the norm, the x of its type, and what it is scaled by.
+    """Return the last operator that belongs to the norm, the x of its type, and its scale.
 
     Behind the normalization come conversions and at most one multiplication with a vector, as long
     as nothing else reads what is in between. The operator may give a narrower type than that of x,

@@ -35,7 +35,7 @@ class _Rotated:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Rotations with the same key are one operator."""
+        """The key: rotations with the same key are one operator."""
         heads = self.heads
         tables = tuple((shape_of(t)[:-1], element_type_of(t)) for t in (self.cos, self.sin))
         place = (heads.x, heads.first, heads.count, heads.period)
@@ -113,7 +113,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
 def _tables(
     insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
 ) -> tuple[SSAValue, SSAValue] | None:
-    """Cosines and sines, of one of the columns of each pair where they `is_full`."""
+    """Cosines and sines; for one column of each pair unless they are `is_full`."""
     layout = rotation.layout
     cos = pair_table(insert, rotation.cos, heads, layout, is_full=is_full)
     sin = pair_table(insert, rotation.sin, heads, layout, is_full=is_full) if cos else None
@@ -121,7 +121,7 @@ def _tables(
 
 
 def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
-    """One `coda.rope` for all rotations of the same columns."""
+    """Make one `coda.rope` for all rotations of the same columns."""
     group = _disjoint(group)
     heads, layout = group[0].heads, group[0].rotation.layout
     is_alone = len(group) == 1 and heads.is_whole
@@ -150,7 +150,7 @@ def _raise(group: Sequence[_Rotated], rewriter: FunctionRewriter) -> None:
 
 
 def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAValue, SSAValue]:
-    """The tables of all columns of the heads, with those of each rotation at its place."""
+    """Return the tables of all columns of the heads, with those of each rotation in its place."""
     if group[0].per_column:
         return group[0].cos, group[0].sin
     pairs, places = group[0].heads.period // 2, [rotated.first // 2 for rotated in group]
@@ -160,8 +160,9 @@ def _joined_tables(group: Sequence[_Rotated], insert: OpInserter) -> tuple[SSAVa
 
 
 def _disjoint(group: Sequence[_Rotated]) -> list[_Rotated]:
-    """The rotations in the order of their columns, without those of columns that are rotated by
-    another one already."""
+    """Return the rotations in the order of their columns, without those of columns that another one
+    rotates already.
+    """
     found: list[_Rotated] = []
     position = 0
     for rotated in sorted(group, key=lambda rotated: rotated.first):
@@ -185,7 +186,8 @@ def _replace(rotated: _Rotated, columns: SSAValue, rewriter: FunctionRewriter) -
 
 
 def _read_rotated(group: Sequence[_Rotated], columns: SSAValue, rewriter: FunctionRewriter) -> None:
-    """Let other columns of the heads be read from the rotated tensor, where they are the same.
+    """Read the remaining columns of the heads from the rotated tensor, which contains them
+    unchanged.
 
     The tensor before the rotation then has no other use and need not be stored.
     """

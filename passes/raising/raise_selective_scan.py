@@ -82,7 +82,7 @@ class _Read(NamedTuple):
 
 
 def _reads(value: SSAValue, labels: tuple[int, ...], shapes: SymbolicShapes) -> Iterator[_Read]:
-    """What reads states, behind transposes, also as views, and conversions."""
+    """Yield the readers of states through transposes, views and conversions."""
     for op in [use.operation for use in value.uses]:
         if isinstance(op, coda.TransposeOp):
             yield from _reads(op.result, tuple(labels[axis] for axis in op.permutation), shapes)
@@ -100,7 +100,7 @@ def _reads(value: SSAValue, labels: tuple[int, ...], shapes: SymbolicShapes) -> 
 def _moved(
     op: coda.ReshapeOp, labels: tuple[int, ...], shapes: SymbolicShapes
 ) -> tuple[int, ...] | None:
-    """The labels of a view that moves dimensions of 1 alone; None for another one."""
+    """Return the labels of a view that moves only dimensions of extent 1; None for another one."""
     before, after = shapes.dims(op.x), shapes.dims(op.result)
     if len(before) != len(after) or [d for d in before if d != 1] != [d for d in after if d != 1]:
         return None
@@ -111,7 +111,7 @@ def _moved(
 
 
 class _Scan:
-    """A linear scan while the operators around it are found."""
+    """A linear scan while the operators around it are being matched."""
 
     def __init__(self, op: LinearScanOp, rewriter: FunctionRewriter):
         self.op, self.rewriter = op, rewriter
@@ -119,7 +119,7 @@ class _Scan:
         self.last: list[_Read] = []
 
     def raised(self) -> Refusal | None:
-        """Replace the operators; why not, where that is not legal."""
+        """Replace the operators; return the reason if that is not legal."""
         product = self._product()
         if product is None:
             return CONTRACTED
@@ -155,8 +155,8 @@ class _Scan:
     # What reads the states
 
     def _product(self) -> tuple[CallOp, int, int, int] | None:
-        """The product that sums over the states, and which dimensions of the scan are its samples,
-        channels and states.
+        """Return the product that sums over the states, and which dimensions of the scan are its
+        samples, channels and states.
         """
         if len(self.extents) != 4:
             return None
@@ -177,7 +177,7 @@ class _Scan:
         return user, rows[0], channel, state
 
     def _is_last(self, read: _Read) -> bool:
-        """Return whether states are read at the last position alone."""
+        """Return whether states are read only at the last position."""
         op, axis = read.op, read.labels.index(TIME)
         length = self.extents[TIME]
         if isinstance(op, coda.SliceOp) and isinstance(length, int):
@@ -187,14 +187,14 @@ class _Scan:
         return op.arguments.data == f"{{0}}, {axis}, -1"
 
     def _sums(self, call: CallOp) -> bool:
-        """Return whether a product is one with a vector for each position of each sample."""
+        """Return whether a product multiplies by a vector for each position of each sample."""
         states, vectors = (self.rewriter.shapes.dims(value) for value in call.inputs)
         return vectors == (*states[:2], states[3], 1)
 
     # What the states are computed from
 
     def _decay(self, rates: frozenset[int], rows: frozenset[int]) -> tuple[_Factor, _Factor] | None:
-        """a and dt."""
+        """Match the decay: return a and dt."""
         found = self._factor(self.op.a, tuple(range(4)))
         exp = defined_by(found.value, coda.ExpOp)
         parts = [] if exp is None else self._parts(exp.operand, found.labels)
@@ -206,7 +206,7 @@ class _Scan:
     def _written(
         self, dt: _Factor, rows: frozenset[int], columns: frozenset[int]
     ) -> tuple[_Factor, _Factor] | None:
-        """b and u."""
+        """Match the written states: return b and u."""
         parts = self._parts(self.op.x, tuple(range(4)))
         if dt not in parts or len(parts) != 3:
             return None
@@ -217,7 +217,7 @@ class _Scan:
         return None
 
     def _parts(self, value: SSAValue, labels: Labels) -> list[_Factor]:
-        """The factors of a product."""
+        """Return the factors of a product."""
         found = self._factor(value, labels)
         product = defined_by(found.value, coda.MulOp)
         if product is None:
@@ -233,7 +233,7 @@ class _Scan:
         return sides
 
     def _factor(self, value: SSAValue, labels: Labels) -> _Factor:
-        """`value` before exact conversions, transposes and dimensions of 1."""
+        """Return `value` before exact conversions, transposes and dimensions of extent 1."""
         while True:
             value = unwidened(value)
             before = self._before(value.owner, labels)
@@ -246,7 +246,9 @@ class _Scan:
             value, labels = before
 
     def _before(self, op: object, labels: Labels) -> tuple[SSAValue, Labels] | None:
-        """Return the operand of a transpose, or of a reshape that adds or drops dimensions of 1."""
+        """Return the operand of a transpose, or of a reshape that adds or drops dimensions of
+        extent 1.
+        """
         if isinstance(op, coda.TransposeOp):
             places = sorted(range(len(labels)), key=op.permutation.__getitem__)
             return op.x, tuple(labels[place] for place in places)
@@ -261,7 +263,7 @@ class _Scan:
     # The operator
 
     def _fits(self, call: CallOp, state: int, factors: Sequence[_Factor]) -> bool:
-        """Return whether u, dt, a, b and c have types that the operator takes."""
+        """Return whether u, dt, a, b and c have types that the operator accepts."""
         u, dt, a, b, c = (element_type_of(factor.value) for factor in factors)
         states, result = self.extents[state], element_type_of(call.outputs[0])
         is_small = isinstance(states, int) and 1 <= states <= coda.MAX_STATES
@@ -269,7 +271,7 @@ class _Scan:
         return is_small and is_narrow and {u, b, c} == {result} and {dt, a} <= {result, f32}
 
     def _as(self, factor: _Factor, order: Sequence[int], insert: OpInserter) -> SSAValue:
-        """`factor` with the dimensions of the scan in `order`."""
+        """Return `factor` with the dimensions of the scan in `order`."""
         value, labels = factor.value, factor.labels
         if labels == (order[0], order[-1], *order[1:-1]) and len(order) == 3:
             return rows_of(value, insert) or insert.insert(coda.TransposeOp(value, (0, 2, 1)))
@@ -283,7 +285,9 @@ class _Scan:
         return insert.reshape(value, shape, dims)
 
     def _replace_last(self, read: _Read, scan: coda.SelectiveScanOp, order: Labels) -> None:
-        """Use the second result of the scan, of dimensions `order`, for states that are read."""
+        """Use the second result of the scan, with dimensions `order`, for the states that
+        are read.
+        """
         (result,) = read.op.results
         insert = self.rewriter.before(read.op)
         axes = [order.index(label) for label in read.labels if label != TIME]
@@ -299,7 +303,7 @@ class _Scan:
         result.replace_all_uses_with(value)
 
     def _replace(self, call: CallOp, scan: SSAValue, insert: OpInserter) -> None:
-        """Use the rows of the scan for the result of the product, which has a dimension more."""
+        """Use the rows of the scan for the result of the product, which has one more dimension."""
         result = call.outputs[0]
         for user in [use.operation for use in result.uses]:
             if isinstance(user, coda.ReshapeOp) and shape_of(user.result) == shape_of(scan):
@@ -314,5 +318,5 @@ class _Scan:
 
 
 def _place(label: int | None, order: Sequence[int]) -> int:
-    """Where a dimension belongs; those of extent 1 come first."""
+    """Return the sort key of a dimension; those of extent 1 come first."""
     return -1 if label is None else list(order).index(label)

@@ -1,4 +1,4 @@
-"""Pass `raise-ssd`: a state space model of heads that is spelled out by chunks is one operator."""
+"""Pass `raise-ssd`: a state-space model of heads, spelled out in chunks, becomes one operator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class RaiseSSDPass(FunctionPass):
 
 
 def _could_be(value: SSAValue) -> bool:
-    """Return whether both operands of a sum with five dimensions are products that are summed."""
+    """Return whether both operands of a sum with five dimensions are summed products."""
     op = defined_by(value, coda.AddOp)
     shape = shape_of(value)
     if op is None or len(shape) != 5 or DYNAMIC_INDEX in shape:
@@ -95,7 +95,7 @@ def _sum_of(value: SSAValue) -> object:
 
 @dataclass(frozen=True)
 class _Found:
-    """The tensors of the model, with labels for rows that write states and for states."""
+    """The tensors of the model, with the labels of rows that write states and of states."""
 
     x: Factor
     dt: Factor
@@ -107,7 +107,9 @@ class _Found:
 
 
 class _Model:
-    """A sum of what chunks and states give while the operators around it are found."""
+    """A sum of the contributions of chunks and states while the operators around it are being
+    matched.
+    """
 
     def __init__(self, op: coda.AddOp, rewriter: FunctionRewriter, known: IndexValues):
         self.op, self.rewriter = op, rewriter
@@ -120,7 +122,7 @@ class _Model:
         self.last: list[coda.SliceOp] = []
 
     def raised(self) -> Refusal | None:
-        """Replace the operators; why not, where that is not legal."""
+        """Replace the operators; return the reason if that is not legal."""
         for inner, outer in operand_pairs(self.op):
             found = self._within(self.view.factors(inner, self.labels))
             if found is not None:
@@ -131,7 +133,7 @@ class _Model:
     # Within a chunk
 
     def _within(self, factors: Sequence[Factor]) -> _Found | None:
-        """The tensors of a sum over rows of the chunk, and over states."""
+        """Match the sum over rows of the chunk, and over states."""
         exp, others = _split(factors)
         summed = _summed(factors)
         if exp is None or len(others) != 4 or len(summed) != 2:
@@ -149,7 +151,7 @@ class _Model:
     def _parts(
         self, factors: Sequence[Factor], key: Label, state: Label
     ) -> tuple[Factor, Factor, Factor, Factor] | None:
-        """c, b, x and dt by their dimensions, which are in order."""
+        """Return c, b, x and dt by their dimensions, which are in order."""
         wanted = (
             (BATCH, CHUNK, ROW, HEAD, state),
             (BATCH, CHUNK, key, HEAD, state),
@@ -167,7 +169,7 @@ class _Model:
         return c, b, x, dt
 
     def _rate(self, sums: Sums, dt: Factor, key: Label) -> Factor | None:
-        """a, where what is summed for the decays is dt · a."""
+        """Return a, if the decays sum dt · a."""
         factors = self.view.factors(sums.terms, sums.labels)
         times = dt.renamed({key: ROW})
         rates = [factor for factor in factors if factor != times]
@@ -179,7 +181,7 @@ class _Model:
     # Between chunks
 
     def _reads_states(self, factors: Sequence[Factor], found: _Found) -> bool:
-        """Return whether c reads the states before the chunk, which have decayed until the row."""
+        """Return whether c reads the states before the chunk, decayed until the row."""
         exp, others = _split(factors)
         summed = _summed(factors)
         if exp is None or len(others) != 2 or len(summed) != 1:
@@ -226,7 +228,7 @@ class _Model:
         return True
 
     def _added(self, joined: Factor, before: Label, state: Label) -> Factor | None:
-        """The states that chunks add, behind the first ones."""
+        """Return the states that chunks add, after the first ones."""
         op = defined_by(joined.value, coda.ConcatOp)
         if op is None or op.dim.value.data != 1 or len(op.parts) != 2:
             return None
@@ -242,7 +244,9 @@ class _Model:
         return None if labels is None else Factor(rest, labels)
 
     def _is_added(self, added: Factor, state: Label, found: _Found) -> bool:
-        """Return whether chunks add what their rows write, as it has decayed until their end."""
+        """Return whether chunks add the states that their rows write, decayed until the end of the
+        chunk.
+        """
         factors = self.view.factors(added.value, added.labels)
         exp, others = _split(factors)
         keys = _summed(factors) - {state}
@@ -296,8 +300,8 @@ class _Model:
         return None
 
     def _place(self, values: Sequence[SSAValue]) -> Operation | None:
-        """Where the operator can be: before the states behind the last position are read, where
-        they are. None where an operand is computed later, or states to begin with are no f32.
+        """Return where the operator can be inserted: before the first use of the states after the
+        last position. None if an operand is computed later, or initial states are not f32.
         """
         if self.first is not None and element_type_of(self.first) != f32:
             return None
@@ -305,20 +309,20 @@ class _Model:
 
 
 def _split(factors: Sequence[Factor]) -> tuple[Factor | None, list[Factor]]:
-    """The only exponential of a product, if there is one, and the other factors."""
+    """Return the only exponential of a product, if there is one, and the other factors."""
     exps = [factor for factor in factors if isinstance(factor.value.owner, coda.ExpOp)]
     others = [factor for factor in factors if factor not in exps]
     return (exps[0] if len(exps) == 1 else None), others
 
 
 def _summed(factors: Sequence[Factor]) -> set[Label]:
-    """The labels of what a product is summed over."""
+    """Return the labels over which a product is summed."""
     return {name for factor in factors for name in factor.names if is_summed(name)}
 
 
 def _shared(value: SSAValue, heads: int) -> tuple[SSAValue, int]:
-    """Rows of groups of heads, before they are repeated for the heads of a group, and how many
-    groups there are.
+    """Return the rows of head groups before they are repeated for each head, and the number of
+    groups.
     """
     reshape = defined_by(value, coda.ReshapeOp)
     call = (value if reshape is None else reshape.x).owner
@@ -331,7 +335,7 @@ def _shared(value: SSAValue, heads: int) -> tuple[SSAValue, int]:
 
 
 def _narrow(value: SSAValue) -> SSAValue:
-    """`value` before reshapes and exact conversions."""
+    """Return `value` before reshapes and exact conversions."""
     while True:
         value = unwidened(value)
         if not isinstance(value.owner, coda.ReshapeOp):
@@ -340,7 +344,7 @@ def _narrow(value: SSAValue) -> SSAValue:
 
 
 def _fits(values: Sequence[SSAValue], states: int, columns: int) -> bool:
-    """Return whether the operator takes x, dt, a, b and c of these types and extents."""
+    """Return whether the operator accepts x, dt, a, b and c of these types and extents."""
     type, dt, a, *read = map(element_type_of, values)
     is_small = states <= coda.MAX_STATES and columns <= coda.MAX_HEAD_COLUMNS
     is_narrow = is_float(type) and computes_in_float32(type)

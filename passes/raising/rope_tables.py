@@ -1,4 +1,4 @@
-"""Tables of cosines and sines as `coda.rope` takes them: an entry for each pair of columns."""
+"""Tables of cosines and sines in the form of `coda.rope`: an entry for each pair of columns."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,8 @@ EXPAND = "aten.expand.default"
 def pair_table(
     insert: OpInserter, table: SSAValue, heads: Heads, layout: str, *, is_full: bool
 ) -> SSAValue | None:
-    """`table`, which broadcasts to the heads, as (positions x pairs) or (B x positions x pairs).
+    """Return `table`, which broadcasts to the heads, as (positions x pairs) or (B x positions x
+    pairs).
 
     None where it differs by head, or where both columns of a pair are not known to have the same
     entry.
@@ -46,8 +47,8 @@ def pair_table(
 def _one_of_each_pair(
     insert: OpInserter, table: SSAValue, layout: str, axis: int | None = None
 ) -> SSAValue | None:
-    """`table` computed for the first columns of the pairs, where both columns are equal. Its
-    columns are dimension `axis`, by default the last one.
+    """Return `table` computed only for the first columns of the pairs, if both columns are equal.
+    Its columns are dimension `axis`, by default the last one.
     """
     last = len(shape_of(table)) - 1
     axis = last if axis is None else axis
@@ -80,7 +81,7 @@ def _one_of_each_pair(
 
 
 def _repeated(insert: OpInserter, op: coda.ReshapeOp) -> SSAValue | None:
-    """f where `op` has each column of f twice, one after the other."""
+    """Return f if `op` repeats each column of f, one after the other."""
     *outer, columns = shape_of(op.result)
     many = shape_of(op.x)
     is_flat = _long(many[:-2]) == _long(outer) and many[-2:] == (columns // 2, 2)
@@ -111,7 +112,7 @@ def _call(insert: OpInserter, op: CallOp, half: SSAValue) -> SSAValue:
 def joined_table(
     insert: OpInserter, parts: Sequence[tuple[int, SSAValue]], pairs: int, rest: float
 ) -> SSAValue:
-    """A table of `pairs` columns with each of `parts` at its place and `rest` elsewhere."""
+    """Return a table of `pairs` columns with each of `parts` in its place and `rest` elsewhere."""
     filled: list[SSAValue] = []
     position = 0
     for index, (start, table) in enumerate(parts):
@@ -134,7 +135,7 @@ def _padded(insert: OpInserter, table: SSAValue, before: int, after: int, rest: 
 def call_on_rows(
     insert: OpInserter, callee: str, x: SSAValue, arguments: str, columns: int
 ) -> SSAValue:
-    """A call of PyTorch on `x` whose result has the same rows and `columns` columns."""
+    """Insert a call of PyTorch on `x` whose result has the same rows and `columns` columns."""
     type = TensorType(element_type_of(x), (*shape_of(x)[:-1], columns))
     call = CallOp(callee, [x], arguments, [type])
     dims = (*insert.rewriter.shapes.dims(x)[:-1], columns)

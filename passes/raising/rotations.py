@@ -37,7 +37,7 @@ class Rotation:
 
 @dataclass(frozen=True)
 class _Join:
-    """The first columns of all pairs and the second ones, joined to a tensor."""
+    """A join of the first columns of all pairs and of the second ones."""
 
     layout: str
     first: SSAValue
@@ -45,8 +45,9 @@ class _Join:
 
 
 def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
-    """The rotation that `op` is the last step of, before conversions and joins with columns that
-    are not rotated."""
+    """Return the rotation whose last step is `op`, before conversions and joins with unrotated
+    columns.
+    """
     if isinstance(op, coda.AddOp):
         return next(_full_rotations(op, shapes), None)
     if isinstance(op, coda.ConcatOp | coda.ReshapeOp):
@@ -55,7 +56,7 @@ def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
 
 
 def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation]:
-    """x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a, or b and −a."""
+    """Match x ⊙ cos + rotated(x) ⊙ sin, where rotated joins −b and a, or b and −a."""
     for straight, crossed in operand_pairs(op):
         left, right = defined_by(straight, coda.MulOp), defined_by(crossed, coda.MulOp)
         if left is None or right is None:
@@ -74,7 +75,7 @@ def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation
 
 
 def _turned(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
-    """(a, b, False) of −b joined with a, and (a, b, True) of b joined with −a."""
+    """Return (a, b, False) for −b joined with a, and (a, b, True) for b joined with −a."""
     first, second = (defined_by(part, coda.NegOp) for part in (join.first, join.second))
     if first is not None and second is None:
         return join.second, first.operand, False
@@ -82,7 +83,7 @@ def _turned(join: _Join) -> tuple[SSAValue, SSAValue, bool] | None:
 
 
 def _paired_rotation(op: coda.ConcatOp | coda.ReshapeOp, shapes: SymbolicShapes) -> Rotation | None:
-    """The join of a·cos − b·sin and b·cos + a·sin."""
+    """Match the join of a·cos − b·sin and b·cos + a·sin."""
     join = _join(op.results[0])
     if join is None:
         return None
@@ -118,7 +119,7 @@ def _is_crossed(
 
 
 def _unrounded(value: SSAValue) -> SSAValue:
-    """`value` before a conversion."""
+    """Return `value` before a conversion."""
     cast = defined_by(value, coda.CastOp)
     return value if cast is None else cast.operand
 
@@ -147,7 +148,7 @@ def _join(value: SSAValue) -> _Join | None:
 
 
 def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
-    """The view whose pairs have the first columns `a` and the second columns `b`."""
+    """Return the view whose pairs have the first columns `a` and the second columns `b`."""
     first, second = (ColumnView.of(value, shapes, widened=True) for value in (a, b))
     if first.base is not second.base or first.axes != second.axes or not first.axes:
         return None
@@ -163,7 +164,7 @@ def _pairs(layout: str, a: SSAValue, b: SSAValue, shapes: SymbolicShapes) -> Col
 def _typed(
     op: Operation, view: ColumnView, layout: str, cos: SSAValue, sin: SSAValue, *, is_full: bool
 ) -> Iterator[Rotation]:
-    """The rotation, where it computes in the types of `coda.rope` and rounds to that of x."""
+    """Yield the rotation if it computes in the types of `coda.rope` and rounds to that of x."""
     product = element_type_of(cos)
     if element_type_of(sin) != product or not computes_in_float32(product):
         return
@@ -177,7 +178,7 @@ def _typed(
 
 
 def _rounded(op: Operation, type: Attribute) -> Operation | None:
-    """`op`, or the conversion of its result to `type`; None where it stays wide."""
+    """Return `op`, or the conversion of its result to `type`; None if it stays wide."""
     if element_type_of(op.results[0]) == type:
         return op
     user = only_use(op.results[0])
@@ -186,7 +187,9 @@ def _rounded(op: Operation, type: Attribute) -> Operation | None:
 
 
 def with_columns_beside(rotation: Rotation, shapes: SymbolicShapes) -> Rotation:
-    """`rotation` with the columns of the same heads that its result is joined with."""
+    """Return `rotation` extended by the columns of the same heads that its result is joined
+    with.
+    """
     joined = only_use(rotation.op.results[0])
     view = rotation.view
     last = view.axes[-1]

@@ -1,4 +1,4 @@
-"""Sizes among the arguments of calls of PyTorch, as tensors of one element."""
+"""Size arguments of PyTorch calls, as tensors of one element."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _OPERATORS: Mapping[type[ast.operator], type[coda.BinaryOp]] = {
 
 @dataclass
 class SizedCall:
-    """A call with tensors in the place of sizes: sizes are exact, so that operators on elements of
-    16 bits compute in float32, as PyTorch does, and round their result."""
+    """A call with tensors in place of sizes. Sizes are exact, so operators on 16-bit elements
+    compute in float32, as in PyTorch, and round their result.
+    """
 
     call: CallOp
     before: list[Operation]
@@ -35,7 +36,7 @@ class SizedCall:
 
     @staticmethod
     def of(op: CallOp, rewriter: FunctionRewriter) -> SizedCall | None:
-        """The call of `op`; None where no argument is a size, and where one is something else."""
+        """Read the call of `op`; None if no argument is a size, or if one is something else."""
         sizes = _Sizes(op, rewriter)
         arguments = [sizes.argument(node) for node in op.template.call.args]
         if not sizes.found or any(argument is None for argument in arguments):
@@ -51,7 +52,7 @@ class SizedCall:
         return SizedCall(call, sizes.before, TensorType(element, shape_of(result)))
 
     def raised(self, make: Callable[[CallOp], list[Operation] | None]) -> list[Operation] | None:
-        """The operators that `make` has for the call, and a conversion to its type."""
+        """Return the operators that `make` returns for the call, and a conversion to its type."""
         made = make(self.call)
         if made is None:
             return None
@@ -67,7 +68,7 @@ def _is_narrow(value: SSAValue) -> bool:
 
 @dataclass
 class _Sizes:
-    """Makes operators for the sizes of a call."""
+    """Makes the operators for the sizes of a call."""
 
     op: CallOp
     rewriter: FunctionRewriter
@@ -75,7 +76,7 @@ class _Sizes:
     found: bool = False
 
     def argument(self, node: ast.expr) -> Argument | None:
-        """A tensor, a number, or a size as a tensor; None where it is neither."""
+        """Return a tensor, a number, or a size as a tensor; None for anything else."""
         known = argument_of(node, self.op)
         if known is not None:
             return known
@@ -84,7 +85,7 @@ class _Sizes:
         return size
 
     def widened(self, value: SSAValue) -> SSAValue:
-        """A tensor of float32 for one of 16 bits, and floats for a size beside floats."""
+        """Widen a 16-bit tensor to float32, and a size beside floats to float."""
         types = [element_type_of(x) for x in (*self.op.inputs, *self.op.outputs)]
         is_number = value.owner in self.before and any(map(is_float, types))
         if not is_number and not _is_narrow(value):

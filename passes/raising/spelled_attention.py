@@ -1,4 +1,4 @@
-"""Attention that is spelled out: products, a mask and a softmax over the scores."""
+"""Spelled-out attention: products, a mask, and a softmax over the scores."""
 
 import ast
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class AttentionFinder:
     shapes: SymbolicShapes
 
     def find(self, op: Operation, mask: AttentionMask) -> SpelledAttention | Refusal | None:
-        """The attention that `op` is the last product of, with what hides in `mask`.
+        """Return the attention whose last product is `op`; `mask` records what hides keys.
 
         None where `op` is something else: no product, or one without a softmax of scores that
         are a product.
@@ -77,7 +77,7 @@ class AttentionFinder:
         return self._from_scores(self.through(scores), weights, found) or found
 
     def through(self, value: SSAValue) -> SSAValue:
-        """`value` before conversions, and before batch and heads were merged or split."""
+        """Return `value` before conversions, and before batch and heads were merged or split."""
         while True:
             value = unconverted(value)
             split = self._other_layout(value)
@@ -86,13 +86,13 @@ class AttentionFinder:
             value = split
 
     def unmerged(self, value: SSAValue) -> SSAValue:
-        """`value` (B·heads x R x C) before batch and heads were merged; others as they are."""
+        """Return `value` (B·heads x R x C) before batch and heads were merged; others unchanged."""
         split = self._other_layout(value) if len(shape_of(value)) == 3 else None
         return value if split is None else split
 
     def _other_layout(self, value: SSAValue) -> SSAValue | None:
-        """Return what `value` was reshaped from, with the same rows and columns: batch and heads
-        were one dimension and are two, or the other way round.
+        """Return the tensor from which `value` was reshaped with the same rows and columns, merging
+        or splitting batch and heads.
         """
         source, dims = value, self.shapes.dims
         while isinstance(source.owner, coda.ReshapeOp):
@@ -108,7 +108,7 @@ class AttentionFinder:
     def _from_scores(
         self, value: SSAValue, weights: SSAValue, found: SpelledAttention
     ) -> Refusal | None:
-        """Go from what the softmax takes inwards to the product of queries and keys."""
+        """Walk from the input of the softmax inwards to the product of queries and keys."""
         value = self.through(self._without_maximum(value))
         joined = defined_by(value, coda.ConcatOp)
         is_part = defined_by(weights, coda.SoftmaxOp) is None
@@ -131,7 +131,7 @@ class AttentionFinder:
         return None
 
     def _step(self, value: SSAValue, found: SpelledAttention) -> SSAValue | Refusal:
-        """The scores before the operator that computes `value`, which `found` takes note of."""
+        """Return the scores before the operator that computes `value`, which `found` records."""
         is_flat = len(shape_of(value)) == 3
         match value.owner:
             # From the softmax on inwards: a factor is also one of what is added before it.
@@ -179,7 +179,9 @@ class AttentionFinder:
         return _refused(f"its scores go through {op.callee.data}")
 
     def _unscaled(self, value: SSAValue, found: SpelledAttention) -> SSAValue:
-        """A factor of the scores before it was multiplied by a number, which `found` notes."""
+        """Return a factor of the scores before it was multiplied by a number, which `found`
+        records.
+        """
         value = self.unmerged(value)
         while isinstance(op := value.owner, coda.MulOp | coda.DivOp) and number_of(op.rhs):
             number = number_of(op.rhs) or 1.0
@@ -206,7 +208,7 @@ class AttentionFinder:
     def _takes_sinks(
         self, joined: coda.ConcatOp, weights: SSAValue, found: SpelledAttention
     ) -> bool:
-        """Return whether the scores of the keys are followed by one that each head has for all
+        """Return whether the scores of the keys are followed by a score that each head has for all
         rows.
         """
         if len(joined.parts) != 2 or joined.dim.value.data != len(shape_of(joined.result)) - 1:
@@ -226,7 +228,9 @@ class AttentionFinder:
         return True
 
     def _without_maximum(self, value: SSAValue) -> SSAValue:
-        """`value` before the maximum of each row was subtracted, which changes no softmax."""
+        """Return `value` before the maximum of each row was subtracted, which does not change a
+        softmax.
+        """
         sub = defined_by(value, coda.SubOp)
         if sub is None:
             return value
@@ -240,7 +244,7 @@ class AttentionFinder:
 
 
 def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
-    """The factors of a product of matrices with one or two batch dimensions."""
+    """Return the factors of a product of matrices with one or two batch dimensions."""
     if not isinstance(op, CallOp) or op.callee.data not in PRODUCTS or len(op.inputs) != 2:
         return None
     arguments = op.template.call.args
@@ -252,7 +256,7 @@ def _product(op: object) -> tuple[SSAValue, SSAValue] | None:
 def _product_and_sum(
     op: object, found: SpelledAttention
 ) -> tuple[SSAValue, SSAValue] | Refusal | None:
-    """The factors of beta · bias + alpha · q kᵀ; `found` takes note of the rest."""
+    """Return the factors of beta · bias + alpha · q kᵀ; `found` records the rest."""
     if not isinstance(op, CallOp) or op.callee.data != PRODUCT_AND_SUM:
         return None
     arguments = op.template.call
@@ -268,7 +272,9 @@ def _product_and_sum(
 
 
 def _inner(value: SSAValue) -> Iterator[SSAValue]:
-    """`value` and what pointwise operators and moves compute it from, without products."""
+    """Yield `value` and the values from which pointwise operators and moves compute it, without
+    products.
+    """
     pending, seen = [value], set[SSAValue]()
     while pending and len(seen) < MOST_STEPS:
         value = pending.pop()

@@ -1,1 +1,1 @@
-"""Helpers of the fusing passes: order in a block, ports of an operand, editing of epilogues."""
+"""Helpers of passes: order in a block, ports of operands, editing of epilogues."""

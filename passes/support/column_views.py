@@ -1,4 +1,4 @@
-"""Views of the columns of a tensor: how reshapes, transposes and slices address them.
+"""Views of the columns of a tensor: addressing by reshapes, transposes and slices.
 
 A view has dimensions that are dimensions of rows of its base, or that step through its columns:
 heads of a projection are a reshape and a transpose, the halves of a head slices of that.
@@ -52,7 +52,7 @@ class ColumnView:
 
     @staticmethod
     def of(value: SSAValue, shapes: SymbolicShapes, *, widened: bool = False) -> ColumnView:
-        """The view that `value` is of the tensor farthest away, at least of itself.
+        """Return the view that `value` is of the farthest tensor, at least of itself.
 
         With `widened`, conversions to wider types, which are exact, may be in between.
         """
@@ -94,7 +94,7 @@ def _viewed(value: SSAValue, *, widened: bool) -> SSAValue | None:
 
 
 def _step(view: ColumnView, value: SSAValue, shapes: SymbolicShapes) -> ColumnView | None:
-    """The view that `value` is, where its operand is `view`; None where it is none."""
+    """Return the view that `value` is, given the view of its operand; None if it is none."""
     match value.owner:
         case coda.CastOp():
             return view
@@ -124,7 +124,7 @@ def _sliced(view: ColumnView, dim: int, start: int, extent: int, step: int) -> C
 
 
 def _strided(view: ColumnView, op: CallOp) -> ColumnView | None:
-    """A slice with a step, such as every other column."""
+    """Return the view of a slice with a step, such as every other column."""
     numbers = [literal(node) for node in op.template.call.args[1:]]
     if op.template.call.keywords or len(numbers) != 4:
         return None
@@ -136,7 +136,7 @@ def _strided(view: ColumnView, op: CallOp) -> ColumnView | None:
 
 
 def _reshaped(axes: Sequence[Axis], dims: Sequence[Dim]) -> tuple[Axis, ...] | None:
-    """The axes of a reshape to `dims`: columns may be split and joined, rows stay."""
+    """Return the axes of a reshape to `dims`: columns may be split and joined, rows stay."""
     pending = [axis for axis in axes if axis != ONE]
     found: list[Axis] = []
     for dim in dims:
@@ -164,14 +164,14 @@ def _reshaped(axes: Sequence[Axis], dims: Sequence[Dim]) -> tuple[Axis, ...] | N
 
 
 def _joined(outer: ColumnAxis, inner: Axis) -> ColumnAxis | None:
-    """Both axes as one, where the inner one continues in each step of the outer one."""
+    """Join two axes, if the inner one continues in each step of the outer one."""
     if not isinstance(inner, ColumnAxis) or outer.stride != inner.stride * inner.extent:
         return None
     return ColumnAxis(inner.stride, outer.extent * inner.extent)
 
 
 def start_of(op: Operation, dim: int) -> int | None:
-    """The first of the neighbouring elements of dimension `dim` that `op` takes.
+    """Return the first of the contiguous elements of dimension `dim` that `op` takes.
 
     None for another operator, another dimension, steps, and a call that does not start at 0.
     """

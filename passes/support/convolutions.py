@@ -1,4 +1,4 @@
-"""Convolutions, which are calls of PyTorch, and their arguments."""
+"""Convolutions, as PyTorch calls, and their arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEFAULTS: dict[str, Any] = {
 def arguments_by_name(
     callee: str, given: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All arguments of a call of the overload `callee`, with the defaults of those left out."""
+    """Return all arguments of a call of the overload `callee`, with defaults for omitted ones."""
     return {**_DEFAULTS, **dict(zip(PARAMETERS[callee], given, strict=False)), **named}
 
 
@@ -53,8 +53,8 @@ class Convolution:
 
     @staticmethod
     def of(op: Operation) -> Convolution | None:
-        """The convolution that `op` calls; None for another operator, a transposed one, samples
-        without a batch, the padding `same`, arguments that are not numbers, and a weight of
+        """Return the convolution that `op` calls; None for another operator, a transposed one,
+        samples without a batch, the padding `same`, arguments that are not numbers, and a weight of
         unknown extents.
         """
         if isinstance(op, coda.ConvolutionOp):

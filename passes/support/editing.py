@@ -51,8 +51,8 @@ class Site:
 
     @staticmethod
     def of(value: SSAValue) -> Site | None:
-        """The site that defines `value`, or None where it is no tile or half result, and where its
-        rows are not those of the epilogue.
+        """Return the site that defines `value`; None if it is no tile or half result, or its rows
+        are not those of the epilogue.
         """
         op = value.owner
         if not isinstance(op, FusedOp | MapOp) or is_scattered(op):
@@ -65,7 +65,7 @@ class Site:
         return None
 
     def holds(self, value: SSAValue) -> bool:
-        """Return whether the epilogue holds `value` next to this result, column by column."""
+        """Return whether the epilogue holds `value` beside this result, column by column."""
         other = Site.of(value)
         return (
             other is not None
@@ -77,7 +77,7 @@ class Site:
 def new_map(
     location: LocationAttr, tiles: Sequence[SSAValue] = (), pairing: PairingAttr | None = None
 ) -> MapOp:
-    """A kernel that loads `tiles`, and computes nothing yet."""
+    """Make a kernel that loads `tiles` and computes nothing yet."""
     block = Block()
     block.add_op(YieldOp())
     segment = Segment([], [], [], Region(block), pairing=pairing)
@@ -94,7 +94,9 @@ def is_scattered(op: Operation) -> bool:
 
 
 def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
-    """The tensors that the scalar code of `op` reads, after the recomputation of cheap operands."""
+    """Return the tensors that the scalar code of `op` reads, after recomputation of cheap
+    operands.
+    """
     repeated = dict.fromkeys(recomputation(op, domain))
     operands = dict.fromkeys(value for inner in repeated for value in inner.operands)
     return [
@@ -105,7 +107,9 @@ def leaf_operands(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
 
 
 def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
-    """`op` and the operators that the epilogue repeats for it, each after its operands."""
+    """Return `op` and the operators that the epilogue recomputes for it, each after its
+    operands.
+    """
 
     def inner(op: Operation) -> list[Operation]:
         repeated = (recomputed(value, domain) for value in op.operands)
@@ -117,7 +121,7 @@ def recomputation(op: Operation, domain: Sequence[int]) -> list[Operation]:
 def operands_first(
     op: Operation, inner: Callable[[Operation], Sequence[Operation]]
 ) -> list[Operation]:
-    """`op` and all that `inner` names for an operator, each after what it names.
+    """Return `op` and everything that `inner` returns for an operator, each after its operands.
 
     An explicit stack, because chains may be longer than Python's recursion limit.
     """
@@ -136,7 +140,7 @@ def operands_first(
 
 
 def recomputed(value: SSAValue, domain: Sequence[int]) -> Operation | None:
-    """The pointwise operator that defines `value`, where the epilogue repeats it instead of
+    """Return the pointwise operator that defines `value`, if the epilogue recomputes it instead of
     loading its result.
 
     Worth it for a widening cast (the narrow operand is loaded), for what does not vary by row
@@ -166,8 +170,8 @@ def _is_stored_anyway(value: SSAValue) -> bool:
 
 
 def is_left_to_readers(op: Operation) -> bool:
-    """Return whether each operator that reads the pointwise `op` rather computes it again, because
-    what it is computed from is there anyway and has no more bytes.
+    """Return whether every reader of the pointwise `op` prefers to recompute it, because its
+    operands are loaded anyway and have no more bytes.
     """
     value = op.results[0]
     shape = shape_of(value)
@@ -186,7 +190,7 @@ def is_left_to_readers(op: Operation) -> bool:
 
 def is_of_numbers(op: Operation) -> bool:
     """Return whether a few pointwise operators compute `op` from positions, extents and constants,
-    which nothing loads.
+    so that nothing is loaded.
     """
     pending = [op]
     for _ in range(MAX_RECOMPUTED):
@@ -208,13 +212,14 @@ MAX_RECOMPUTED = 8
 
 
 def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
-    """The operands that an epilogue would load element by element."""
+    """Return the operands that an epilogue would load element by element."""
     return [value for value in op.operands if is_per_element(value, domain)]
 
 
 def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
-    """The one tile that `op` is the last of a few operators to scale, shift or round, and that is
-    stored anyway."""
+    """Return the stored tile that `op`, as the last of a few operators, scales, shifts or
+    rounds.
+    """
     tile: SSAValue | None = None
     for _ in range(MAX_RECOMPUTED):
         tiles = _tiles(op, domain)
@@ -250,7 +255,9 @@ class EpilogueEditor:
             self.op.detach_region(segment.body)
 
     def builder(self, segment: int, location: LocationAttr) -> ScalarBuilder:
-        """Appends to the region of a segment; the operator takes over the location."""
+        """Return a builder that appends to the region of a segment, at the location of the
+        operator.
+        """
         self.locations.append(location)
         return ScalarBuilder(self.segments[segment].block, location, self.mode)
 
@@ -269,7 +276,7 @@ class EpilogueEditor:
         self._origins[segment][index] = value
 
     def fuse_pointwise(self, op: Operation, segment: int, *, half: bool) -> int:
-        """Append a pointwise consumer as a new tile (or half) result; returns its index.
+        """Append a pointwise consumer as a new tile (or half) result; return its index.
 
         `half` says whether `op` consumes one value per pair.
         """
@@ -281,7 +288,7 @@ class EpilogueEditor:
     def _lanes(
         self, op: Operation, segment: int, domain: Sequence[int], half: bool
     ) -> list[SSAValue]:
-        """The scalar code of `op`: one value, or two for the columns of a pair."""
+        """Return the scalar code of `op`: one value, or two for the columns of a pair."""
         part = self.segments[segment]
         count = 2 if part.pairing and not half else 1
         operands = [self.lanes_of(v, segment, domain, half=half) for v in op.operands]
@@ -297,7 +304,8 @@ class EpilogueEditor:
     def lanes_of(
         self, value: SSAValue, segment: int, domain: Sequence[int], *, half: bool
     ) -> Sequence[SSAValue]:
-        """The elements of `value` in the region: one value, or two for the columns of a pair.
+        """Return the elements of `value` in the region: one value, or two for the columns of a
+        pair.
 
         `value` broadcasts to `domain`; where the domain has fewer columns than the segment, it
         repeats along the columns.
@@ -332,12 +340,14 @@ class EpilogueEditor:
     def elements_of_groups(
         self, value: SSAValue, segment: int, *, half: bool
     ) -> Sequence[SSAValue]:
-        """The elements of `value` (... x H x 1), which each of H groups of columns has one of."""
+        """Return the elements of `value` (... x H x 1), which has one for each of H groups of
+        columns.
+        """
         kind = PortKind.GROUP.halved() if half else PortKind.GROUP
         return self.segments[segment].add_port(kind, self._view(value, shape_of(value)[:-1]))
 
     def _view(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A view of what a kernel loads, before the operator."""
+        """Insert a view of a tensor that a kernel loads, before the operator."""
         if isinstance(value.owner, coda.ReshapeOp) and shape_of(value.owner.x) == shape:
             return value.owner.x
         view = coda.ReshapeOp(value, shape)
@@ -351,7 +361,7 @@ class EpilogueEditor:
         return columns is not None and domain[-1] != (columns // 2 if half else columns)
 
     def commit(self) -> EpilogueOp:
-        """Put the changed operator in the place of the old one, without its unused results.
+        """Replace the old operator by the changed one, without unused results.
 
         A result whose original has no use any more is dropped unless it is the last one left.
         """
@@ -391,8 +401,8 @@ class EpilogueEditor:
                     self.remove_result(number, index)
 
     def _tells_domain(self, number: int, index: int) -> bool:
-        """Return whether a result of a map is the only tile, and so all that says how large
-        it is.
+        """Return whether a result of a map is its only tile, and therefore determines its
+        domain.
         """
         segment = self.segments[number]
         tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
@@ -402,7 +412,7 @@ class EpilogueEditor:
 
 
 def _map_columns(segment: Segment) -> int | None:
-    """N of a kernel without weights; None where no tile tells it yet."""
+    """Return N of a kernel without weights; None if no tile determines it yet."""
     results = [r.type.get_shape() for r in segment.results if r.port.kind.data == ResultKind.TILE]
     ports = [shape_of(port.value) for port in segment.ports if port.kind == PortKind.TILE]
     return next((shape[-1] for shape in (*results, *ports) if shape), None)

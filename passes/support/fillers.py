@@ -1,4 +1,4 @@
-"""Tensors with one number in all places."""
+"""Constant tensors."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
@@ -10,7 +10,9 @@ from coda_ir.symbolic_shapes import Dims, dims_attribute
 
 
 def filler(number: float, element: Attribute, dims: Dims) -> tuple[coda.ConstantOp, CallOp]:
-    """The operators that make a tensor of these dimensions, whose symbols arguments declare."""
+    """Return the operators that make a constant tensor of these dimensions, whose symbols arguments
+    declare.
+    """
     constant = coda.ConstantOp(number, element)
     shape = [dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in dims]
     arguments = f"{{0}}, [{', '.join(map(str, dims))}]"

@@ -26,7 +26,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a rewrite is not legal: the failed condition, what was found, what would help."""
+    """The reason why a rewrite is not legal: the failed condition, the finding, and a remedy."""
 
     condition: str
     found: str
@@ -35,7 +35,7 @@ class Refusal:
 
 @dataclass
 class FunctionRewriter:
-    """One function under rewriting: the order of its operators and its symbolic shapes."""
+    """A function under rewriting: the order of its operators, and its symbolic shapes."""
 
     pass_name: str
     func: FuncOp
@@ -45,31 +45,35 @@ class FunctionRewriter:
 
     @cached_property
     def shapes(self) -> SymbolicShapes:
-        """The shapes of the function as it is where a pass first asks for one; many never do."""
+        """The shapes of the function at the time when a pass first needs them; many never do."""
         return SymbolicShapes(self.func)
 
     @property
     def ops(self) -> list[Operation]:
-        """The operators of the function now, in order; safe against rewriting while iterating."""
+        """The current operators of the function, in order; safe against rewriting while
+        iterating.
+        """
         return list(self.func.body.block.ops)
 
     def ops_of(self, kind: type[OpT]) -> list[OpT]:
-        """The operators of one type, which `ops` gives with the others."""
+        """Return the current operators of one type."""
         return [op for op in self.ops if isinstance(op, kind)]
 
     def before(self, anchor: Operation, location: LocationAttr | None = None) -> OpInserter:
-        """An inserter before `anchor`, with its location unless another is given."""
+        """Return an inserter before `anchor`, with its location unless another is given."""
         return OpInserter(self, anchor, location or anchor.location)
 
     def replace(self, old: Operation, new: SSAValue) -> None:
-        """Put `new` in the place of the only result of `old`, whose name it takes; erase `old`."""
+        """Replace the only result of `old` by `new`, which takes its name; erase `old`."""
         (result,) = old.results
         new.name_hint = result.name_hint or new.name_hint
         result.replace_all_uses_with(new)
         self.order.erase(old)
 
     def accepts(self, op: Operation, refusal: Refusal | None, message: str) -> bool:
-        """Report that `op` is rewritten, or why not; returns whether it is. Call it before that."""
+        """Report that `op` is rewritten, or the refusal; return whether it is. Call it before the
+        rewrite.
+        """
         if refusal is None:
             self.passed(op, message)
         else:
@@ -97,7 +101,7 @@ class FunctionRewriter:
         )
 
     def analysis(self, op: Operation, message: str) -> None:
-        """State a fact about `op` that the user should know."""
+        """Report a fact about `op` that the user should know."""
         self._emit("analysis", op, message)
 
     def _emit(self, kind: RemarkKind, op: Operation, message: str) -> None:
@@ -107,14 +111,14 @@ class FunctionRewriter:
 
 @dataclass
 class OpInserter:
-    """Inserts operators before an anchor; each takes over a location and a name."""
+    """Inserts operators before an anchor, with a location and a name."""
 
     rewriter: FunctionRewriter
     anchor: Operation
     location: LocationAttr
 
     def insert(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Insert `op`; returns its first result."""
+        """Insert `op`; return its first result."""
         op.location = self.location
         self.rewriter.order.insert_before(op, self.anchor)
         for result in op.results:
@@ -122,13 +126,13 @@ class OpInserter:
         return op.results[0]
 
     def cast(self, value: SSAValue, element_type: Attribute) -> SSAValue:
-        """`value` with another element type, itself where it has that type."""
+        """Convert `value` to another element type, if it differs."""
         if element_type_of(value) == element_type:
             return value
         return self.insert(coda.CastOp(value, element_type), value.name_hint)
 
     def reshape(self, value: SSAValue, shape: Sequence[int], dims: Dims | None = None) -> SSAValue:
-        """`value` in another shape, whose extents are `dims` where the shape does not tell them."""
+        """Reshape `value`; `dims` are the extents if the shape does not determine them."""
         if dims is None and shape_of(value) == tuple(shape):
             return value
         view = coda.ReshapeOp(value, shape)
@@ -143,7 +147,7 @@ class OpInserter:
         shape: Sequence[int],
         element_type: Attribute | None = None,
     ) -> SSAValue:
-        """The same operator as `op` of other operands, whose only result has another shape."""
+        """Return a copy of `op` on other operands, with an only result of another shape."""
         (result,) = op.results
         made = type(op).create(
             operands=operands,
@@ -194,7 +198,7 @@ class FunctionPass(NamedPass, ABC):
 
 
 def operators_before(made: Operation) -> list[Operation]:
-    """The operators that were made for the operands of a new one, in order."""
+    """Return the operators that were made for the operands of a new one, in order."""
     owners = (value.owner for value in made.operands)
     new = [owner for owner in owners if isinstance(owner, Operation) and owner.parent is None]
     return [*dict.fromkeys(each for owner in new for each in (*operators_before(owner), owner))]

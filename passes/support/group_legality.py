@@ -1,5 +1,5 @@
-"""Legality of fusing reductions over groups of columns, or over rows: pure questions about the
-IR, answered without changing it.
+"""Legality of fusing reductions over groups of columns, or over rows: questions about the IR that
+do not change it.
 """
 
 from xdsl.dialects.builtin import Float32Type
@@ -18,8 +18,9 @@ from coda_ir.passes.support.order import BlockOrder
 
 
 def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
-    """Group code is one epilogue where no sum leaves it but one that it stores, and all that it
-    needs is there before."""
+    """Check that group code can be one epilogue: no sum leaves it except stored ones, and all its
+    operands precede it.
+    """
     for value in code.values_of_groups:
         if not _stores_groups(code, value, order):
             user = code.users_outside(value)[0]
@@ -38,7 +39,7 @@ def check_group_code(code: GroupCode, order: BlockOrder) -> Refusal | None:
 
 
 def _as_group_result(code: GroupCode, value: SSAValue, order: BlockOrder) -> str | None:
-    """Return the remedy where an epilogue written by hand can store a number of each group."""
+    """Return the remedy if a handwritten epilogue can store a number for each group."""
     site, op = group_site(code, order), value.owner
     if site is None or not isinstance(site.op, FusedOp) or not isinstance(op, coda.ReduceOp):
         return None
@@ -53,9 +54,9 @@ LEAST_STORED_GROUP = 32
 
 
 def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
-    """Return whether the kernel of group code may store a number of each group, such as the scales
-    of a quantized tensor: one of whole rows beside rows that it is needed for, and a GEMM one of
-    large groups, which all main loops can reduce.
+    """Return whether the kernel of group code may store a number for each group, such as the scales
+    of a quantized tensor: for whole rows, beside rows that need it; for a GEMM, with large groups,
+    which all main loops can reduce.
     """
     if not isinstance(element_type_of(value), Float32Type):
         return False
@@ -69,7 +70,7 @@ def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
-    """The epilogue that computes an operand of the group code and may hold it."""
+    """Return the epilogue that computes an operand of the group code and may hold the code."""
     sites = [site for base in code.bases if (site := Site.of(base)) is not None]
     sites.sort(key=lambda site: order.position(site.op), reverse=True)
     return next((site for site in sites if _holds_groups(site, code, order)), None)
@@ -99,8 +100,8 @@ def _tiles_stored(code: GroupCode) -> int:
 
 
 def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> bool:
-    """Return whether a tile has the columns of whole groups: those of pairs are twice as many, and
-    their elements are not summed by column.
+    """Return whether a tile has the columns of whole groups: twice as many for pairs, whose
+    elements are not summed by column.
     """
     if not site.is_half:
         pairs = segment.pairing is None or pairs_within(segment.pairing, segment, code.group)

@@ -1,4 +1,4 @@
-"""Code on groups of columns: pointwise operators, and reductions over each group."""
+"""Group code: pointwise operators, and reductions, over each group of columns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ GroupReduction = coda.ReduceOp | coda.NormStatsOp | coda.SoftmaxOp
 
 
 def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
-    """Return whether `op` shows groups of columns next to each other: the reverse of a split."""
+    """Return whether `op` joins groups of columns: the inverse of a split."""
     if not isinstance(op, coda.ReshapeOp):
         return False
     before, after = shape_of(op.x), shape_of(op.result)
@@ -37,8 +37,8 @@ def joins_columns(op: object) -> TypeGuard[coda.ReshapeOp]:
 
 
 def is_of_small_groups(op: Operation) -> bool:
-    """Return whether `op` reduces groups of columns that a tile holds, which costs no pass over
-    them.
+    """Return whether `op` reduces groups of columns that a tile holds, which needs no additional
+    pass.
     """
     if not isinstance(op, GroupReduction) or not splits_columns(op.x.owner):
         return False
@@ -68,7 +68,7 @@ class GroupCode:
 
     @property
     def columns(self) -> int:
-        """N: all groups of a row."""
+        """N, the columns of all groups of a row."""
         return self.domain[-2] * self.domain[-1] if self.is_split else self.domain[-1]
 
     @property
@@ -86,13 +86,13 @@ class GroupCode:
 
     @property
     def leaves(self) -> list[SSAValue]:
-        """Return the operands of the code: the tensors that are split, and rows and scalars."""
+        """The operands of the code: split tensors, rows and scalars."""
         others = [v for op in self.ops for v in op.operands if v not in self.values]
         return [v for v in dict.fromkeys(others) if not isinstance(v.owner, coda.ConstantOp)]
 
     @property
     def values_of_groups(self) -> list[SSAValue]:
-        """The numbers of whole groups that others read."""
+        """The group values that others read."""
         found = [op.results[0] for op in self.ops if not isinstance(op, coda.SumToOp)]
         return [v for v in found if not self.is_tile(v) and self.users_outside(v)]
 
@@ -102,7 +102,7 @@ class GroupCode:
 
     @property
     def around_reductions(self) -> set[Operation]:
-        """The reductions, what leads to them, and what follows from them."""
+        """The reductions, their producers in the code, and their consumers."""
         sums = [op for op in self.ops if isinstance(op, GroupReduction | coda.SumToOp)]
         before = _reached(sums, lambda op: [v.owner for v in op.operands], self.ops)
         behind = _reached(sums, _users, self.ops)
@@ -120,7 +120,7 @@ class GroupCode:
 
     @property
     def anchor(self) -> Operation:
-        """Where a kernel for the code may stand: what it needs is moved before that."""
+        """The position of a kernel for the code, before which its operands are moved."""
         return self.ops[0] if self.is_split else self.reductions[0]
 
     def is_tile(self, value: SSAValue) -> bool:
@@ -133,7 +133,7 @@ class GroupCode:
         return shape_of(value) in ((*self.domain[:-1], 1), (groups, 1))
 
     def columns_of_group(self, site: Site) -> int:
-        """The columns of an epilogue that a group consists of: two for each element of a pair."""
+        """Return the number of epilogue columns in a group: two for each element of a pair."""
         return 2 * self.group if site.is_half else self.group
 
     def users_outside(self, value: SSAValue) -> list[Operation]:
@@ -180,7 +180,7 @@ def _reached(
     neighbours: Callable[[Operation], Iterable[Operation | Block]],
     ops: Sequence[Operation],
 ) -> set[Operation]:
-    """Those of `ops` that steps to neighbours among them reach."""
+    """Return the operators in `ops` that can be reached through neighbours among them."""
     pending, found, among = list(starts), set(starts), set(ops)
     while pending:
         for op in neighbours(pending.pop()):
@@ -195,7 +195,9 @@ def _is_float32(op: Operation) -> bool:
 
 
 def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
-    """The code on groups of columns that a tile holds, with a reduction over them, in order."""
+    """Return the code on groups of columns that a tile holds, with a reduction over them,
+    in order.
+    """
     found: list[GroupCode] = []
     code_of: dict[SSAValue, GroupCode] = {}
     behind: set[SSAValue] = set()
@@ -218,7 +220,7 @@ def find_group_code(ops: Iterable[Operation]) -> list[GroupCode]:
 def _joined(
     read: Sequence[GroupCode], code_of: dict[SSAValue, GroupCode], found: list[GroupCode]
 ) -> GroupCode | None:
-    """The code of all of `read`, joined to one where there are several of the same groups."""
+    """Join all group codes in `read` that have the same groups."""
     first, *others = dict.fromkeys(read) or [None]
     for other in others:
         if first is None or other is None or other is first:
@@ -233,9 +235,9 @@ def _joined(
 
 
 def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
-    """The code that reduces rows and then goes on with their elements, none of which a kernel
-    has on chip before: it would read them twice. Elements of a softmax may be on chip, since no
-    kernel has the sums that it needs.
+    """Return code that reduces rows and then uses their elements again, if no kernel has them on
+    chip, because it would read them twice. Elements of a softmax may be on chip, because no kernel
+    has the sums that it needs.
     """
     found: list[GroupCode] = []
     taken: set[Operation] = set()
@@ -250,8 +252,8 @@ def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
 
 
 def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> GroupCode | None:
-    """The code from `reduction` on, and pointwise code before it; `places` are those of operators
-    in the function.
+    """Return the code from `reduction` on, and pointwise code before it; `places` are the positions
+    of operators in the function.
     """
     code = GroupCode(shape_of(reduction.x), is_split=False)
     if len(code.domain) < 2 or not 1 < code.group <= MAX_ROW or not code.admits(reduction):
@@ -277,7 +279,7 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
 
 
 def _add_producers(value: SSAValue, code: GroupCode) -> None:
-    """Add the pointwise operators on the elements of rows behind `value`, each after its operands.
+    """Add the pointwise producers of `value` on the elements of rows, each after its operands.
 
     An explicit stack, because chains may be longer than Python's recursion limit.
     """
@@ -297,8 +299,8 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
 
 
 def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
-    """Return whether the epilogue of a kernel computes `value`, and could sum up what the code
-    does: not where that needs the statistics of whole rows of `value`, as behind a norm.
+    """Return whether the epilogue of a kernel computes `value` and could compute the sums of the
+    code; not if that needs the statistics of whole rows of `value`, as after a norm.
     """
     sums = [leaf.owner for leaf in code.leaves if isinstance(leaf.owner, GroupReduction)]
     return isinstance(value.owner, FusedOp | MapOp) and not any(op.x is value for op in sums)

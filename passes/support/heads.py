@@ -1,4 +1,4 @@
-"""Heads that were split off the columns of a tensor."""
+"""Heads: groups of columns that are split off a tensor."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Heads:
 
     @property
     def is_whole(self) -> bool:
-        """True if the heads are next to each other: one head is one period."""
+        """True if the heads are adjacent: one head is one period."""
         return self.width == self.period
 
     @property
     def axis(self) -> int:
-        """The dimension of the heads, from the end."""
+        """The dimension of the heads, counted from the end."""
         return -3 if self.is_before_rows else -2
 
     @property
@@ -51,11 +51,11 @@ class Heads:
         return tuple(dim if isinstance(dim, int) else DYNAMIC_INDEX for dim in self.rows)
 
     def part(self, offset: int, width: int) -> Heads:
-        """Other columns of the same periods."""
+        """Return other columns of the same periods."""
         return replace(self, offset=offset, width=width)
 
     def columns(self, insert: OpInserter) -> SSAValue:
-        """The columns of `x` that the periods cover, of rows as the heads have them."""
+        """Return the columns of `x` that the periods cover, with the rows of the heads."""
         value, stop = self.x, self.first + self.count * self.period
         *rows, columns = shape_of(value)
         if tuple(rows) != self.row_shape:
@@ -67,7 +67,7 @@ class Heads:
         return insert.insert(sliced, self.x.name_hint)
 
     def own_columns(self, insert: OpInserter) -> SSAValue:
-        """The columns of the heads alone, next to each other."""
+        """Return the columns of the heads alone, side by side."""
         value = self.columns(insert)
         if self.is_whole:
             return value
@@ -78,11 +78,11 @@ class Heads:
         return insert.insert(coda.ReshapeOp(part, (*rows, self.count * self.width)))
 
     def together(self, width: int) -> Heads:
-        """As many heads of `width` columns that are next to each other."""
+        """Return as many adjacent heads of `width` columns."""
         return replace(self, first=0, period=width, offset=0, width=width)
 
     def of(self, columns: SSAValue, insert: OpInserter) -> SSAValue:
-        """The heads of `columns`, which has the shape of `self.columns`, in the same way."""
+        """Split `columns`, which has the shape of `self.columns`, into heads in the same way."""
         rows, rank = shape_of(columns)[:-1], len(self.rows) + 2
         value = insert.insert(coda.ReshapeOp(columns, (*rows, self.count, self.period)))
         if not self.is_whole:
@@ -95,14 +95,14 @@ class Heads:
 
 
 def heads_of(value: SSAValue, shapes: SymbolicShapes) -> Heads | None:
-    """Return what the heads `value` were split from; None where they are not the columns of a
-    tensor.
+    """Return the columns from which the heads `value` were split; None if they are not the columns
+    of a tensor.
     """
     return heads_of_view(ColumnView.of(value, shapes), shapes)
 
 
 def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
-    """The heads that a view of columns is, of its axes (rows, heads, columns)."""
+    """Return the heads that a view of columns is, given its axes (rows, heads, columns)."""
     if len(view.axes) < 3:
         return None
     *others, last = view.axes
@@ -116,7 +116,7 @@ def heads_of_view(view: ColumnView, shapes: SymbolicShapes) -> Heads | None:
 
 
 def _rows(axes: list[Axis], rows: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
-    """The rows that `axes` are, where these are `rows` in order but for extents of 1."""
+    """Return the rows that `axes` are, if these are `rows` in order except for extents of 1."""
     found = [axis for axis in axes if axis != ONE]
     long = [RowAxis(index, extent) for index, extent in enumerate(rows) if extent != 1]
     if found != long:
@@ -145,12 +145,14 @@ def _heads(
 
 
 def _period_of_one(offset: int, width: int, columns: int) -> int:
-    """One head has the columns of the tensor, or its own where those are a projection of others."""
+    """Return the period of a single head: the columns of the tensor, or its own if those are a
+    projection of others.
+    """
     return width if offset else columns
 
 
 def unrepeated(value: SSAValue, shapes: SymbolicShapes) -> SSAValue:
-    """The heads before each was repeated for the queries that share it."""
+    """Return the heads before each was repeated for the queries that share it."""
     joined = defined_by(value, coda.ReshapeOp)
     expanded = defined_by(joined.x, CallOp) if joined else None
     if joined is None or expanded is None or expanded.callee.data != "aten.expand.default":

@@ -1,4 +1,4 @@
-"""The contents of tensors that are computed from positions only: integers and masks.
+"""Contents of tensors computed from positions only: integers and masks.
 
 An integer tensor is known as an affine function of its own index, a mask as the conjunction of
 conditions `affine >= 0`. Everything else is unknown.
@@ -35,7 +35,9 @@ class Affine:
         return self.minus(Affine(0, (0,) * len(other.coefficients)).minus(other))
 
     def least(self, shape: Sequence[int]) -> float:
-        """The least value over all indices of a tensor of `shape`, minus infinity if unknown."""
+        """Return the least value over all indices of a tensor of `shape`, minus infinity if
+        unknown.
+        """
         least: float = self.constant
         for coefficient, extent in zip(self.coefficients, shape, strict=True):
             if coefficient < 0:
@@ -51,11 +53,11 @@ class Mask:
     never: bool = False
 
     def both(self, other: Mask) -> Mask:
-        """True where both are."""
+        """Return the mask that is true where both are."""
         return Mask(self.conditions | other.conditions, self.never or other.never)
 
     def negated(self) -> Mask | None:
-        """True where this is not; None where that is no conjunction."""
+        """Return the negated mask; None if that is no conjunction."""
         if self.never or not self.conditions:
             return Mask(frozenset(), never=not self.never)
         if len(self.conditions) > 1:
@@ -84,7 +86,7 @@ _EXACT = 2**8
 
 
 class IndexValues:
-    """The known contents of the values of one function."""
+    """The known contents of the values in a function."""
 
     def __init__(self, shapes: SymbolicShapes):
         self._shapes = shapes
@@ -97,7 +99,9 @@ class IndexValues:
         return self._known[value]
 
     def spread(self, value: SSAValue, rank: int) -> Known | None:
-        """Return what `value` holds, as a tensor of `rank` with leading dimensions of extent 1."""
+        """Return the contents of `value`, as a tensor of `rank` with leading dimensions of extent
+        1.
+        """
         return _spread(self.of(value), rank)
 
     def _derive(self, value: SSAValue) -> Known | None:
@@ -130,7 +134,7 @@ class IndexValues:
                 return None
 
     def _number(self, value: SSAValue) -> Known | None:
-        """A small whole number that is written as floats."""
+        """Return a small whole number that is written as a float."""
         op = value.owner
         known = _full(op, ()) if isinstance(op, CallOp) and op.callee.data == _FULL else None
         small = isinstance(known, Affine) and abs(known.constant) <= _EXACT
@@ -152,7 +156,7 @@ class IndexValues:
                 return None
 
     def _reshaped(self, op: coda.ReshapeOp) -> Known | None:
-        """Dimensions of extent 1 may come and go."""
+        """Evaluate a reshape that adds or drops dimensions of extent 1."""
         before, after = self._shapes.dims(op.x), self._shapes.dims(op.result)
         kept = [axis for axis, dim in enumerate(before) if dim != 1]
         places = [axis for axis, dim in enumerate(after) if dim != 1]
@@ -169,7 +173,7 @@ class IndexValues:
         return _map(known, move)
 
     def _joined(self, op: coda.ConcatOp) -> Known | None:
-        """Parts that continue one another."""
+        """Evaluate a concatenation of parts that continue one another."""
         axis, position, found = op.dim.value.data, 0, list[tuple[int, int, Affine]]()
         for part in op.parts:
             known, extent = self.of(part), shape_of(part)[axis]
@@ -192,7 +196,7 @@ def _constant(op: coda.ConstantOp) -> Known | None:
 
 
 def _compared(op: coda.CompareOp, a: Affine, b: Affine) -> Known | None:
-    """A comparison of order; others are unknown."""
+    """Evaluate an order comparison; others are unknown."""
     difference = {"le": b.minus(a), "lt": b.minus(a), "ge": a.minus(b), "gt": a.minus(b)}
     found = difference.get(op.relation.data)
     if found is None:
@@ -202,7 +206,7 @@ def _compared(op: coda.CompareOp, a: Affine, b: Affine) -> Known | None:
 
 
 def _shifted(known: Affine, axis: int, slope: int, by: int) -> Affine:
-    """`known` with `slope` along an axis, and its index on the axis moved."""
+    """Return `known` with `slope` along an axis, and its index on the axis shifted."""
     coefficients = list(known.coefficients)
     coefficients[axis] = slope
     return Affine(known.constant + slope * by, tuple(coefficients))
@@ -228,7 +232,7 @@ def _moved(known: Known | None, sources: Sequence[int]) -> Known | None:
 
 
 def _spread(known: Known | None, rank: int) -> Known | None:
-    """`known` with missing leading dimensions."""
+    """Add missing leading dimensions to `known`."""
     return _map(
         known,
         lambda a: Affine(a.constant, (0,) * (rank - len(a.coefficients)) + a.coefficients),
@@ -241,7 +245,7 @@ _Operands: TypeAlias = Sequence[Known | None]
 
 
 def literal(node: ast.expr) -> int | float | bool | None:
-    """The number that an argument is, None where it is something else."""
+    """Return the number that an argument is, None if it is something else."""
     if isinstance(node, ast.UnaryOp):
         number = literal(node.operand)
         return None if number is None else -number
@@ -255,7 +259,7 @@ def literal(node: ast.expr) -> int | float | bool | None:
 
 
 def _arguments(op: CallOp, operands: _Operands) -> list[Known | None]:
-    """The positional arguments: tensors and whole numbers, of the rank of the result."""
+    """Return the positional arguments: tensors and whole numbers, with the rank of the result."""
     rank = len(shape_of(op.outputs[0]))
     known: list[Known | None] = []
     for node in op.template.call.args:
@@ -319,7 +323,7 @@ def _slice(op: CallOp, operands: _Operands) -> Known | None:
 
 
 def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Known | None:
-    """`known` from index `start` of an axis on, in the shape of the result."""
+    """Return `known` from index `start` of an axis on, in the shape of the result."""
 
     def cut(affine: Affine) -> Affine:
         slope = affine.coefficients[axis]
@@ -330,7 +334,7 @@ def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Kn
 
 
 def _compare(swap: bool, strict: bool) -> Callable[[CallOp, _Operands], Known | None]:
-    """a >= b, and the other orders."""
+    """Evaluate a >= b, and the other orders."""
 
     def derive(op: CallOp, operands: _Operands) -> Known | None:
         match _arguments(op, operands)[:: -1 if swap else 1]:
@@ -382,7 +386,7 @@ def _cumsum(op: CallOp, operands: _Operands) -> Known | None:
 
 
 def _index(op: CallOp, operands: _Operands) -> Known | None:
-    """Elements of a tensor that holds one number only."""
+    """Evaluate elements of a tensor that holds one number only."""
     known, rank = operands[0], len(shape_of(op.outputs[0]))
     if isinstance(known, Mask):
         return known if not known.conditions else None

@@ -18,7 +18,7 @@ SUFFIX = "_joint"
 
 @dataclass(frozen=True)
 class Joint:
-    """A function of (arguments, gradients of results) that gives (results, gradients of arguments).
+    """A function from (arguments, gradients of results) to (results, gradients of arguments).
 
     `primal_arguments` and `primal_results` say how many of each belong to the forward.
     """
@@ -29,7 +29,7 @@ class Joint:
 
     @staticmethod
     def of(func: FuncOp) -> Joint | None:
-        """The joint that `func` says it is."""
+        """Return the joint function that `func` declares to be."""
         stated = func.attributes.get(JOINT_ATTRIBUTE)
         if not isinstance(stated, DictionaryAttr) or not func.body.blocks:
             return None
@@ -39,7 +39,7 @@ class Joint:
 
     @property
     def function(self) -> str:
-        """The name of the function that was differentiated."""
+        """The name of the differentiated function."""
         return self.func.sym_name.data.removesuffix(SUFFIX)
 
     @property
@@ -75,11 +75,11 @@ class Joint:
         return entry_name(self.result_entry(index)) or f"result{index}"
 
     def forward_ops(self) -> set[Operation]:
-        """The operators that the results need."""
+        """Return the operators that the results need."""
         return ops_behind(self.results)
 
     def gradient_values(self) -> set[SSAValue]:
-        """The values that depend on the gradient of a result."""
+        """Return the values that depend on the gradient of a result."""
         found = set(self.result_gradients)
         for op in self.block.ops:
             if any(operand in found for operand in op.operands):
@@ -92,7 +92,7 @@ def ops_behind(
     stop: Iterable[SSAValue] = (),
     instead: Mapping[SSAValue, SSAValue] | None = None,
 ) -> set[Operation]:
-    """The operators that compute `values`, where those in `stop` are there already.
+    """Return the operators that compute `values`, given those in `stop`.
 
     `instead` has values that are computed in the place of others.
     """

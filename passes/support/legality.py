@@ -1,4 +1,4 @@
-"""Legality of fusion: pure questions about the IR, answered without changing it.
+"""Legality of fusion: questions about the IR that do not change it.
 
 Every function returns what a rewrite needs, or a `Refusal` that names the failed condition.
 The conditions are those of the design's table of rewrites; the passes only act on the answers.
@@ -50,8 +50,8 @@ def name_of(value: SSAValue) -> str:
 
 
 def is_tilewise(value: SSAValue) -> bool:
-    """Return whether `value` is computed element by element by a kernel that the block contains:
-    the tile of a GEMM, or pointwise code.
+    """Return whether a kernel in the block computes `value` element by element: the tile of a GEMM,
+    or pointwise code.
     """
     op = value.owner
     gemms = (coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap)
@@ -65,7 +65,7 @@ def is_tilewise(value: SSAValue) -> bool:
 
 
 def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
-    """The row statistics of a norm come for free only where x is on chip, tile by tile."""
+    """Check the input of a norm: its row statistics are free only if x is on chip, tile by tile."""
     if is_tilewise(x):
         return None
     condition = "a GEMM or pointwise code in the same function computes the norm's input"
@@ -80,7 +80,9 @@ def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
 
 
 def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
-    """Algebra across a GEMM gives the same number, but not rounded in the same places."""
+    """Check that rounding may move: algebra across a GEMM preserves the value, but not where it is
+    rounded.
+    """
     if numerics_mode(op) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
@@ -91,7 +93,7 @@ def check_rounding_may_move(op: Operation, found: str) -> Refusal | None:
 
 
 def check_products_may_meet(total: Operation) -> Refusal | None:
-    """Products that add up in one accumulator are rounded with their sum."""
+    """Check that products may share an accumulator, where they are rounded with their sum."""
     if numerics_mode(total) != NumericsMode.EAGER_EXACT:
         return None
     return Refusal(
@@ -105,7 +107,8 @@ def check_products_may_meet(total: Operation) -> Refusal | None:
 def check_cancellation(
     op: coda.LayerNormOp | coda.NormStatsOp | coda.GroupNormOp,
 ) -> Refusal | None:
-    """E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std units of float32.
+    """Check for cancellation: E[x²] − mean² and r·(x·W) − r·mean·u lose (mean/std)² and mean/std
+    units of float32.
 
     Storing x in a narrower type loses more, up to a ratio of 2^8; nothing hides it in float32, and
     eager PyTorch computes the variance from differences. See docs/numerics.md.
@@ -132,7 +135,7 @@ def check_gemm_types(
     | coda.LowBitLinearOp
     | coda.GroupedWeightGradientOp,
 ) -> Refusal | None:
-    """A `gemm.fused` accumulates in float32 and its epilogue computes in float32."""
+    """Check types: a `gemm.fused` accumulates, and its epilogue computes, in float32."""
     for value in (gemm.x, gemm.result):
         if not computes_in_float32(element_type_of(value)):
             return Refusal(
@@ -144,13 +147,15 @@ def check_gemm_types(
 
 
 def library_multiplies_groups(x: SSAValue, result: SSAValue) -> bool:
-    """Return whether PyTorch multiplies rows in groups by matrices: rows of whole 16 bytes."""
+    """Return whether PyTorch multiplies grouped rows by matrices: the rows must be multiples of 16
+    bytes.
+    """
     columns = [(shape_of(value)[-1], element_bytes(x.type)) for value in (x, result)]
     return all(n != DYNAMIC_INDEX and n * size % 16 == 0 for n, size in columns)
 
 
 def static_columns(value: SSAValue) -> int | Refusal:
-    """The number of columns of `value`, for what needs it as a number."""
+    """Return the number of columns of `value`, which must be known."""
     n = shape_of(value)[-1]
     if n != DYNAMIC_INDEX:
         return n
@@ -163,7 +168,7 @@ def static_columns(value: SSAValue) -> int | Refusal:
 
 
 def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
-    """The epilogue into which the pointwise operator `op` can be fused.
+    """Return the epilogue into which the pointwise operator `op` can be fused.
 
     Legal iff the site has the shape of the result, every other operand fits a port of it, and
     none of them depends on the site's kernel.
@@ -215,7 +220,7 @@ def check_ports(values: Iterable[SSAValue], domain: Sequence[int]) -> Refusal | 
 
 
 def pair_of_siblings(op: Operation, order: BlockOrder) -> tuple[FusedOp, FusedOp] | None:
-    """Two GEMMs that `op` combines element by element and that can run as one in pair mode.
+    """Return two GEMMs that `op` combines element by element and that can run as one in pair mode.
 
     Legal iff they share the input, K, the number of columns and the types, each has one plain
     column range, and neither depends on the other.
@@ -260,25 +265,23 @@ def _can_be_half(segment: Segment) -> bool:
 
 
 def reduced_groups(segment: Segment) -> list[int]:
-    """The group sizes over which the region of a segment reduces."""
+    """Return the group sizes over which the region of a segment reduces."""
     return [op.group.data for op in segment.block.ops if isinstance(op, GroupReduceOp)]
 
 
 def _keeps_groups(pairing: PairingAttr, segment: Segment) -> bool:
-    """Return whether every group of columns that the region reduces consists of whole pairs, which
-    are consecutive.
-    """
+    """Return whether every reduced group of columns consists of whole, consecutive pairs."""
     return all(pairs_within(pairing, segment, group) for group in reduced_groups(segment))
 
 
 def pairs_within(pairing: PairingAttr, segment: Segment, group: int) -> bool:
-    """Return whether `group` columns are whole pairs, which are consecutive."""
+    """Return whether `group` columns are whole, consecutive pairs."""
     period = 2 if pairing.is_adjacent else pairing.group_size or segment.columns
     return period != DYNAMIC_INDEX and group % period == 0
 
 
 def gemm_site(value: SSAValue, what: str = "operand is") -> Site | Refusal:
-    """The epilogue of the GEMM whose tile `value` is."""
+    """Return the epilogue of the GEMM whose tile `value` is."""
     site = Site.of(value)
     if site is not None and isinstance(site.op, FusedOp):
         return site
@@ -289,7 +292,7 @@ def gemm_site(value: SSAValue, what: str = "operand is") -> Site | Refusal:
 
 
 def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
-    """A refusal where the columns of `value` come from several weights."""
+    """Return a refusal if the columns of `value` come from several weights."""
     if len(segment.weights) == 1:
         return None
     return Refusal(
@@ -299,7 +302,7 @@ def joined_weights(value: SSAValue, segment: Segment) -> Refusal | None:
 
 
 def check_qk_norm(norm: coda.RMSNormOp, order: BlockOrder) -> Site | Refusal:
-    """A norm over groups of columns needs whole groups in one tile, in plain columns."""
+    """Check a norm over groups of columns: it needs whole groups in one tile, in plain columns."""
     site = gemm_site(norm.x)
     if isinstance(site, Refusal):
         return site
@@ -346,7 +349,9 @@ def _plain_logits(logits: SSAValue) -> Site | Refusal:
 
 
 def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | Refusal:
-    """The loss needs the logits in plain columns and a target that does not depend on them."""
+    """Check a loss: it needs the logits in plain columns, and a target that does not depend on
+    them.
+    """
     site = _plain_logits(loss.logits)
     if isinstance(site, Refusal):
         return site
@@ -359,7 +364,7 @@ def check_cross_entropy(loss: coda.CrossEntropyOp, order: BlockOrder) -> Site | 
 
 
 def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -> Site | Refusal:
-    """The gradient of the logits needs their columns, and what is known of whole rows."""
+    """Check the gradient of logits: it needs their columns, and facts about whole rows."""
     site = _plain_logits(grad.logits)
     if isinstance(site, Refusal):
         return site
@@ -377,7 +382,7 @@ def check_cross_entropy_grad(grad: coda.CrossEntropyGradOp, order: BlockOrder) -
 
 
 def check_pairing(value: SSAValue, pairing: PairingAttr) -> Site | Refusal:
-    """Return whether the segment that computes `value` can run (or runs) in pair mode with
+    """Check that the segment that computes `value` can run (or runs) in pair mode with
     `pairing`.
     """
     site = gemm_site(value)

@@ -20,12 +20,14 @@ Norm: TypeAlias = coda.RMSNormOp | coda.LayerNormOp
 
 
 def defined_by(value: SSAValue, kind: type[OpT]) -> OpT | None:
-    """The operator that computes `value`, where it is of the type `kind`."""
+    """Return the operator that computes `value`, if it has the type `kind`."""
     return value.owner if isinstance(value.owner, kind) else None
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that `value` is, where it is a constant or its square root, converted or not."""
+    """Return the number that `value` is, if it is a constant or its square root, converted
+    or not.
+    """
     value = unconverted(value)
     if isinstance(value.owner, coda.SqrtOp):
         number = number_of(value.owner.operand)
@@ -34,26 +36,26 @@ def number_of(value: SSAValue) -> float | None:
 
 
 def unwidened(value: SSAValue) -> SSAValue:
-    """`value` before its conversions to wider types, which are exact."""
+    """Return `value` before its conversions to wider types, which are exact."""
     while isinstance(value.owner, coda.CastOp) and is_widening_cast(value.owner):
         value = value.owner.operand
     return value
 
 
 def as_narrow_as(value: SSAValue, element: Attribute) -> SSAValue:
-    """`value` before it was widened, where its elements then have the type `element`."""
+    """Return `value` before it was widened, if its elements then have the type `element`."""
     narrow = unwidened(value)
     return narrow if element_type_of(narrow) == element else value
 
 
 def operand_pairs(op: coda.BinaryOp) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """The operands of a commutative operator, in both orders."""
+    """Yield the operands of a commutative operator, in both orders."""
     yield op.lhs, op.rhs
     yield op.rhs, op.lhs
 
 
 def offset_of(value: SSAValue) -> tuple[SSAValue, float] | None:
-    """(x, c) where `value` is x + c for a number c."""
+    """Return (x, c) if `value` is x + c for a number c."""
     add = defined_by(value, coda.AddOp)
     for x, constant in operand_pairs(add) if add else ():
         number = number_of(constant)
@@ -68,13 +70,13 @@ def is_row(value: SSAValue, columns: int) -> bool:
 
 
 def only_use(value: SSAValue) -> Operation | None:
-    """The one operator that uses `value`, once."""
+    """Return the one operator that uses `value`, once."""
     uses = list(value.uses)
     return uses[0].operation if len(uses) == 1 else None
 
 
 def first_place(ops: Sequence[Operation], operands: Sequence[SSAValue]) -> Operation | None:
-    """The first of some operators of a block; None where an operand is computed behind it."""
+    """Return the first of some operators of a block; None if an operand is computed after it."""
     block = ops[0].parent
     assert block is not None, "operators of a function"
     order = {op: number for number, op in enumerate(block.ops)}
@@ -88,7 +90,8 @@ def same_type(a: SSAValue, b: SSAValue) -> bool:
 
 
 def taken_norm(norm: Operation) -> SSAValue:
-    """Return what consumers take of a norm: an RMSNorm rounded to a narrower type, if it only is.
+    """Return the value of a norm that consumers use: an RMSNorm rounded to a narrower type, if it
+    is only rounded.
 
     Autocast has norms in float32 so, in front of products in bfloat16.
     """
@@ -103,12 +106,12 @@ def taken_norm(norm: Operation) -> SSAValue:
 
 
 def unconverted(value: SSAValue) -> SSAValue:
-    """`value` before conversions between element types."""
+    """Return `value` before conversions between element types."""
     while isinstance(value.owner, coda.CastOp):
         value = value.owner.operand
     return value
 
 
 def is_float64(op: Operation) -> bool:
-    """Return whether `op` takes or gives a tensor of float64."""
+    """Return whether `op` has an operand or a result of float64."""
     return any(element_type_of(value) == f64 for value in (*op.operands, *op.results))

@@ -22,6 +22,12 @@ NormConsumer: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.RopeOp | FusedOp
 """What a norm moves past: a rotation of columns only where it does nothing but scale rows."""
 
 
+POST_NORM = (
+    "use it only as the input of linear or @; for other code, such as a residual, one kernel "
+    "normalizes what the GEMM before it stored"
+)
+
+
 @dataclass(frozen=True)
 class NormDeferral:
     """A norm that can move past the GEMMs, and the rotations, that consume it."""
@@ -32,7 +38,7 @@ class NormDeferral:
 
 
 def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusal:
-    """Deferral needs every consumer of the norm (see `taken_norm`) to be a GEMM of its rows.
+    """Check that every consumer of the norm (see `taken_norm`) is a GEMM on its rows.
 
     It also stores x times the weight in place of the norm, which is of order 1: in float16 that
     overflows above 65504 where PyTorch stays finite. Without a weight, x is there already.
@@ -113,12 +119,14 @@ def _not_deferred(use: Use) -> Refusal:
         what, remedy = f"{consumer.name} uses it before a GEMM", "reshape after the linear"
     else:
         what = f"{consumer.name} uses it"
+        if is_pointwise(consumer):
+            remedy = POST_NORM
     found = f"the norm is not deferred: {what}, so a separate kernel has to write it to memory"
     return Refusal(condition, found, remedy)
 
 
 def _behind_views(op: Operation) -> list[Operation]:
-    """`op`, or in place of what only rearranges or selects rows, the operators that use those."""
+    """Return `op`, or for operators that only rearrange or select rows, their users."""
     found = [op]
     for each in found:
         if isinstance(each, coda.ReshapeOp | coda.IndexOp | coda.GatherOp):
@@ -128,9 +136,7 @@ def _behind_views(op: Operation) -> list[Operation]:
 
 
 def _other_role(gemm: FusedOp, index: int) -> str:
-    """Return what a GEMM does with its operand `index`, other than multiply the rows with a
-    weight.
-    """
+    """Return how a GEMM uses its operand `index`, if not to multiply rows by a weight."""
     if index >= len(gemm.inputs):
         return "an epilogue reads it" if gemm.operands[index] in gemm.ports else "it is a weight"
     if gemm.is_transposed:
@@ -174,7 +180,7 @@ def _is_gemm_tile(value: SSAValue) -> bool:
 
 
 def _tiles(op: Operation) -> list[SSAValue]:
-    """The operands of a pointwise operator that have an element for each of its result."""
+    """Return the operands of a pointwise operator that have an element for each of its result."""
     return [value for value in op.operands if shape_of(value) == shape_of(op.results[0])]
 
 
@@ -192,7 +198,7 @@ def takes_scaled_rows(gemm: FusedOp) -> bool:
 
 
 def takes_row_vectors(segment: Segment) -> bool:
-    """Return whether a vector of each weight's columns is a port: of all columns, or of each
+    """Return whether a vector over each weight's columns is a port: over all columns, or over each
     half.
     """
     return len(segment.weights) == 1 or (
@@ -203,7 +209,9 @@ def takes_row_vectors(segment: Segment) -> bool:
 def correct_accumulators(
     gemm: FusedOp, x: SSAValue, correct: Correction, order: BlockOrder
 ) -> None:
-    """Let `gemm` multiply `x`, and its regions begin with `correct`, before the code in them."""
+    """Make `gemm` multiply `x`, and apply `correct` to the accumulators before the code of its
+    regions.
+    """
     segments = gemm.take_segments()
     for segment in segments:
         uses = [list(accumulator.uses) for accumulator in segment.accumulators]
@@ -217,7 +225,7 @@ def correct_accumulators(
 def replace_gemm(
     gemm: FusedOp, x: SSAValue, segments: Sequence[Segment], order: BlockOrder
 ) -> None:
-    """Put a GEMM of `x` with other segments in the place of `gemm`."""
+    """Replace `gemm` by a GEMM of `x` with other segments."""
     new = gemm.with_segments(segments, inputs=x)
     new.attributes |= gemm.attributes
     new.location = gemm.location

@@ -19,7 +19,9 @@ def is_modulated(norm: Norm) -> bool:
 
 
 def keeps_vectors(norm: coda.LayerNormOp) -> bool:
-    """Return whether a product with a parameter depends on weights alone, and is kept for calls."""
+    """Return whether a product with a parameter depends on weights alone, and is kept between
+    calls.
+    """
     weight, bias = parameters_of(norm)
     return not is_table(weight) or (bias is not None and not is_table(bias))
 
@@ -30,8 +32,9 @@ def is_table(parameter: SSAValue | None) -> TypeGuard[SSAValue]:
 
 
 def narrow_parameter(insert: OpInserter, norm: Norm, parameter: SSAValue | None) -> SSAValue | None:
-    """A parameter as x is scaled with it: of one row for each sample in the type of x, in which the
-    GEMM takes it, too, as what the mean adds to either has to cancel."""
+    """Return a parameter in the type in which it scales x: one with a row for each sample gets the
+    type of x, in which the GEMM reads it, because the terms of the mean must cancel.
+    """
     if parameter is None or not is_table(parameter):
         return parameter
     return insert.cast(parameter, element_type_of(norm.x))
@@ -40,8 +43,9 @@ def narrow_parameter(insert: OpInserter, norm: Norm, parameter: SSAValue | None)
 def products(
     insert: OpInserter, norm: coda.LayerNormOp, weight: SSAValue, layout: Layout
 ) -> tuple[SSAValue, SSAValue | None]:
-    """W·w, or the sums of the columns of W, and W·b where there is a bias: vectors, or one for each
-    sample."""
+    """Return W·w, or the sums of the columns of W, and W·b if there is a bias: vectors, or one for
+    each sample.
+    """
     scale, shift = parameters_of(norm)
     if is_table(scale) and is_table(shift):
         return _of_both(insert, norm, weight, layout)
@@ -63,7 +67,7 @@ def _product(
 def _of_both(
     insert: OpInserter, norm: coda.LayerNormOp, weight: SSAValue, layout: Layout
 ) -> tuple[SSAValue, SSAValue]:
-    """The products of the scale and of the shift, by one GEMM that reads the weight once."""
+    """Return the products of the scale and of the shift, by one GEMM that reads the weight once."""
     narrow = [narrow_parameter(insert, norm, value) for value in parameters_of(norm)]
     given = [value for value in narrow if value is not None]
     axis = len(shape_of(given[0])) - 2

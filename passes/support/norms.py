@@ -17,7 +17,9 @@ Defer: TypeAlias = Callable[[NormDeferral], None]
 
 
 def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SSAValue:
-    """x ⊙ weight, which the GEMMs take instead of the norm: the column scale stays with x."""
+    """Return x ⊙ weight, which the GEMMs read instead of the norm: the column scale stays
+    with x.
+    """
     if weight is None:
         return x
     type, name = element_type_of(weight), f"{x.name_hint}_scaled" if x.name_hint else None
@@ -25,7 +27,7 @@ def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SS
 
 
 def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue) -> SSAValue:
-    """The GEMM of `gemm` on `x`, without its bias and not rounded before the row scale."""
+    """Return the GEMM of `gemm` on `x`, without its bias, and not rounded before the row scale."""
     kind = coda.LinearOp if isinstance(gemm, coda.LinearOp) else coda.MatmulOp
     return insert.insert(kind(x, gemm.weight, element_type=f32))
 
@@ -37,12 +39,12 @@ def bias_of(
 
 
 def parameters_of(norm: Norm) -> tuple[SSAValue | None, SSAValue | None]:
-    """The weight and the bias of a norm."""
+    """Return the weight and the bias of a norm."""
     return norm.weight, norm.bias if isinstance(norm, coda.LayerNormOp) else None
 
 
 def apply_statistics(insert: OpInserter, norm: Norm, stats: Sequence[SSAValue]) -> SSAValue:
-    """(x − mean) · rstd ⊙ weight + bias in float32; `stats` is (rstd) or (rstd, mean)."""
+    """Return (x − mean) · rstd ⊙ weight + bias in float32; `stats` is (rstd) or (rstd, mean)."""
     value = insert.cast(norm.x, f32)
     if len(stats) > 1:
         value = insert.sub(value, stats[1])
@@ -56,7 +58,7 @@ def apply_statistics(insert: OpInserter, norm: Norm, stats: Sequence[SSAValue]) 
 
 
 def norm_stats(insert: OpInserter, norm: Norm) -> Sequence[SSAValue]:
-    """The row statistics of a norm: (rstd), or (rstd, mean) of a LayerNorm."""
+    """Return the row statistics of a norm: (rstd), or (rstd, mean) of a LayerNorm."""
     kind = "layer" if isinstance(norm, coda.LayerNormOp) else "rms"
     op = coda.NormStatsOp(norm.x, kind, norm.eps.value.data)
     insert.insert(op)
@@ -68,9 +70,9 @@ def norm_stats(insert: OpInserter, norm: Norm) -> Sequence[SSAValue]:
 def defer_or_split(
     norm: Norm, verdict: NormDeferral | Refusal, defer: Defer, rewriter: FunctionRewriter
 ) -> None:
-    """Take a norm apart: `defer` it past its consumers where that is legal, else make it its
-    statistics and a pointwise operator, with a remark. A norm whose input no kernel of the
-    function computes stays as it is.
+    """Split a norm: `defer` it past its consumers if that is legal, else replace it by its
+    statistics and a pointwise operator, with a remark. A norm whose input no kernel of the function
+    computes stays unchanged.
     """
     refusal = check_norm_input(norm, norm.x)
     if refusal is not None:

@@ -1,4 +1,4 @@
-"""Positions of operators in a block, and hoisting of the operands of a fused operator."""
+"""Order of operators in a block, and hoisting of the operands of a fused operator."""
 
 from collections.abc import Iterable, Sequence
 
@@ -39,14 +39,14 @@ class BlockOrder:
             self._renumber()
 
     def replace(self, old: Operation, new: Operation) -> None:
-        """Put `new` in the place of `old`; the uses of `old` must have been replaced."""
+        """Replace `old` by `new`; the uses of `old` must have been replaced."""
         self.insert_before(new, old)
         old.detach()
         del self._position[old]
         old.erase()
 
     def substitute(self, old: Operation, new: Operation) -> None:
-        """Put `new` in the place of `old`: its results take over their names and uses."""
+        """Replace `old` by `new`, whose results take over its names and uses."""
         for before, after in zip(old.results, new.results, strict=True):
             after.name_hint = before.name_hint
             before.replace_all_uses_with(after)
@@ -55,8 +55,9 @@ class BlockOrder:
     def join(
         self, first: Operation, second: Operation, outputs: Sequence[SSAValue], joined: Operation
     ) -> None:
-        """Put `joined` in the place of `first`, and erase `second`: its results take over the
-        names and the uses of `outputs`."""
+        """Replace `first` by `joined`, and erase `second`: the results take over the names and uses
+        of `outputs`.
+        """
         joined.location = fuse_locations(first.location, second.location)
         for old, new in zip(outputs, joined.results, strict=True):
             new.name_hint = old.name_hint
@@ -70,7 +71,7 @@ class BlockOrder:
         op.erase()
 
     def slice_after(self, value: SSAValue, anchor: Operation) -> list[Operation] | None:
-        """The operators at or after `anchor` that `value` depends on, in order.
+        """Return the operators at or after `anchor` that `value` depends on, in order.
 
         None where `value` depends on `anchor` itself.
         """
@@ -93,7 +94,7 @@ class BlockOrder:
         return sorted(found, key=lambda op: self._position[op])
 
     def hoist(self, values: Iterable[SSAValue], anchor: Operation) -> bool:
-        """Make `values` available before `anchor` by moving what defines them.
+        """Make `values` available before `anchor` by moving the operators that define them.
 
         Moves nothing and returns False where one of them depends on `anchor`.
         """
@@ -105,7 +106,7 @@ class BlockOrder:
         return True
 
     def sink(self, op: Operation, anchor: Operation) -> None:
-        """Move `op`, and what depends on it, behind `anchor` where it comes before."""
+        """Move `op`, and the operators that depend on it, after `anchor` if they precede it."""
         if self._position[op] < self._position[anchor]:
             self.sink_users(op, anchor)
             behind = anchor.next_op
@@ -113,8 +114,9 @@ class BlockOrder:
             self.insert_before(op, behind)
 
     def sink_users(self, op: Operation, anchor: Operation) -> None:
-        """Move what depends on `op` and comes before `anchor` to just behind `anchor`, which does
-        not depend on `op`."""
+        """Move the operators that depend on `op` and precede `anchor` to just after `anchor`, which
+        does not depend on `op`.
+        """
         limit = self._position[anchor]
         found: set[Operation] = set()
         pending = [op]

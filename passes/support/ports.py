@@ -1,4 +1,4 @@
-"""Which port a tensor needs to enter an epilogue over a given domain, and which tensor it loads."""
+"""Ports: how a tensor enters an epilogue over a given domain, and which tensor is loaded."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _CHEAP = (PortKind.ROW, PortKind.COL, PortKind.SCALAR)
 
 
 def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
-    """The kind of port by which a tensor of `shape` broadcasts to `domain` (... x N).
+    """Return the kind of port by which a tensor of `shape` broadcasts to `domain` (... x N).
 
     None where no port does: a broadcast of a dimension between others, or a shape that does not
     fit. Extents are compared as NumPy broadcasting does after the types were checked: a dimension
@@ -39,8 +39,9 @@ def port_kind(shape: Sequence[int], domain: Sequence[int]) -> PortKind | None:
 
 
 def is_per_element(value: SSAValue, domain: Sequence[int]) -> bool:
-    """Return whether an epilogue over `domain` loads `value` element by element, and not by column,
-    by row or by sample."""
+    """Return whether an epilogue over `domain` loads `value` element by element, rather than by
+    column, by row or by sample.
+    """
     shape = shape_of(value)
     kind = port_kind(shape, domain)
     return kind not in _CHEAP and not (kind == PortKind.TABLE and serves_samples(shape))
@@ -61,13 +62,15 @@ class Repetition(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The source as an operand of a kernel: (... x H) or (... x G)."""
+        """The shape of the source as an operand of a kernel: (... x H) or (... x G)."""
         *rows, groups, group = shape_of(self.source)
         return (*rows, groups if self.kind == PortKind.GROUP else group)
 
 
 def repetition_of(value: SSAValue) -> Repetition | None:
-    """The tensor whose columns `value` repeats: a broadcast along groups or along their columns."""
+    """Return the tensor whose columns `value` repeats: a broadcast along groups or along their
+    columns.
+    """
     if not isinstance(value.owner, coda.ReshapeOp):
         return None
     source, shape = _expanded(value.owner.x), shape_of(value.owner.x)
@@ -80,7 +83,7 @@ def repetition_of(value: SSAValue) -> Repetition | None:
 
 
 def _expanded(value: SSAValue) -> SSAValue | None:
-    """The tensor that `value` repeats along some of its dimensions."""
+    """Return the tensor that `value` repeats along some of its dimensions."""
     match value.owner:
         case coda.BroadcastOp() as op:
             return op.x
@@ -91,7 +94,7 @@ def _expanded(value: SSAValue) -> SSAValue | None:
 
 
 def move_columns(segments: Sequence[Segment], ids: SSAValue, kind: PortKind) -> list[Segment]:
-    """Have ports of `kind` load the elements that `coda.index` selects by `ids`, from all rows."""
+    """Make ports of `kind` load the elements that `coda.index` selects by `ids`, from all rows."""
     for segment in segments:
         segment.ports = [_moved(port, ids, kind) for port in segment.ports]
     return list(segments)

@@ -1,4 +1,4 @@
-"""Integers that number rows: how large they are at most, and in what order they come."""
+"""Integers that number rows: their bounds and their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _VIEWS = (coda.ReshapeOp, coda.TransposeOp, coda.SliceOp, coda.IndexOp)
 
 
 def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
-    """A number above every element of `value`, none of which is negative; None where unknown."""
+    """Return a number above every element of `value`, none of which is negative; None if
+    unknown.
+    """
     if is_permutation(value):
         return SymbolicSize.of(shapes.dims(value)[0])
     match value.owner:
@@ -51,15 +53,16 @@ def bound_of(value: SSAValue, shapes: SymbolicShapes) -> SymbolicSize | None:
 
 
 def _quotient(bound: SymbolicSize, divisor: float) -> SymbolicSize | None:
-    """A bound over a number that divides it."""
+    """Return a bound divided by a number that divides it."""
     if divisor < 1 or any(coefficient % divisor for _, coefficient in bound.terms):
         return None
     return SymbolicSize(tuple((name, int(count // divisor)) for name, count in bound.terms))
 
 
 def is_permutation(ids: SSAValue) -> bool:
-    """Return whether a vector has the numbers of all of its elements: those of a sort, which may
-    have been in another function."""
+    """Return whether a vector is a permutation of the numbers of its elements: the result of a
+    sort, possibly in another function.
+    """
     if isinstance(ids, BlockArgument):
         func = ids.owner.parent_op()
         entries = func.arg_attrs if isinstance(func, FuncOp) else None
@@ -71,9 +74,9 @@ def is_permutation(ids: SSAValue) -> bool:
 
 
 def number_groups(ids: SSAValue, ends: SSAValue, shapes: SymbolicShapes) -> bool:
-    """Return whether element m of `ids` is the number of the group of row m, for groups with these
-    ends: whether `ids` are sorted numbers below that of the groups, of which `ends` count how many
-    are not larger than each.
+    """Return whether element m of `ids` is the group of row m, for groups with these ends: `ids`
+    are sorted numbers below the number of groups, and `ends` count how many are not larger than
+    each.
     """
     (groups,) = shape_of(ends)
     sort, bound = ids.owner, bound_of(ids, shapes)
@@ -87,7 +90,7 @@ def number_groups(ids: SSAValue, ends: SSAValue, shapes: SymbolicShapes) -> bool
 
 
 def _counted(ends: SSAValue, groups: int) -> SSAValue | None:
-    """Return whose numbers up to `groups` are counted, and the counts added up."""
+    """Return the tensor whose numbers up to `groups` are counted and the counts added up."""
     total = ends.owner
     if not _is_call(total, "aten.cumsum.default", "{0}, 0, dtype=torch.int32"):
         return None
@@ -102,7 +105,7 @@ def _counted(ends: SSAValue, groups: int) -> SSAValue | None:
 
 
 def _searched(ends: SSAValue, groups: int) -> SSAValue | None:
-    """Return in what the place behind each number up to `groups` is looked for."""
+    """Return the tensor in which the position after each number up to `groups` is searched."""
     search = ends.owner
     options = "{0}, {1}, right=True, out_int32=True"
     if not _is_call(search, "aten.searchsorted.Tensor", options):
@@ -119,7 +122,9 @@ def _is_call(op: Operation | Block, callee: str, arguments: str) -> TypeGuard[Ca
 
 
 def inverse_of(ids: SSAValue) -> SSAValue | None:
-    """The permutation whose inverse is `ids`: a sort of its numbers, or their places one by one."""
+    """Return the permutation whose inverse is `ids`: a sort of its numbers, or their places one by
+    one.
+    """
     match ids.owner:
         case coda.SortOp() as op if is_permutation(ids) and not op.given["descending"]:
             order: SSAValue = op.x
@@ -137,7 +142,7 @@ def _counts_up(values: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class RepeatedRows:
-    """Rows `x`, each of them `count` times side by side."""
+    """The rows of `x`, each repeated `count` times side by side."""
 
     x: SSAValue
     """(T x H), (T x 1 x H) or (T x H x 1)."""
@@ -168,8 +173,8 @@ class RepeatedRows:
 def quotient_of(
     ids: SSAValue, rows: SSAValue, shapes: SymbolicShapes
 ) -> tuple[SSAValue, int] | None:
-    """The permutation p and the number k for which `ids` is p // k, and names each of `rows` k
-    times; None where `ids` is something else.
+    """Return the permutation p and the number k for which `ids` is p // k, and names each of `rows`
+    k times; None if `ids` is something else.
     """
     quotient = ids.owner
     if not isinstance(quotient, FloorDivideOp) or not is_permutation(quotient.lhs):

@@ -1,4 +1,4 @@
-"""Tensors with channels before positions, B x C x T, as rows of channels: B x T x C."""
+"""Tensors with channels before positions (B x C x T), as rows of channels (B x T x C)."""
 
 from dataclasses import dataclass, field
 
@@ -28,7 +28,7 @@ def is_vector(value: SSAValue, channels: int) -> bool:
 
 
 def rows_of(value: SSAValue, insert: OpInserter) -> SSAValue | None:
-    """`value` as rows, where transposes, slices and pointwise code compute it from rows.
+    """Return `value` as rows, if transposes, slices and pointwise code compute it from rows.
 
     None for another value.
     """
@@ -38,14 +38,14 @@ def rows_of(value: SSAValue, insert: OpInserter) -> SSAValue | None:
 
 @dataclass
 class _Search:
-    """Code with channels before positions, of which each operator is seen once."""
+    """Code with channels before positions; each operator is visited once."""
 
     known: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
     built: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def has_rows(self, value: SSAValue, depth: int = 0) -> bool:
-        """Return whether all that `value` is computed from are rows, vectors with an element for
-        each channel, and single elements.
+        """Return whether `value` is computed only from rows, vectors with an element for each
+        channel, and single elements.
         """
         if value not in self.known:
             self.known[value] = depth < MAX_MOVED and self._has_rows(value, depth + 1)
@@ -65,7 +65,7 @@ class _Search:
         return is_pointwise(op) and is_alike and all(self.has_rows(tile, depth) for tile in tiles)
 
     def rebuilt(self, value: SSAValue, insert: OpInserter) -> SSAValue:
-        """`value`, which has rows, as rows."""
+        """Return `value`, which has rows, as rows."""
         if not shape_of(value):
             return value
         if value not in self.built:
@@ -92,8 +92,8 @@ class _Search:
 
 
 def replace_by_rows(value: SSAValue, rows: SSAValue, insert: OpInserter) -> None:
-    """Use `rows` for `value`: as it is where channels become columns, in pointwise code that moves
-    to rows, and transposed elsewhere.
+    """Replace `value` by `rows`: unchanged where channels become columns, moved through pointwise
+    code, and transposed elsewhere.
     """
     pending = [(value, rows, insert)]
     while pending:

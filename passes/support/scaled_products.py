@@ -1,4 +1,4 @@
-"""Sums on the block level as products times factors of whole rows, and other terms."""
+"""Block-level sums as products times factors of whole rows, and other terms."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -43,8 +43,7 @@ class Product:
 
 
 def terms_of(root: coda.AddOp, seen: set[Operation]) -> list[Term]:
-    """Return what a sum consists of, from left to right; adds the operators that it is of to
-    `seen`.
+    """Return the terms of a sum, from left to right; add its operators to `seen`.
 
     Values with other uses are stored anyway, and are not taken apart.
     """
@@ -72,7 +71,7 @@ def _is_like(value: SSAValue, other: SSAValue) -> bool:
 
 
 def product_of(term: Term) -> Product | None:
-    """The GEMM that a term is the result of, but for factors that only the term has."""
+    """Return the GEMM whose result a term is, apart from factors that only the term has."""
     found = scaled(term.value, alone=True)
     gemm = found.tile.owner
     if term.is_negative or not isinstance(gemm, coda.LinearOp | coda.MatmulOp):
@@ -81,7 +80,7 @@ def product_of(term: Term) -> Product | None:
 
 
 def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
-    """The factors of `value`; with `alone`, as far as each product has no other use."""
+    """Return the factors of `value`; with `alone`, as far as each product has no other use."""
     factors: list[SSAValue] = []
     domain = shape_of(value)
     while not alone or value.has_one_use():
@@ -98,7 +97,7 @@ def scaled(value: SSAValue, *, alone: bool = False) -> Scaled:
 
 
 def tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SSAValue] | None:
-    """A tile of `domain`, and the factor of its rows or of all of it that `op` multiplies by."""
+    """Return a tile of `domain`, and the row or scalar factor by which `op` multiplies it."""
     for tile, factor in operand_pairs(op):
         kinds = port_kind(shape_of(tile), domain), port_kind(shape_of(factor), domain)
         if kinds[0] == PortKind.TILE and kinds[1] in (PortKind.SCALAR, PortKind.COL):
@@ -107,7 +106,7 @@ def tile_and_factor(op: coda.MulOp, domain: Sequence[int]) -> tuple[SSAValue, SS
 
 
 def identity(factor: SSAValue) -> Hashable:
-    """Equal for factors that are the same."""
+    """Return a key that is equal for equal factors."""
     number = number_of(factor)
     return unwidened(factor) if number is None else number
 
@@ -125,6 +124,6 @@ def without(values: Sequence[SSAValue], removed: Sequence[SSAValue]) -> tuple[li
 
 
 def is_reciprocal_deviation(factor: SSAValue) -> bool:
-    """Return whether `factor` is the rstd of rows: positive, whatever the rows are."""
+    """Return whether `factor` is the rstd of rows, which is always positive."""
     value = unwidened(factor)
     return isinstance(value.owner, coda.NormStatsOp) and value is value.owner.results[0]

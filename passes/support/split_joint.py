@@ -1,4 +1,4 @@
-"""Cutting a joint function into a forward and a backward."""
+"""Splitting of a joint function into a forward and a backward."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Instead: TypeAlias = Mapping[SSAValue, SSAValue]
 def split(
     joint: Joint, saved: Sequence[SSAValue], instead: Instead | None = None
 ) -> tuple[FuncOp, FuncOp]:
-    """Put @f_forward and @f_backward in the place of `joint`.
+    """Replace `joint` by @f_forward and @f_backward.
 
     The forward takes all arguments of @f and returns its results, then `saved`; the backward
     takes what it needs of the arguments, the results, `saved` and the gradients of the results, in
@@ -61,7 +61,7 @@ def split(
 def _available(
     joint: Joint, saved: Sequence[SSAValue], saved_entries: Sequence[DictionaryAttr]
 ) -> list[tuple[SSAValue, DictionaryAttr]]:
-    """Return what a backward may take as arguments, and their metadata. Each value occurs once."""
+    """Return the possible arguments of a backward, and their metadata. Each value occurs once."""
     arguments = [(v, joint.argument_entry(i)) for i, v in enumerate(joint.arguments)]
     results = [(v, _result_entry(joint, i)) for i, v in enumerate(joint.results)]
     offset = joint.primal_arguments
@@ -75,13 +75,15 @@ def _available(
 
 
 def _result_entry(joint: Joint, index: int) -> DictionaryAttr:
-    """The metadata of a result; its name is stated, because the backward asks for it by name."""
+    """Return the metadata of a result; its name is stated, because the backward finds it by
+    name.
+    """
     entry = joint.result_entry(index)
     return DictionaryAttr({**entry.data, "coda.name": StringAttr(joint.result_name(index))})
 
 
 def _saved_entries(joint: Joint, saved: Sequence[SSAValue]) -> list[DictionaryAttr]:
-    """Names that nothing else has, and the extents."""
+    """Return unique names, and the extents."""
     count = len(joint.arguments) + len(joint.result_gradients)
     taken = {joint.argument_name(i) for i in range(count)}
     taken |= {joint.result_name(i) for i in range(joint.primal_results)}
@@ -96,7 +98,7 @@ def _saved_entries(joint: Joint, saved: Sequence[SSAValue]) -> list[DictionaryAt
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """`name` with a number where it is taken; it is taken then."""
+    """Return `name`, with a number if it is taken, and take it."""
     candidate, number = name, 0
     while candidate in taken:
         number += 1
@@ -107,7 +109,7 @@ def fresh_name(name: str, taken: set[str]) -> str:
 
 @dataclass
 class _FunctionCopy:
-    """A function that is filled with copies of operators of a joint."""
+    """A function into which operators of a joint are copied."""
 
     joint: Joint
     suffix: str
@@ -133,7 +135,9 @@ class _FunctionCopy:
     def tellers(
         self, wanted: Sequence[SSAValue], read: set[SSAValue], available: Sequence[SSAValue]
     ) -> set[SSAValue]:
-        """Return those of `available` that the sizes in what computes `wanted` need besides."""
+        """Return the values in `available` that are also needed for the sizes in the code of
+        `wanted`.
+        """
         shapes = SymbolicShapes(self.joint.func)
         told = {dim for value in available if value in read for dim in shapes.dims(value)}
         needed = sizes_in(ops_behind(wanted, available, self.instead), shapes)
@@ -148,7 +152,7 @@ class _FunctionCopy:
         return self.instead.get(value, value)
 
     def build(self, results: Sequence[SSAValue], entries: Sequence[DictionaryAttr]) -> FuncOp:
-        """The function that computes `results` from its arguments."""
+        """Build the function that computes `results` from its arguments."""
         needed = ops_behind(results, self.values, self.instead)
         ops = [op for op in self.joint.block.ops if op in needed]
         for op in self._just_in_time(ops) if self.suffix == BACKWARD else ops:
@@ -167,8 +171,8 @@ class _FunctionCopy:
         return func
 
     def _just_in_time(self, ops: Sequence[Operation]) -> list[Operation]:
-        """`ops` in order; where GEMMs or attention run again, what is computed again comes right
-        before its first use, so that it takes memory for a short time.
+        """Return `ops` in order; if GEMMs or attention are recomputed, recomputed values come right
+        before their first use, to occupy memory for a short time.
         """
         gradients = self.joint.gradient_values()
         if not any(is_expensive(op) and gradients.isdisjoint(op.results) for op in ops):
@@ -203,7 +207,7 @@ def is_expensive(op: Operation) -> bool:
 
 
 def sizes_in(ops: Iterable[Operation], shapes: SymbolicShapes) -> set[str]:
-    """The symbols in the dimensions of results, and in the arguments of calls of PyTorch."""
+    """Return the symbols in the dimensions of results, and in the arguments of PyTorch calls."""
     dims = [dim for op in ops for result in op.results for dim in shapes.dims(result)]
     symbols = SymbolicSize.product(dims).symbols
     calls = [op for op in ops if isinstance(op, CallOp | VjpOp)]

@@ -1,4 +1,4 @@
-"""Sums of several values on the block level, taken apart and put together."""
+"""Block-level sums of several values, taken apart and rebuilt."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -22,8 +22,9 @@ def is_part_of_sum(op: coda.AddOp) -> bool:
 
 
 def biases_of(segment: Segment) -> list[SSAValue] | None:
-    """The vectors that the epilogue adds to the accumulator, which it stores; None where it does
-    anything else."""
+    """Return the vectors that the epilogue adds to the accumulator, which it stores; None if it
+    does anything else.
+    """
     kinds = [result.port.kind.data for result in segment.results]
     if segment.pairing is not None or kinds != [ResultKind.TILE]:
         return None
@@ -41,7 +42,7 @@ def biases_of(segment: Segment) -> list[SSAValue] | None:
 
 
 def addends_of(root: coda.AddOp) -> Iterator[SSAValue]:
-    """The values that a sum adds up, from left to right."""
+    """Yield the addends of a sum, from left to right."""
     pending = [root.rhs, root.lhs]
     while pending:
         value = pending.pop()
@@ -53,7 +54,7 @@ def addends_of(root: coda.AddOp) -> Iterator[SSAValue]:
 
 
 def replace_sum(root: coda.AddOp, addends: Sequence[SSAValue], rewriter: FunctionRewriter) -> None:
-    """Put the sum of `addends`, from left to right, in the place of `root`."""
+    """Replace `root` by the sum of `addends`, from left to right."""
     total = reduce(rewriter.before(root).add, addends)
     total.name_hint = root.result.name_hint
     root.result.replace_all_uses_with(total)
@@ -66,7 +67,7 @@ _OF_SUMS = (
 
 
 def erase_unused(root: Operation, rewriter: FunctionRewriter) -> None:
-    """Erase a sum that is not used any more, with the sums and products that only it used."""
+    """Erase an unused sum, with the sums and products that only it used."""
     pending = [root]
     while pending:
         op = pending.pop()

@@ -117,6 +117,38 @@ fn f(x: bf16[512, 128, 4096], h: bf16[8, 64], weight w: bf16[64, 64]) {{
 }}
 """
 
+
+def test_partials_of_pointwise_kernels_have_few_tiles():
+    """Those of the statistics are not taken for as many as a symbol stands for."""
+    found = comparison_of("""
+fn f(x: bf16[12000, 1024], y: bf16[12000, 1024], weight w: bf16[1024, 1024],
+     weight n: bf16[1024], weight b: bf16[1024]) -> bf16[12000, 1024] {
+    return linear(layer_norm(x + y, n, b), w)
+}
+""")
+    assert found.fused < found.apart
+
+
+def test_a_convolution_is_not_joined_with_what_follows():
+    one, two = (
+        comparison_of(f"""
+fn f(x: bf16[64, 256, 4096], h: bf16[8, 64], weight w: bf16[64, 64], k: bf16[256, 256, 3]) {{
+    return linear(h, w), {call}
+}}
+""")
+        for call in ("convolution(x, k, padding=[1])", "relu(convolution(x, k, padding=[1]))")
+    )
+    kernel = KERNEL_US + 2**28 / (1e3 * MEMORY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert two.apart - one.apart == pytest.approx(kernel)
+    assert two.fused - one.fused == pytest.approx(kernel)
+
+
+@pytest.mark.parametrize("view", ["{}", "reshape({}, [65536, 4096])", "transpose({})"])
+def test_a_compiler_joins_operators_through_views(view: str):
+    joined = comparison_of(BESIDE_GEMM.format(call=f"cumsum({view.format('relu(x)')})"))
+    assert joined.apart == comparison_of(BESIDE_GEMM.format(call="cumsum(x)")).apart
+
+
 DERIVATIVE = """
 func.func @f(%x: tensor<512x128x4096xbf16>, %dy: tensor<512x128x4096xbf16>, %h: tensor<8x64xbf16>,
              %w: tensor<64x64xbf16> {coda.weight})

@@ -64,7 +64,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "unrolled sum: the first row twice",
-        f"{P}block.unroll_sums:_row",
+        f"{P}block.unroll_sums:_part",
         Text("number, number + 1", "0, 1"),
     ),
     Fault(

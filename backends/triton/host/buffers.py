@@ -38,8 +38,7 @@ class HostBuffers:
         if not isa(names, ArrayAttr[StringAttr]) or len(names.data) != len(op.results):
             return
         for result, name in zip(op.results, names.data, strict=True):
-            joined = placement(result)
-            whole = result if joined is None else joined.result
+            whole = placement(result) or result
             is_new = whole not in self._buffer and overwritten(whole) is None
             if name.data.startswith(SHARED_PREFIX) and is_new:
                 self._buffer[whole] = name.data

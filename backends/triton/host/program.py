@@ -15,11 +15,11 @@ from coda_ir.backends.triton.host.views import Step, View, keeps_order
 from coda_ir.backends.triton.kernel import EmittedKernel, indented, location_comment
 from coda_ir.backends.triton.names import LocalNames
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import ConcatOp, ConstantOp, PositionsOp, extent_in, positions_in
+from coda_ir.dialects.coda import ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
+from coda_ir.storage import BOXED, may_be_overwritten, overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -231,9 +231,9 @@ class HostProgram:
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
         """A tensor for a result: a new one, the buffer of a value that is dead, or a part."""
-        joined = placement(result)
-        if joined is not None:
-            return self._allocate_part(result, joined)
+        whole = placement(result)
+        if whole is not None:
+            return self._allocate_part(result, whole)
         name = self.names.fresh(result.name_hint, hint)
         self._variables[result] = self._dense[result] = name
         self.extents.check_known(result)
@@ -246,19 +246,22 @@ class HostProgram:
         self.buffers.take(result, name)
         return name
 
-    def _allocate_part(self, result: SSAValue, joined: ConcatOp) -> str:
+    def _allocate_part(self, result: SSAValue, whole: SSAValue) -> str:
         """The rows of a concatenation that `result` is, or all of it where `result` has a place
-        among its columns, which only the kernel knows.
+        in it, which only the kernel knows; or the operand of a call in place.
         """
-        if joined.result not in self._variables:
-            self.allocate(joined.result, "joined")
-        whole = self._variables[joined.result]
+        changed = overwritten(whole)
+        if changed is not None:
+            self.overwrite(whole, self.operand(changed))
+        elif whole not in self._variables:
+            self.allocate(whole, "joined")
+        name = self._variables[whole]
         if place_of(result) is not None:
-            return whole
-        start = sum(
-            shape_of(part)[0] for part in takewhile(lambda x: x is not result, joined.parts)
-        )
-        rows = f"{whole}[{start}:{start + shape_of(result)[0]}]"
+            return name
+        assert isinstance(whole.owner, Operation), "a concatenation"
+        parts = whole.owner.operands
+        start = sum(shape_of(part)[0] for part in takewhile(lambda x: x is not result, parts))
+        rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
         return self.assign(result, rows, is_dense=True, hint="part")
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:

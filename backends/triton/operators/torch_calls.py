@@ -33,6 +33,7 @@ from coda_ir.storage import (
     filling,
     is_filled_in_place,
     is_shifted_where_read,
+    is_stored_by_kernel,
     place_of,
     storage_root,
 )
@@ -61,7 +62,8 @@ def _embedding(host: HostProgram, op: Operation) -> None:
 
 def _call_torch(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, CallOp)
-    if len(op.outputs) == 1 and filling(op.outputs[0]) is not None:
+    is_filled = len(op.outputs) == 1 and filling(op.outputs[0]) is not None
+    if is_filled or is_stored_by_kernel(op):
         return
     attention = OneQueryAttention.of(op, host.extents.shapes)
     if attention is not None:

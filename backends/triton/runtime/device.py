@@ -281,8 +281,14 @@ def checked_index(index, EXTENT, IGNORED: tl.constexpr):
     It has an effect in kernels with `debug=True` only. On a CPU the host has checked it.
     """
     is_column = (index >= 0) & (index < EXTENT)
-    tl.device_assert(is_column | (index == IGNORED), "a target is no column of the logits")
+    tl.device_assert(is_column | (index == IGNORED), "an index is out of range")
     return index
+
+
+@triton.jit
+def run_number(index, COUNT: tl.constexpr):
+    """index, one of COUNT runs, which count from the last one where it is negative."""
+    return checked_index(tl.where(index < 0, index + COUNT, index), COUNT, 0)
 
 
 @triton.jit

@@ -107,21 +107,20 @@ def multiply_quantized(
 
 
 @triton.jit
-def elements_of(words, SHIFT: tl.constexpr):
-    """The four bits from SHIFT on of each word, as floats, plus `added_to_elements`."""
-    if INTERPRET:
-        return ((words >> SHIFT) & 15).to(SUM_TYPE)
-    else:
-        return (((words >> SHIFT) & 15) | 0x4B000000).to(tl.float32, bitcast=True)
+def elements_of(words, FIRST: tl.constexpr):
+    """The four bits from FIRST on of each word, as floats.
 
-
-@triton.jit
-def added_to_elements():
-    """2^23, of which a float has the units where an integer has its lowest bits."""
+    They are the lowest bits of a float that is a power of two plus the element. A word of eight is
+    shifted once, for the bits stay in place where a float has room for them.
+    """
     if INTERPRET:
-        return 0.0
+        return ((words >> FIRST) & 15).to(SUM_TYPE)
     else:
-        return 8388608.0
+        PLACE: tl.constexpr = FIRST if FIRST <= 16 else FIRST - 16
+        # All exponents at once, of which the mask leaves one.
+        moved = (words if FIRST <= 16 else words >> 16) | 0x7F800000
+        bits = moved & (15 * 2**PLACE | (150 - PLACE) * 2**23)
+        return bits.to(tl.float32, bitcast=True) - 2.0 ** (23 - PLACE)
 
 
 @triton.jit
@@ -197,9 +196,12 @@ def multiply_quantized_row(
                 parts = parts_of_words(x.to(tl.float32), SHARED)
                 b = b.to(tl.int32)
                 product = tl.zeros((GROUPS, WORDS, COLUMNS), SUM_TYPE)
+                total = tl.zeros((GROUPS, WORDS), SUM_TYPE)
                 for j in tl.static_range(SHARED):
                     q = elements_of(b, ((POSITIONS >> (4 * j)) & 15) * 4)
-                    product += parts[j][:, :, None] * (q - (zeros + added_to_elements()))
+                    product += parts[j][:, :, None] * q
+                    total += parts[j]
+                product -= zeros * total[:, :, None]
             else:
                 # x is loaded for each column, as b is, so that both are in the same threads.
                 places = tl.broadcast_to(a_places, (GROUPS, WORDS, COLUMNS))

@@ -450,6 +450,3 @@ class GroupSegmentEmitter(SegmentEmitter):
         number = f"({position} + {before}) % {count}" if before else f"{position} % {count}"
         slot = self.protocol.of_group(count, "" if count == 1 else number)
         return f"{slots_name(self.tile_moves.staging, shape)}.index({slot})"
-
-    def _port_of(self, output: SSAValue) -> ResultPortAttr:
-        return self.segment.results[list(self.segment.outputs).index(output)].port

@@ -82,8 +82,8 @@ _LENT_SHAPES = (
 
 
 def expose_saved(block: Block) -> None:
-    """Let operators also return what their derivatives need of their forward: which elements
-    dropout kept, where the largest elements were, and the logsumexp of the scores of attention.
+    """Make operators also return what their derivatives need of the forward: the elements that
+    dropout kept, the positions of the largest elements, and the logsumexp of attention scores.
     """
     expose_attention(block)
     expose_dropout(block)
@@ -92,7 +92,7 @@ def expose_saved(block: Block) -> None:
 
 
 def differentiable_operands(op: Operation) -> Sequence[int]:
-    """The numbers of the operands of floats on whose elements the results of `op` depend."""
+    """Return the numbers of the float operands on whose elements the results of `op` depend."""
     if isinstance(op, CallOp):
         return differentiable_inputs(op)
     if isinstance(op, coda.DetachOp):
@@ -104,14 +104,14 @@ def differentiable_operands(op: Operation) -> Sequence[int]:
 
 
 def is_constant_operand(op: Operation, operand: int) -> bool:
-    """Return whether an operand counts as a constant although a derivative exists: a rotary
+    """Return whether an operand is treated as a constant although a derivative exists: a rotary
     table.
     """
     return isinstance(op, coda.RopeOp) and operand > 0
 
 
 def refusal(op: Operation, operand: int) -> str | None:
-    """Why `op` has no derivative for its operand number `operand`, if so."""
+    """Return the reason why `op` has no derivative for operand number `operand`, if so."""
     if any(is_float8(element_type_of(value)) for value in (op.operands[operand], *op.results)):
         return "float8 is too narrow for gradients; straight through, x + detach(y - x) has one"
     if type(op) not in RULES:

@@ -23,7 +23,7 @@ rewrites left out what did, such as the part of a concatenation that nothing rea
 
 @dataclass(frozen=True)
 class Obstacle:
-    """An operator through which a gradient would have to go, and why it cannot."""
+    """An operator that a gradient would have to pass, and the reason why it cannot."""
 
     op: Operation
     operand: int
@@ -31,7 +31,7 @@ class Obstacle:
 
 
 def depending_on(block: Block, sources: Iterable[SSAValue]) -> set[SSAValue]:
-    """The values of floats that depend on the elements of `sources`, and these themselves."""
+    """Return the float values that depend on the elements of `sources`, including these."""
     found = set(sources)
     for op in block.ops:
         if any(op.operands[index] in found for index in differentiable_operands(op)):
@@ -40,7 +40,7 @@ def depending_on(block: Block, sources: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def contributing_to(block: Block, results: Iterable[SSAValue]) -> set[SSAValue]:
-    """The values on whose elements one of `results` depends, and these themselves."""
+    """Return the values on whose elements one of `results` depends, including these."""
     found = set(results)
     for op in reversed(block.ops):
         if any(value in found for value in op.results):
@@ -49,7 +49,7 @@ def contributing_to(block: Block, results: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def contributing_arguments(func: FuncOp) -> list[BlockArgument]:
-    """The arguments on whose elements a result depends, or depended on before rewrites."""
+    """Return the arguments on whose elements a result depends, or depended before rewrites."""
     found = contributing_to(func.body.block, float_results(func.body.block))
     stated = func.arg_attrs.data if func.arg_attrs is not None else ()
     marked = {index for index, entry in enumerate(stated) if DIFFERENTIATED in entry.data}
@@ -91,14 +91,14 @@ def obstacles(block: Block, active: Collection[SSAValue]) -> list[Obstacle]:
 
 
 def differentiable_arguments(block: Block, candidates: Sequence[SSAValue]) -> list[SSAValue]:
-    """Those of `candidates` on which a result depends, and not as a constant by convention."""
+    """Return the `candidates` on which a result depends, other than as a constant by convention."""
     useful = contributing_to(block, float_results(block))
     constant = contributing_to(block, _constant_operands(block, useful))
     return [value for value in candidates if value in useful and value not in constant]
 
 
 def _constant_operands(block: Block, useful: set[SSAValue]) -> list[SSAValue]:
-    """The values that count as constants for operators whose results are `useful`."""
+    """Return the values that operators with `useful` results treat as constants."""
     return [
         op.operands[index]
         for op in block.ops

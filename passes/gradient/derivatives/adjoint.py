@@ -1,4 +1,6 @@
-"""Building a backward: gradients of values, added up over their uses, operator by operator."""
+"""Construction of a backward: gradients of values, added up over their uses, operator by
+operator.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,12 @@ class Backward:
     )
 
     def add(self, value: SSAValue, gradient: SSAValue) -> None:
-        """Add what one use of `value` contributes to its gradient, with the type of `value`."""
+        """Add the contribution of one use of `value` to its gradient, in the type of `value`."""
         assert gradient.type == value.type, f"{gradient.type}, expected {value.type}"
         self._contributions[value].append(gradient)
 
     def gradient(self, value: SSAValue) -> SSAValue | None:
-        """The gradient of `value` once all uses have contributed; None where none did."""
+        """Return the gradient of `value` after all uses have contributed; None if none did."""
         parts = self._contributions[value]
         if not parts:
             return None
@@ -85,16 +87,18 @@ class Adjoint:
         return gradient
 
     def wants(self, operand: SSAValue | None) -> bool:
-        """Return whether a gradient of `operand` is of use to anybody."""
+        """Return whether a gradient of `operand` is needed."""
         return operand is not None and operand in self.backward.active
 
     def give(self, operand: SSAValue, gradient: SSAValue) -> None:
-        """Contribute `gradient` to that of `operand`, which may be smaller or of another type."""
+        """Add `gradient` to that of `operand`, which may be smaller or of another type."""
         if self.wants(operand):
             self.backward.add(operand, self.fitted(gradient, operand))
 
     def fitted(self, gradient: SSAValue, operand: SSAValue) -> SSAValue:
-        """`gradient` summed over what `operand` was broadcast along, with its type."""
+        """Sum `gradient` over the dimensions along which `operand` was broadcast, and convert it to
+        its type.
+        """
         shape, type = shape_of(operand), element_type_of(operand)
         if summed_dims(shape_of(gradient), shape):
             return self.insert(coda.SumToOp(gradient, shape, element_type=type))
@@ -109,7 +113,7 @@ class Adjoint:
         return self.backward.insert(op, *names)
 
     def cast(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """`value` with another element type, itself where it has that type."""
+        """Convert `value` to another element type, if it differs."""
         if element_type_of(value) == type:
             return value
         names = () if value.name_hint is None else (value.name_hint,)
@@ -120,11 +124,11 @@ class Adjoint:
         return self.insert(coda.CastOp(value, type), *names)
 
     def widened(self, value: SSAValue) -> SSAValue:
-        """`value` as float32, as float64 where it is that: what sums and norms compute in."""
+        """Convert `value` to float32, in which sums and norms compute; float64 stays."""
         return self.cast(value, wide_type(value))
 
     def constant(self, value: float, like: SSAValue) -> SSAValue:
-        """A scalar of the element type of `like`."""
+        """Return a scalar of the element type of `like`."""
         return self.insert(coda.ConstantOp(float(value), element_type_of(like)))
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -146,15 +150,15 @@ class Adjoint:
         return self.mul(a, self.constant(factor, a))
 
     def sum_of(self, a: SSAValue, *names: str) -> SSAValue:
-        """The sum of each row, as a column."""
+        """Return the sum of each row, as a column."""
         return self.insert(coda.ReduceOp(a, "sum"), *names)
 
     def mean_of(self, a: SSAValue, *names: str) -> SSAValue:
-        """The mean of each row, as a column."""
+        """Return the mean of each row, as a column."""
         return self.insert(coda.ReduceOp(a, "mean"), *names)
 
     def reshaped(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """`value` with the shape of `like`, which has as many elements."""
+        """Reshape `value` to the shape of `like`, which has as many elements."""
         dims = self.backward.shapes.dims(like)
         needs_dims = shape_of(like).count(DYNAMIC_INDEX) > 1
         if needs_dims and not self.backward.shapes.are_declared(dims):
@@ -165,13 +169,13 @@ class Adjoint:
         return self.insert(op)
 
     def _reshaped_as(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """`value` with the shape of `like`, where no argument has the names of its extents."""
+        """Reshape `value` to the shape of `like` if no argument has the names of its extents."""
         type = TensorType(element_type_of(value), shape_of(like))
         call = CallOp("aten.reshape_as.default", [value, like], "{0}, {1}", [type], view=True)
         return self.insert(call)
 
     def broadcast(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """`value` repeated to the shape of `like`."""
+        """Broadcast `value` to the shape of `like`."""
         known = shape_of(value)
         padded = (1,) * (len(shape_of(like)) - len(known)) + known
         pairs = zip(padded, shape_of(like), strict=True)
@@ -179,7 +183,7 @@ class Adjoint:
         return self.insert(coda.BroadcastOp(value, shape_of(like), like if is_open else None))
 
     def over_columns(self, value: SSAValue, x: SSAValue) -> SSAValue:
-        """`value` divided by the number of columns of `x`."""
+        """Divide `value` by the number of columns of `x`."""
         columns = shape_of(x)[-1]
         if columns != DYNAMIC_INDEX:
             return self.scale(value, 1 / max(columns, 1))
@@ -189,13 +193,13 @@ class Adjoint:
 
 @dataclass(frozen=True)
 class Term:
-    """A value in a formula, of which Python's operators append operators; numbers have its type."""
+    """A value in a formula: Python's operators on it append operators; numbers get its type."""
 
     adjoint: Adjoint
     value: SSAValue
 
     def of(self, operator: type[coda.UnaryOp]) -> Term:
-        """A function of this value."""
+        """Apply a function to this value."""
         return Term(self.adjoint, self.adjoint.insert(operator(self.value)))
 
     def __neg__(self) -> Term:
@@ -217,7 +221,7 @@ class Term:
 
 
 def wide_type(value: SSAValue) -> Attribute:
-    """The type that sums over elements of `value` are computed in."""
+    """Return the type in which sums over elements of `value` are computed."""
     return f64 if isinstance(element_type_of(value), Float64Type) else f32
 
 
@@ -229,7 +233,7 @@ Insert = Callable[[Operation], SSAValue]
 
 
 def join_pads(parts: Sequence[SSAValue], insert: Insert) -> list[SSAValue]:
-    """`parts`, of which those that pad neighbouring slices are one concatenation.
+    """Join those of `parts` that pad neighbouring slices into one concatenation.
 
     pad(a) {start = 0} + pad(b) {start = 8}  ->  concat(a, b), where both together are whole.
     """
@@ -242,7 +246,7 @@ def join_pads(parts: Sequence[SSAValue], insert: Insert) -> list[SSAValue]:
 
 
 def _runs(pads: Sequence[coda.PadOp]) -> list[list[coda.PadOp]]:
-    """`pads` in lists in which each begins where the one before it stops."""
+    """Return runs of `pads` in which each begins where the previous one ends."""
     runs: list[list[coda.PadOp]] = []
     for pad in sorted(pads, key=lambda pad: pad.range):
         dim, start, _ = pad.range

@@ -36,7 +36,7 @@ def _glu(op: coda.GluOp, adjoint: Adjoint) -> None:
 
 
 def _glu_part(op: coda.GluOp, adjoint: Adjoint, index: int) -> SSAValue:
-    """The gate (0) or the up projection (1)."""
+    """Return the gate (0) or the up projection (1)."""
     dim, columns = len(shape_of(op.x)) - 1, shape_of(op.result)[-1]
     name = ("gate", "up")[index]
     if not op.is_adjacent:
@@ -48,14 +48,14 @@ def _glu_part(op: coda.GluOp, adjoint: Adjoint, index: int) -> SSAValue:
 
 
 def _interleaved(op: coda.GluOp, adjoint: Adjoint, parts: Sequence[SSAValue]) -> SSAValue:
-    """The columns of two tensors in turn."""
+    """Interleave the columns of two tensors."""
     type = TensorType(element_type_of(op.result), (*shape_of(op.result), 2))
     stacked = adjoint.insert(CallOp("aten.stack.default", parts, "[{0}, {1}], -1", [type]))
     return adjoint.reshaped(stacked, op.x)
 
 
 def _activation(adjoint: Adjoint, x: SSAValue, name: str) -> SSAValue:
-    """The activation `name` of `x`."""
+    """Apply the activation `name` to `x`."""
     match name:
         case "identity":
             return x
@@ -72,7 +72,7 @@ def _rope(op: coda.RopeOp, adjoint: Adjoint) -> None:
 
 
 def expose_lse(block: Block) -> None:
-    """Let every attention also return the logsumexp of its scores, for its derivative.
+    """Make every attention also return the logsumexp of its scores, for its derivative.
 
     %y = attention(q, k, v)  ->  %y, %y_lse = attention(q, k, v)
     """
@@ -120,7 +120,7 @@ def _state_space(op: coda.SelectiveScanOp | coda.SSDOp, adjoint: Adjoint) -> Non
 def _carried(
     initial: Sequence[SSAValue], d_final: SSAValue | None, adjoint: Adjoint
 ) -> tuple[SSAValue, SSAValue] | tuple[()]:
-    """States to begin with, and the adjoint of those at the end; zeros for one that is missing."""
+    """Return initial states and the adjoint of the final ones; zeros for a missing one."""
     given = [*initial, *([] if d_final is None else [d_final])]
     if len(given) == 2:
         return given[0], given[1]
@@ -153,7 +153,7 @@ def _cross_entropy(op: coda.CrossEntropyOp, adjoint: Adjoint) -> None:
 
 
 def _is_of_gemm(value: SSAValue) -> bool:
-    """Return whether `value` is a linear map, or pointwise code on one."""
+    """Return whether `value` is a linear layer, or pointwise code on one."""
     found, seen = [value], set[SSAValue]()
     while found:
         value = found.pop()

@@ -1,4 +1,4 @@
-"""Calls of PyTorch that are derivatives of calls: their arguments, read and put together."""
+"""Derivatives of PyTorch calls as other calls: reading and building of their arguments."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ from coda_ir.passes.gradient.derivatives.adjoint import Adjoint
 
 @dataclass(frozen=True)
 class Text:
-    """An argument of a call as it is written, with the operands `of` that it names by number."""
+    """An argument of a call as text, with the operands `of` that it names by number."""
 
     text: str
     of: Sequence[SSAValue] = ()
@@ -31,37 +31,39 @@ _OPERAND = re.compile(r"\{(\d+)\}")
 
 @dataclass(frozen=True)
 class Call:
-    """A call of which a rule gives the derivative."""
+    """A call for which a rule computes the derivative."""
 
     op: CallOp | LibraryCallOp
     adjoint: Adjoint
 
     @property
     def dy(self) -> SSAValue | None:
-        """The gradient of the first result, where that is an output and has one."""
+        """The gradient of the first result, if that is an output and has one."""
         return self.adjoint.d_results[0] if self.output(0) is not None else None
 
     def output(self, position: int) -> SSAValue | None:
-        """The result of the callee at `position`, where the call gives it."""
+        """Return the result of the callee at `position`, if the call has it."""
         positions = self.op.picks or range(len(self.op.outputs))
         found = dict(zip(positions, self.op.outputs, strict=True))
         return found.get(position)
 
     def argument(self, number: int, name: str) -> Text | None:
-        """An argument by its place or by its name; None where the call leaves it out."""
+        """Return an argument by position or name; None if the call omits it."""
         call = self.op.template.call
         nodes = {keyword.arg: keyword.value for keyword in call.keywords}
         node = call.args[number] if number < len(call.args) else nodes.get(name)
         return None if node is None else Text(ast.unparse(node), self.op.inputs)
 
     def operand(self, number: int, name: str) -> SSAValue | None:
-        """An argument that is a tensor."""
+        """Return an argument that is a tensor."""
         argument = self.argument(number, name)
         match = None if argument is None else _OPERAND.fullmatch(argument.text)
         return None if match is None else self.op.inputs[int(match[1])]
 
     def literal(self, number: int, name: str, default: Any) -> Any:
-        """An argument that is a number, a flag, or several; raises LeftToPyTorch for others."""
+        """Return an argument that is a number, a flag, or several; raise LeftToPyTorch for
+        others.
+        """
         argument = self.argument(number, name)
         if argument is None:
             return default
@@ -81,7 +83,7 @@ class Call:
         shape: Sequence[int],
         view: bool = False,
     ) -> SSAValue:
-        """Append the call of `callee` with these arguments; returns its result."""
+        """Append a call of `callee` with these arguments; return its result."""
         inputs: list[SSAValue] = []
 
         def number_of(value: SSAValue) -> str:
@@ -107,18 +109,22 @@ class Call:
         return self.insert(callee, *arguments, element=element, shape=shape, view=view)
 
     def zeros(self, like: SSAValue, dy: SSAValue) -> SSAValue:
-        """Zeros of the shape of `like` and the element type of `dy`."""
+        """Return zeros of the shape of `like` and the element type of `dy`."""
         element, shape = element_type_of(dy), shape_of(like)
         callee = "aten.new_zeros.default"
         return self.insert(callee, dy, sizes_of(like), element=element, shape=shape)
 
 
 class LeftToPyTorch(Exception):
-    """A rule cannot give the derivative of a call, such as where an argument depends on a size."""
+    """A call for which a rule cannot compute the derivative, for example because an argument
+    depends on a size.
+    """
 
 
 def sizes_of(value: SSAValue) -> Text:
-    """The extents of `value` as an argument; those that are not known are asked of `value`."""
+    """Return the extents of `value` as an argument; unknown ones are taken from `value` at run
+    time.
+    """
     extents = [
         f"size({{0}}, {dim})" if extent == DYNAMIC_INDEX else str(extent)
         for dim, extent in enumerate(shape_of(value))

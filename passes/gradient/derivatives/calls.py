@@ -1,4 +1,4 @@
-"""Derivatives of calls of PyTorch that need not run the call again: other calls, or operators."""
+"""Derivatives of PyTorch calls that do not run the call again: other calls, or operators."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -23,7 +23,7 @@ LeftToPyTorch, before it gives one, where PyTorch has to differentiate the call.
 
 
 def give_call(op: CallOp | coda.LibraryCallOp, adjoint: Adjoint) -> bool:
-    """Give the inputs of a call their gradients without running it again, where a rule can."""
+    """Give the inputs of a call their gradients without running it again, if a rule exists."""
     call = Call(op, adjoint)
     rule, dy = CALL_RULES.get(op.callee.data), call.dy
     if rule is None or dy is None:
@@ -70,7 +70,7 @@ def _reshape(call: Call, dy: SSAValue) -> None:
 
 
 def _pad(call: Call, dy: SSAValue) -> None:
-    """Return what is left without the padding; a negative one cut columns off, which get zeros."""
+    """Remove the padding; negative padding removed columns, which get zeros."""
     x, amounts = call.op.inputs[0], call.literal(1, "pad", [])
     mode = 2 if call.op.callee.data.startswith("aten.pad.") else None
     if mode is not None and call.literal(mode, "mode", "constant") != "constant":
@@ -87,7 +87,7 @@ def _slice(call: Call, dy: SSAValue) -> None:
 
 
 def _bounds(call: Call, first: int) -> list[str]:
-    """The dimension, start, end and step of a slice."""
+    """Return the dimension, start, end and step of a slice."""
     dim, step = call.literal(first, "dim", 0), call.literal(first + 3, "step", 1)
     start = call.literal(first + 1, "start", None)
     end = call.literal(first + 2, "end", None)
@@ -118,7 +118,7 @@ def _slice_scatter(call: Call, dy: SSAValue) -> None:
 
 
 def _where(call: Call, dy: SSAValue) -> None:
-    """Zeros instead of what was not taken, whatever the gradient is there."""
+    """Give zeros to the side that was not selected, whatever the gradient is there."""
     condition, taken, other = (
         call.operand(number, name) for number, name in enumerate(("condition", "self", "other"))
     )
@@ -143,7 +143,7 @@ def _masked_fill(call: Call, dy: SSAValue) -> None:
 
 
 def _index(call: Call, dy: SSAValue) -> None:
-    """Gradients of rows that each occur as often are selected in their order, others added up."""
+    """Select the gradients of rows that occur equally often in their order; add up others."""
     op = call.op
     if isinstance(op, coda.IndexOp) and op.given["dim"] == 0:
         dx = _selected_rows(op, call, dy)
@@ -158,7 +158,9 @@ def _index(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | None:
-    """The gradient of rows that a permutation names once, or p // k names k times: the sum of k."""
+    """Return the gradient of rows that a permutation names once, or p // k names k times: the sum
+    of k.
+    """
     insert = call.adjoint.insert
     order = inverse_of(op.ids) or _inverted(op.ids, call)
     if order is not None:
@@ -180,7 +182,7 @@ def _selected_rows(op: coda.IndexOp, call: Call, dy: SSAValue) -> SSAValue | Non
 
 
 def _inverted(ids: SSAValue, call: Call) -> SSAValue | None:
-    """The inverse of a permutation; None of other ids."""
+    """Return the inverse of a permutation; None for other ids."""
     if not is_permutation(ids):
         return None
     extent = shape_of(ids)[0]
@@ -204,7 +206,7 @@ def _add_where_taken(callee: str, call: Call, dy: SSAValue) -> None:
 
 
 def _scatter(call: Call, dy: SSAValue) -> None:
-    """The derivative of `scatter` with a number or with a tensor, and of `scatter_add`."""
+    """Differentiate `scatter` with a number or a tensor, and `scatter_add`."""
     x, dim, index = call.operand(0, "self"), call.argument(1, "dim"), call.operand(2, "index")
     if x is None or dim is None or index is None:
         raise LeftToPyTorch
@@ -220,7 +222,9 @@ def _scatter(call: Call, dy: SSAValue) -> None:
 
 
 def _selected_by_value(call: Call, dy: SSAValue) -> None:
-    """Largest or smallest elements, or all in order: each dy goes where the element was found."""
+    """Differentiate a selection of the largest or smallest elements, or a sort: each dy goes where
+    the element was found.
+    """
     x, indices = call.op.inputs[0], call.output(1)
     if indices is None:
         raise LeftToPyTorch
@@ -265,7 +269,7 @@ def _vector_norm(call: Call, dy: SSAValue) -> None:
 
 
 def _reduced(call: Call, x: SSAValue, first: int = 1) -> list[int]:
-    """The dimensions that are reduced, in order."""
+    """Return the reduced dimensions, in order."""
     rank = len(shape_of(x))
     dims = call.literal(first, "dim", None)
     dims = list(range(rank)) if dims in (None, []) else [dims] if isinstance(dims, int) else dims
@@ -273,7 +277,9 @@ def _reduced(call: Call, x: SSAValue, first: int = 1) -> list[int]:
 
 
 def _with_reduced(call: Call, value: SSAValue, x: SSAValue, first: int = 1) -> SSAValue:
-    """`value`, of the shape of the result, with the reduced dimensions of x as 1."""
+    """Reshape `value`, which has the shape of the result, to have the reduced dimensions of
+    x as 1.
+    """
     if call.literal(first + 1, "keepdim", False):
         return value
     for dim in _reduced(call, x, first):
@@ -287,7 +293,7 @@ def _with_reduced(call: Call, value: SSAValue, x: SSAValue, first: int = 1) -> S
 
 
 def _cumsum(call: Call, dy: SSAValue) -> None:
-    """The sum from the other end."""
+    """Differentiate a running sum: sum from the other end."""
     x, dim = call.op.inputs[0], str(call.literal(1, "dim", 0))
     value = call.like("aten.flip.default", dy, f"[{dim}]", of=dy)
     value = call.like("aten.cumsum.default", value, dim, of=dy)
@@ -354,7 +360,7 @@ def _product(call: Call, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def _grouped_mm(call: Call, dy: SSAValue) -> None:
-    """Rows in groups, each with a matrix of its own."""
+    """Differentiate a product of grouped rows, each group with its own matrix."""
     a, b, offsets = (
         call.operand(number, name) for number, name in enumerate(("self", "mat2", "offs"))
     )

@@ -1,4 +1,4 @@
-"""Derivatives of the norms, as sums over rows, and of the reductions and broadcasting.
+"""Derivatives of norms, as sums over rows, and of reductions and broadcasts.
 
 With x̂ = (x − μ)·r, or x·r for RMSNorm, y = x̂ ⊙ w + b and g = dy ⊙ w, all per row:
 
@@ -71,7 +71,7 @@ def _give_norm(
 
 
 def _statistics(adjoint: Adjoint, x: SSAValue, op: Norm, kind: str) -> Sequence[SSAValue]:
-    """rstd, and the mean of a LayerNorm: columns."""
+    """Return rstd, and the mean for a LayerNorm, as columns."""
     eps = op.eps.value.data
     if wide_type(x) != f64:
         stats = coda.NormStatsOp(x, kind, eps)
@@ -119,7 +119,9 @@ NORM_RULES: dict[type, Rule] = {
 
 
 def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
-    """A sum hands dy to every element of the row, a mean its share; for the others see below."""
+    """Differentiate a reduction: a sum gives dy to every element of the row, a mean its share; for
+    the others see below.
+    """
     match op.kind.data:
         case "sum":
             adjoint.give(op.x, adjoint.broadcast(adjoint.dy, op.x))
@@ -134,7 +136,7 @@ def _reduce(op: coda.ReduceOp, adjoint: Adjoint) -> None:
 
 
 def _give_maximum(op: coda.ReduceOp, adjoint: Adjoint) -> None:
-    """dy to the largest element; in equal shares where there are several, as `torch.amax`.
+    """Give dy to the largest element; in equal shares if there are several, as in `torch.amax`.
 
     Left to PyTorch, which finds the elements again: where rounding points move, x is not bit by
     bit what the maximum was taken of, and no element might be equal to it.

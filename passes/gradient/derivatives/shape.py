@@ -1,4 +1,4 @@
-"""Derivatives of the operators that move elements: they move gradients back."""
+"""Derivatives of operators that move elements: their gradients move back."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -22,7 +22,7 @@ def _transpose(op: coda.TransposeOp, adjoint: Adjoint) -> None:
 
 
 def _slice(op: coda.SliceOp, adjoint: Adjoint) -> None:
-    """Zeros around; neighbouring slices of one tensor are joined: see `join_pads`."""
+    """Pad with zeros; neighbouring slices of one tensor are joined: see `join_pads`."""
     dim, start, _ = op.range
     extent = shape_of(op.x)[dim]
     like = op.x if extent == DYNAMIC_INDEX else None
@@ -43,8 +43,8 @@ def _shift(op: coda.ShiftOp, adjoint: Adjoint) -> None:
 
 
 def _shifted(dy: SSAValue, by: int, adjoint: Adjoint) -> SSAValue:
-    """`dy` shifted. A factor of each column, and a rounding, come after the shift: what is shifted
-    is the same for all taps of a convolution, and stored once.
+    """Shift `dy`. A factor of each column, and a rounding, follow the shift, so that all taps of a
+    convolution shift the same tensor, which is stored once.
     """
     match dy.owner:
         case coda.CastOp() as cast if is_float(element_type_of(cast.operand)):
@@ -69,7 +69,7 @@ def _concat(op: coda.ConcatOp, adjoint: Adjoint) -> None:
 
 
 def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
-    """The parts of dy where extents are known at run time only."""
+    """Give the parts of dy if extents are known only at run time."""
     dim = op.dim.value.data
     for index, part in enumerate(op.parts):
         if adjoint.wants(part):
@@ -83,7 +83,7 @@ def _give_open_parts(op: coda.ConcatOp, adjoint: Adjoint) -> None:
 def _narrowed(
     adjoint: Adjoint, shapes: Sequence[SSAValue], dim: int, start: str, extent: str
 ) -> SSAValue:
-    """The part of dy that has the type of the last tensor of `shapes`.
+    """Return the part of dy with the type of the last tensor of `shapes`.
 
     `start` and `extent` are expressions in the sizes of these tensors.
     """

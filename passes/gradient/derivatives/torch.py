@@ -1,4 +1,4 @@
-"""Derivatives of calls of PyTorch: PyTorch's own."""
+"""Derivatives of PyTorch calls by PyTorch."""
 
 import re
 from typing import Any
@@ -32,7 +32,7 @@ _OF_ELEMENTS = re.compile(r"aten\.(clamp|where|view_as|expand_as|reshape_as)\w*\
 
 
 def _call(op: CallOp, adjoint: Adjoint) -> None:
-    """By a rule of its own, else as any call."""
+    """Differentiate by a rule for the call, else like any call."""
     if op.callee.data in _DROPOUTS:
         _give_dropout(op, adjoint)
         return
@@ -48,13 +48,13 @@ def _call(op: CallOp, adjoint: Adjoint) -> None:
 
 
 def _library_call(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
-    """By a rule of the overload, else by PyTorch."""
+    """Differentiate by a rule for the overload, else by PyTorch."""
     if not give_convolution(op, adjoint) and not give_call(op, adjoint):
         _vjp(op, adjoint)
 
 
 def _vjp(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
-    """The vector-Jacobian product, which computes the call again."""
+    """Differentiate by a vector-Jacobian product, which runs the call again."""
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)
     known = {position: gradient for position, gradient in pairs if gradient is not None}
@@ -75,7 +75,7 @@ def _vjp(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
 
 
 def differentiable_inputs(op: CallOp) -> list[int]:
-    """The numbers of the inputs on whose elements, floats, the results of the call depend."""
+    """Return the numbers of the float inputs on whose elements the results of the call depend."""
     name = op.callee.data
     if _SHAPE_ONLY.fullmatch(name) and not _OF_ELEMENTS.fullmatch(name):
         return []
@@ -88,7 +88,7 @@ def differentiable_inputs(op: CallOp) -> list[int]:
 
 
 def refusal_of_call(op: CallOp) -> str | None:
-    """Why a call has no derivative."""
+    """Return the reason why a call has no derivative."""
     if op.random is not None and op.callee.data not in _DROPOUTS:
         return "it draws random numbers, and would draw different ones if it were recomputed"
     if op.callee.data.startswith("prims."):
@@ -99,7 +99,7 @@ def refusal_of_call(op: CallOp) -> str | None:
 
 
 def expose_dropout(block: Block) -> None:
-    """Let every dropout in training also return which elements it kept, for its derivative.
+    """Make every dropout in training also return which elements it kept, for its derivative.
 
     aten.dropout(x)  ->  aten.native_dropout(x), whose second result has a use in the backward.
     """
@@ -123,7 +123,7 @@ def expose_dropout(block: Block) -> None:
 
 
 def _dropout_of(op: CallOp) -> tuple[float, bool]:
-    """The probability of a dropout, and whether it is in training."""
+    """Return the probability of a dropout, and whether it is in training."""
     numbers: list[Any] = op.template.evaluate([None], {}, {})[0]
     return float(numbers[1]), bool(numbers[2])
 
@@ -144,7 +144,7 @@ _WITH_INDICES = ("aten.topk.default", "aten.sort.default", "aten.max.dim", "aten
 
 
 def expose_indices(block: Block) -> None:
-    """Let what finds largest elements also return where they were, for its derivative."""
+    """Make calls that find the largest elements also return their positions, for the derivative."""
     for op in list(block.ops):
         if not isinstance(op, CallOp) or op.callee.data not in _WITH_INDICES or op.picks != (0,):
             continue
@@ -159,8 +159,8 @@ def expose_indices(block: Block) -> None:
 
 
 def expose_attention(block: Block) -> None:
-    """Let PyTorch's attention of heads also return the logsumexp of its scores, with which its
-    derivative computes no softmax again.
+    """Make PyTorch's attention also return the logsumexp of its scores, so that its derivative
+    computes no softmax.
 
     Attention with dropout draws random numbers, and that of fewer dimensions has no kernels.
     """

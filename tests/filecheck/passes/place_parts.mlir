@@ -170,3 +170,31 @@ func.func @padded(%x: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %w: tens
 // CHECK-NEXT:   %padded = coda.concat %1, %heads, %3 {dim = 3 : i64} : (tensor<?x?x2x8xbf16>, tensor<?x?x2x16xbf16>, tensor<?x?x2x8xbf16>) -> tensor<?x?x2x32xbf16>
 // CHECK-NEXT:   func.return %padded : tensor<?x?x2x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The keys of a token in a cache, at the position that a port has.
+
+func.func @cache(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// CHECK:      func.func @cache(
+// CHECK-NEXT:   %k = gemm.fused %x : tensor<2x1x64xbf16>
+// CHECK-NEXT:     columns(%w : tensor<32x64xbf16>) scalar(%at : tensor<1xi64>)
+// CHECK-NEXT:       -> (tile<0> at<0, 16, 256> : tensor<2x1x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %at_1: i64):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+// CHECK-NEXT:   %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+// CHECK-NEXT:   func.return %c : tensor<2x2x16x16xbf16>
+// CHECK-NEXT: }

@@ -193,3 +193,95 @@ func.func @unknown_rows(%x: tensor<?x4x8xbf16>, %y: tensor<?x?x8xbf16>) -> tenso
 // CHECK:            -> (tile : tensor<?x4x8xbf16>) {
 // CHECK:            -> (tile : tensor<?x?x8xbf16>) {
 // CHECK:        coda.concat
+
+// -----
+
+// The cache is read between the kernel and the call that changes it.
+
+func.func @read_before(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> (tensor<2x2x16x16xbf16>, tensor<16xbf16>) {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %sum = coda.sum_to %cache : (tensor<2x2x16x16xbf16>) -> tensor<16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c, %sum : tensor<2x2x16x16xbf16>, tensor<16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// CHECK:      func.func @read_before(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// The position is computed after the kernel, from its result.
+
+func.func @late_position(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = gemm.map tile(%at : tensor<1xi64>) -> (tile : tensor<1xi64>) {
+    ^bb0(%at_1: i64):
+      %n = arith.addi %at_1, %at_1 : i64
+      gemm.yield %n : i64
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %row, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %row is computed after it; failed condition:
+// CHECK:      func.func @late_position(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// Another call stores a row of the same cache after the kernel: the two may be one row.
+
+func.func @two_rows(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>, %other: tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %first = torch.call "aten.index_put.default"(%cache, %at, %other) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  %c = torch.call "aten.index_put.default"(%first, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %other is copied: no kernel computes its elements for this call alone; failed condition:
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// CHECK:      func.func @two_rows(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call
+
+// -----
+
+// The row is returned, too.
+
+func.func @returned_row(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> (tensor<2x2x16x16xbf16>, tensor<2x1x32xbf16>) {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c, %k : tensor<2x2x16x16xbf16>, tensor<2x1x32xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: no kernel computes its elements for this call alone; failed condition:
+// CHECK:      func.func @returned_row(
+// CHECK:            -> (tile : tensor<2x1x32xbf16>) {
+// CHECK:        %c = torch.call

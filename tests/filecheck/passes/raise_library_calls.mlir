@@ -95,3 +95,13 @@ func.func @inverse(%e: tensor<?xi64>, %room: tensor<?xi64>) -> tensor<?xi64> {
 // CHECK-NEXT:   %inverse = coda.scatter %room, %order, %places {dim = 0 : i64} : (tensor<?xi64>, tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
 // CHECK-NEXT:   func.return %inverse : tensor<?xi64>
 // CHECK-NEXT: }
+
+func.func @largest(%s: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>) {
+  %v, %i = torch.call "aten.max.dim"(%s) {arguments = "{0}, -1, True"} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+  func.return %v, %i : tensor<?x1xf32>, tensor<?x1xi64>
+}
+
+// CHECK:      func.func @largest(%s: tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>) {
+// CHECK-NEXT:   %v, %i = coda.topk %s {k = 1 : i64, dim = 1 : i64} : (tensor<?x8xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+// CHECK-NEXT:   func.return %v, %i : tensor<?x1xf32>, tensor<?x1xi64>
+// CHECK-NEXT: }

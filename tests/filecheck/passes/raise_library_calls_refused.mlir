@@ -18,6 +18,20 @@ func.func @smallest(%s: tensor<?x8xf32>) -> tensor<?x2xf32> {
 
 // -----
 
+func.func @largest(%s: tensor<?x1024xf32>) -> tensor<?x1xi64> {
+  %v, %i = torch.call "aten.max.dim"(%s) {arguments = "{0}, -1, True"} : (tensor<?x1024xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+  func.return %i : tensor<?x1xi64>
+}
+
+// CHECK:      func.func @largest(%s: tensor<?x1024xf32>) -> tensor<?x1xi64> {
+// CHECK-NEXT:   %v, %i = torch.call "aten.max.dim"(%s) {arguments = "{0}, -1, True"} : (tensor<?x1024xf32>) -> (tensor<?x1xf32>, tensor<?x1xi64>)
+// CHECK-NEXT:   func.return %i : tensor<?x1xi64>
+// CHECK-NEXT: }
+
+// REMARK: remark[missed] raise-library-calls: torch.call: aten.max.dim: PyTorch's topk may take another one of several largest elements; failed condition: an operator of the block level has the same meaning; costs 4096*d0 + 4*d1 + 8*d2 bytes
+
+// -----
+
 func.func @columns(%s: tensor<?x8xf32>, %ids: tensor<2x2xi64>) -> tensor<2x2xf32> {
   %v = torch.call "aten.gather.default"(%s, %ids) {arguments = "{0}, 0, {1}"} : (tensor<?x8xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
   func.return %v : tensor<2x2xf32>

@@ -43,3 +43,32 @@ func.func @overlapping(%x: tensor<?x?x8xbf16>, %w: tensor<32x8xbf16>) -> (tensor
 // CHECK-NEXT:   %b = coda.silu %q : (tensor<?x?x12xf32>) -> tensor<?x?x12xf32>
 // CHECK-NEXT:   func.return %a, %b : tensor<?x?x16xf32>, tensor<?x?x12xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A scale of the columns: each slice has its part of it.
+
+func.func @scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<32xbf16>, %c: tensor<?x1xbf16>) -> tensor<?x16xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+  %y = coda.mul %z, %s : (tensor<?x32xbf16>, tensor<32xbf16>) -> tensor<?x32xbf16>
+  %a = coda.add %y, %c : (tensor<?x32xbf16>, tensor<?x1xbf16>) -> tensor<?x32xbf16>
+  %q = coda.slice %a {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %k = coda.slice %a {dim = 1 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %g = coda.mul %q, %k : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %g : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @scaled(
+// CHECK-NEXT:   %0 = coda.slice %w {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %1 = coda.linear %x, %0 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %2 = coda.slice %s {dim = 0 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<32xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %y = coda.mul %1, %2 : (tensor<?x16xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %3 = coda.slice %w {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32x8xbf16>) -> tensor<16x8xbf16>
+// CHECK-NEXT:   %4 = coda.linear %x, %3 : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %5 = coda.slice %s {dim = 0 : i64, start = 16 : i64, stop = 32 : i64} : (tensor<32xbf16>) -> tensor<16xbf16>
+// CHECK-NEXT:   %y_1 = coda.mul %4, %5 : (tensor<?x16xbf16>, tensor<16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %k = coda.add %y_1, %c : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %q = coda.add %y, %c : (tensor<?x16xbf16>, tensor<?x1xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %g = coda.mul %q, %k : (tensor<?x16xbf16>, tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %g : tensor<?x16xbf16>
+// CHECK-NEXT: }

@@ -73,3 +73,23 @@ func.func @matmul(%x: tensor<?x8xbf16>, %w: tensor<8x32xbf16>) -> tensor<?x16xbf
 // CHECK-NEXT:   %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
 // CHECK-NEXT:   func.return %a : tensor<?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The scaled product is used as a whole as well.
+
+func.func @whole_scaled(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %s: tensor<32xbf16>) -> (tensor<?x16xbf16>, tensor<?x32xbf16>) {
+  %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+  %y = coda.mul %z, %s : (tensor<?x32xbf16>, tensor<32xbf16>) -> tensor<?x32xbf16>
+  %q = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+  %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+  func.return %a, %y : tensor<?x16xbf16>, tensor<?x32xbf16>
+}
+
+// CHECK:      func.func @whole_scaled(
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+// CHECK-NEXT:   %y = coda.mul %z, %s : (tensor<?x32xbf16>, tensor<32xbf16>) -> tensor<?x32xbf16>
+// CHECK-NEXT:   %q = coda.slice %y {dim = 1 : i64, start = 0 : i64, stop = 16 : i64} : (tensor<?x32xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   %a = coda.silu %q : (tensor<?x16xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %a, %y : tensor<?x16xbf16>, tensor<?x32xbf16>
+// CHECK-NEXT: }

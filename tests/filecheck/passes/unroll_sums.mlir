@@ -101,3 +101,26 @@ func.func @scaled(%a: tensor<?x8xbf16> {coda.dims = ["2*T", 8 : i64]}, %w: tenso
 // CHECK-NEXT:   %t = coda.add %pairs_2, %pairs_4 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
 // CHECK-NEXT:   func.return %t : tensor<?x1x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Weighted rows, as of hyper-connections: each is weighted by itself.
+
+func.func @weighted(%s: tensor<?x2x8xf32>, %a: tensor<2x1xf32>) -> tensor<?x1x8xf32> {
+  %x = coda.mul %s, %a : (tensor<?x2x8xf32>, tensor<2x1xf32>) -> tensor<?x2x8xf32>
+  %h = coda.sum_to %x : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+  func.return %h : tensor<?x1x8xf32>
+}
+
+// CHECK:      func.func @weighted(%s: tensor<?x2x8xf32>, %a: tensor<2x1xf32>) -> tensor<?x1x8xf32> {
+// CHECK-NEXT:   %s_1 = coda.slice %s {dim = 1 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %a_1 = coda.slice %a {dim = 0 : i64, start = 0 : i64, stop = 1 : i64} : (tensor<2x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %x = coda.mul %s_1, %a_1 : (tensor<?x1x8xf32>, tensor<1x1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %s_2 = coda.slice %s {dim = 1 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<?x2x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %a_2 = coda.slice %a {dim = 0 : i64, start = 1 : i64, stop = 2 : i64} : (tensor<2x1xf32>) -> tensor<1x1xf32>
+// CHECK-NEXT:   %x_1 = coda.mul %s_2, %a_2 : (tensor<?x1x8xf32>, tensor<1x1xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   %h = coda.add %x, %x_1 : (tensor<?x1x8xf32>, tensor<?x1x8xf32>) -> tensor<?x1x8xf32>
+// CHECK-NEXT:   func.return %h : tensor<?x1x8xf32>
+// CHECK-NEXT: }
+
+// REMARK: remark[passed] unroll-sums: coda.sum_to: adds up 2 rows one by one

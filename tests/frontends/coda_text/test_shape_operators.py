@@ -27,6 +27,9 @@ CASES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor | Tensors]]
     'glu(x, activation="gelu", adjacent=true)': lambda x, w: F.gelu(x[..., ::2]) * x[..., 1::2],
     'activate(x, "gelu_tanh")': lambda x, w: F.gelu(x, approximate="tanh"),
     'activate(x, "identity")': lambda x, w: x,
+    "sum(x, dim=1)": lambda x, w: x.sum(1, keepdim=True),
+    "softmax(x, 0) * max(x, dim=0)": lambda x, w: x.softmax(0) * x.amax(0, keepdim=True),
+    "mean(x, dim=1) @ transpose(x)": lambda x, w: x.mean(1, keepdim=True) @ x.transpose(1, 2),
 }
 
 

@@ -10,8 +10,9 @@ import torch
 from torch.fx import GraphModule
 
 from coda_ir.backends import triton
+from coda_ir.cost_model.operator_times import KERNEL_US
 from coda_ir.frontends.torch import dynamo
-from coda_ir.frontends.torch.attention import masked_attention_us
+from coda_ir.frontends.torch.attention import copied_us, masked_attention_us
 from coda_ir.frontends.torch.dynamo import coda
 from coda_ir.lowering import Lowering
 from coda_ir.options import Estimates
@@ -140,6 +141,27 @@ def test_masks_cost_what_stored_scores_do() -> None:
         for is_trained in (False, True)
     )
     assert trained > 3 * alone > 0
+
+
+def copying_graph(*, is_scaled: bool, is_copied: bool) -> GraphModule:
+    """Attention whose keys are a product, scaled where `is_scaled`, and copied by head."""
+
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.linear(x, w)
+        y = (2 * y if is_scaled else y).view(2, 8, 4, 16).transpose(1, 2)
+        k = y.clone(memory_format=torch.contiguous_format) if is_copied else y
+        return torch.ops.aten.scaled_dot_product_attention.default(y, k, y)
+
+    make_fx: Any = import_module("torch.fx.experimental.proxy_tensor").make_fx
+    traced = make_fx(function, tracing_mode="fake", pre_dispatch=True)
+    return traced(torch.randn(2, 8, 64), torch.randn(64, 64))
+
+
+def test_copies_of_products_for_attention_cost_a_kernel() -> None:
+    """What is computed of a product is stored in any order."""
+    assert copied_us(copying_graph(is_scaled=False, is_copied=True)) > KERNEL_US
+    assert copied_us(copying_graph(is_scaled=True, is_copied=True)) == 0
+    assert copied_us(copying_graph(is_scaled=False, is_copied=False)) == 0
 
 
 class Masked(torch.nn.Module):

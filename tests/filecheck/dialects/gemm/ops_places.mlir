@@ -33,6 +33,18 @@ func.func @rows(%x: tensor<?x16xf32>, %y: tensor<?x8xf32>) -> tensor<?x16xf32> {
   func.return %joined : tensor<?x16xf32>
 }
 
+func.func @moved(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {
+  %k = gemm.fused %x : tensor<2x1x64xbf16>
+    columns(%w : tensor<32x64xbf16>) scalar(%at : tensor<1xi64>)
+      -> (tile<0> at<0, 16, 256> : tensor<2x1x32xbf16>) {
+    ^bb0(%acc: f32, %n: i64):
+      gemm.yield %acc : f32
+    }
+  %heads = coda.reshape %k : (tensor<2x1x32xbf16>) -> tensor<2x2x1x16xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %heads) {arguments = "{0}, [None, None, {1}], {2}", in_place} : (tensor<2x2x16x16xbf16>, tensor<1xi64>, tensor<2x2x1x16xbf16>) -> tensor<2x2x16x16xbf16>
+  func.return %c : tensor<2x2x16x16xbf16>
+}
+
 // CHECK:      func.func @heads(
 // CHECK-NEXT:   %q, %r = gemm.fused %x : tensor<?x8xbf16>
 // CHECK-NEXT:     columns(%w : tensor<16x8xbf16>)
@@ -61,3 +73,6 @@ func.func @rows(%x: tensor<?x16xf32>, %y: tensor<?x8xf32>) -> tensor<?x16xf32> {
 // CHECK-NEXT:   %joined = coda.concat %y, %h {dim = 1 : i64} : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
 // CHECK-NEXT:   func.return %joined : tensor<?x16xf32>
 // CHECK-NEXT: }
+
+// CHECK:      func.func @moved(
+// CHECK:            -> (tile<0> at<0, 16, 256> : tensor<2x1x32xbf16>) {
