@@ -2,14 +2,14 @@
 
 Most of the time of a small kernel goes into a few things, whose results are the same each time:
 
-* at each call of a function of the device, all names of `triton.language` are looked through for
-  what the launch has replaced already;
+* at each launch, and at each call of a function of the device, all names of `triton.language` are
+  looked through for those to replace;
 * the table of NumPy's types is made anew for each value;
 * the shape of each value is given a type, which nobody asks for;
 * the shape of each value is checked, and made of constants of the language, as is its size;
 * sums of integers are computed again in 64 bits and compared with the limits of their type, for an
   assertion that is left out where Triton does not debug;
-* two shapes that are the same are compared element by element;
+* the shapes of two operands are compared element by element;
 * functions of the device are rewritten for each module that has a copy of them.
 """
 
@@ -28,13 +28,14 @@ def speed_up() -> None:
         interpreter: Any = import_module("triton.runtime.interpreter")
         if interpreter.GridExecutor.__call__.__module__ == interpreter.__name__:
             _patch_once_per_launch(interpreter)
+            _find_builtins_once(interpreter)
             _rewrite_texts_once(interpreter)
             _remember_types(interpreter)
             core: Any = import_module("triton.language.core")
             _type_tuples_when_asked(core)
             _make_shapes_once(core)
             _check_overflows_to_debug(interpreter)
-            _compare_shapes_by_identity(import_module("triton.language.semantic"))
+            _broadcast_shapes_once(core, import_module("triton.language.semantic"))
 
 
 def _patch_once_per_launch(interpreter: Any) -> None:
@@ -59,6 +60,23 @@ def _patch_once_per_launch(interpreter: Any) -> None:
 
     interpreter.GridExecutor.__call__ = launch_anew
     interpreter.InterpretedFunction.__call__ = call
+
+
+def _find_builtins_once(interpreter: Any) -> None:
+    """What a module or class has of them is the same whenever it is looked through."""
+    is_builtin: Any = import_module("triton.language.core").is_builtin
+    names: dict[Any, list[str]] = {}
+
+    def patch(package: Any, builder: Any, scope: Any) -> None:
+        if package not in names:
+            members = inspect.getmembers(package)
+            names[package] = [name for name, member in members if is_builtin(member)]
+        for name in names[package]:
+            member = getattr(package, name)
+            if is_builtin(member):
+                interpreter._patch_attr(package, name, member, builder, scope)
+
+    interpreter._patch_builtin = patch
 
 
 def _rewrite_texts_once(interpreter: Any) -> None:
@@ -168,12 +186,28 @@ def _check_overflows_to_debug(interpreter: Any) -> None:
     interpreter.interpreter_builder.options = replace(options, sanitize_overflow=options.debug)
 
 
-def _compare_shapes_by_identity(semantic: Any) -> None:
+def _broadcast_shapes_once(core: Any, semantic: Any) -> None:
+    """After `_make_shapes_once`, each shape is one object for good."""
     broadcast: Any = semantic.TritonSemantic.broadcast_impl_value
+    shapes: dict[tuple[int, int], Any] = {}
 
-    def broadcast_unless_same(self: Any, lhs: Any, rhs: Any) -> Any:
-        if lhs.type.is_block() and rhs.type.is_block() and lhs.type.shape is rhs.type.shape:
+    def broadcast_once(self: Any, lhs: Any, rhs: Any) -> Any:
+        if not (lhs.type.is_block() and rhs.type.is_block()):
+            return broadcast(self, lhs, rhs)
+        if lhs.type.shape is rhs.type.shape:
             return lhs, rhs
-        return broadcast(self, lhs, rhs)
+        both = id(lhs.type.shape), id(rhs.type.shape)
+        if both not in shapes:
+            results = broadcast(self, lhs, rhs)
+            if len(lhs.type.shape) == len(rhs.type.shape):
+                shapes[both] = results[0].type.shape
+            return results
+        return expanded(self, lhs, shapes[both]), expanded(self, rhs, shapes[both])
 
-    semantic.TritonSemantic.broadcast_impl_value = broadcast_unless_same
+    def expanded(self: Any, value: Any, shape: Any) -> Any:
+        if value.type.shape is shape:
+            return value
+        handle = self.builder.create_broadcast(value.handle, shape)
+        return self.tensor(handle, core.block_type(value.type.scalar, shape))
+
+    semantic.TritonSemantic.broadcast_impl_value = broadcast_once
