@@ -261,7 +261,7 @@ def _remember_constants(semantic: Any) -> None:
     types: dict[Any, Any] = {}
 
     def constant(self: Any, value: Any, dtype: Any) -> Any:
-        key = type(value), value, dtype.name
+        key: Any = type(value), value, dtype.name
         if key not in constants:
             constants[key] = make(self, value, dtype)
         return constants[key]
