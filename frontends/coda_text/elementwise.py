@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.elementwise import FloorDivideOp, RoundOp
+from coda_ir.dialects.coda.elementwise import FloorDivideOp, RemainderOp, RoundOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -173,7 +173,12 @@ def combined(call: Invocation, operator: str, left: Value, right: Value) -> Tens
 
 def binary_call(call: Invocation) -> TensorValue:
     """The binary operator that `call` names, on the arguments `a` and `b`."""
-    make = BINARY[call.name]
+    make, (a, b) = BINARY[call.name], (call.value("a"), call.value("b"))
+    is_zero = isinstance(b, int | float) and is_number(b) and not b
+    of_integers = make in (FloorDivideOp, RemainderOp) and isinstance(a, TensorValue)
+    if of_integers and is_zero and a.type.element in RANGES:
+        message = f"division of {a.type} by zero"
+        raise Mistake(message, "the divisor of integers must not be 0", argument="b")
     return _of_two(call, make, make.ELEMENTS)
 
 

@@ -113,7 +113,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
 def _tables(
     insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
 ) -> tuple[SSAValue, SSAValue] | None:
-    """Cosines and sines; for one column of each pair unless they are `is_full`."""
+    """Return cosines and sines of one column of each pair; `is_full` if there are those of both."""
     layout = rotation.layout
     cos = pair_table(insert, rotation.cos, heads, layout, is_full=is_full)
     sin = pair_table(insert, rotation.sin, heads, layout, is_full=is_full) if cos else None
