@@ -165,7 +165,7 @@ def neox_block(v: Values) -> Tensor:
     h = ln(v["x"], v["w_n1"], v["w_b1"])
 
     def turned(name: str) -> Tensor:
-        first, rest = in_heads(F.linear(h, v[name]), HEAD).split([HEAD // 2, HEAD // 2], -1)
+        first, rest = in_heads(F.linear(h, v[name]), HEAD).chunk(2, -1)
         rotated = in_heads(rotate(first.flatten(-2), v, head=HEAD // 2), HEAD // 2)
         return torch.cat([rotated, rest], -1).flatten(-2)
 
