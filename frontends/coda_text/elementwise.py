@@ -173,13 +173,18 @@ def combined(call: Invocation, operator: str, left: Value, right: Value) -> Tens
 
 def binary_call(call: Invocation) -> TensorValue:
     """The binary operator that `call` names, on the arguments `a` and `b`."""
-    make, (a, b) = BINARY[call.name], (call.value("a"), call.value("b"))
+    make = BINARY[call.name]
+    if make in (FloorDivideOp, RemainderOp):
+        _expect_divisor(call.value("a"), call.value("b"))
+    return _of_two(call, make, make.ELEMENTS)
+
+
+def _expect_divisor(a: Value | None, b: Value | None) -> None:
+    """Raises Mistake for the division of integers by the number 0."""
     is_zero = isinstance(b, int | float) and is_number(b) and not b
-    of_integers = make in (FloorDivideOp, RemainderOp) and isinstance(a, TensorValue)
-    if of_integers and is_zero and a.type.element in RANGES:
+    if is_zero and isinstance(a, TensorValue) and a.type.element in RANGES:
         message = f"division of {a.type} by zero"
         raise Mistake(message, "the divisor of integers must not be 0", argument="b")
-    return _of_two(call, make, make.ELEMENTS)
 
 
 def infix(call: Invocation) -> TensorValue:
