@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from coda_ir.error_codes import exception_code
@@ -190,6 +191,12 @@ def emit_diagnostic(diagnostic: Diagnostic) -> None:
     diagnostics = _collector.get()
     if diagnostics is not None:
         diagnostics.append(diagnostic)
+
+
+def closest(name: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
+    """Return a remedy for an unknown name: the most similar known one, or else `otherwise`."""
+    matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"did you mean '{matches[0]}'?" if matches else otherwise
 
 
 def counted(number: int, noun: str) -> str:

@@ -129,6 +129,12 @@ class SymbolicShapes:
         symbols = {name for dim in dims if isinstance(dim, str) for name in _NAME.findall(dim)}
         return symbols <= self._taken
 
+    def stated(self, dims: Dims) -> ArrayAttr[Attribute]:
+        """`coda.dims` of an operator, in which an extent that only this walk has a name for is `?`:
+        the next walk would give that name to another one.
+        """
+        return dims_attribute(tuple(dim if self.are_declared((dim,)) else UNKNOWN for dim in dims))
+
     def numel(self, value: SSAValue) -> SymbolicSize:
         """Return the number of elements."""
         return SymbolicSize.product(self.dims(value))

@@ -27,9 +27,11 @@ def _names_of(text: str) -> frozenset[str]:
 
 def _read(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        target = node.target if isinstance(node, ast.AugAssign) else node
-        if isinstance(target, ast.Name) and (target is not node or isinstance(node.ctx, ast.Load)):
-            yield target.id
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
+                yield name
+            case _:
+                pass
 
 
 def without_unused(lines: Sequence[str]) -> list[str]:
@@ -47,6 +49,7 @@ class _Liveness:
 
     def __init__(self) -> None:
         self.dead: set[int] = set()
+        self._names: dict[ast.AST, frozenset[str]] = {}
 
     def read_before(self, body: Sequence[ast.stmt], after: set[str]) -> set[str]:
         """The names that are read in `body` or, as `after` says, behind it."""
@@ -55,15 +58,17 @@ class _Liveness:
             self.dead.difference_update(_lines(statement))
             if isinstance(statement, ast.For | ast.While | ast.If):
                 read = self._read_before_block(statement, read)
-            elif _assigned_name(statement) not in {None, *read}:
+                continue
+            name = _assigned_name(statement)
+            if name is not None and name not in read:
                 self.dead.update(_lines(statement))
             else:
-                read.discard(_assigned_name(statement) or "")
-                read.update(_read(statement))
+                read.discard(name or "")
+                read.update(self._read(statement))
         return read
 
     def _read_before_block(self, block: ast.For | ast.While | ast.If, after: set[str]) -> set[str]:
-        read = {*after, *_read(block.iter if isinstance(block, ast.For) else block.test)}
+        read = {*after, *self._read(block.iter if isinstance(block, ast.For) else block.test)}
         while True:
             inner = self.read_before(block.body, read) | self.read_before(block.orelse, read)
             if isinstance(block, ast.If) or inner == read:
@@ -76,8 +81,14 @@ class _Liveness:
         for statement in (each for branch in empty for each in branch):
             # A branch has a statement at least.
             self.dead.difference_update(_lines(statement))
-            inner.update(_read(statement))
+            inner.update(self._read(statement))
         return inner
+
+    def _read(self, node: ast.AST) -> frozenset[str]:
+        """The names that a node reads. Loops are gone through several times."""
+        if node not in self._names:
+            self._names[node] = frozenset(_read(node))
+        return self._names[node]
 
     def _is_dead(self, branch: Sequence[ast.stmt]) -> bool:
         return all(statement.lineno in self.dead for statement in branch)

@@ -4,6 +4,7 @@ pass.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -139,21 +140,15 @@ def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
     functions = {
         op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks
     }
-    ordered: dict[str, FuncOp] = {}
-    pending = list(reversed(functions.items()))
-    visited: set[str] = set()
-    while pending:
-        name, func = pending.pop()
-        if name in ordered:
-            continue
-        callees = [callee for callee in _callees(func) if callee in functions]
-        if name in visited or not callees:
-            ordered[name] = func
-            continue
-        visited.add(name)
-        pending.append((name, func))
-        pending += [(callee, functions[callee]) for callee in callees if callee not in visited]
-    return ordered
+    called = {
+        name: [callee for callee in _callees(func) if callee in functions]
+        for name, func in functions.items()
+    }
+    try:
+        return {name: functions[name] for name in TopologicalSorter(called).static_order()}
+    except CycleError:
+        # The reference backend says that it cannot run them.
+        return functions
 
 
 def is_same(before: FuncOp, after: FuncOp) -> bool:

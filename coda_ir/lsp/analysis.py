@@ -254,9 +254,6 @@ def _failed(document: Document, failure: str | None) -> Outcome:
     return Outcome(check, failure=failure)
 
 
-Result = TypeVar("Result")
-
-
 class Worker:
     """Runs work in order. Its thread does not keep the process alive, unlike those of an executor:
     an editor that quits does not wait for a compilation.

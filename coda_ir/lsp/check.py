@@ -72,9 +72,9 @@ class _RecordingLowering(FunctionLowering):
         self._record(node.operator_span, value)
         return value
 
-    def _bind(self, target: Identifier, value: Value) -> None:
+    def bind(self, target: Identifier, value: Value) -> None:
         self._record(target.span, value)
-        super()._bind(target, value)
+        super().bind(target, value)
 
     def _record(self, span: Span, value: Value) -> None:
         if not is_poisoned(value):

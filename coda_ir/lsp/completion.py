@@ -17,7 +17,6 @@ from lsprotocol.types import (
 )
 
 from coda_ir.frontends.coda_text.arguments import REQUIRED, Formal, Signature
-from coda_ir.frontends.coda_text.counterpart_fields import fill
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.epilogue_body import SIGNATURES as ELEMENT_SIGNATURES
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
@@ -28,6 +27,7 @@ from coda_ir.frontends.coda_text.program import (
     Scope,
     files_of_library,
 )
+from coda_ir.frontends.coda_text.remedies import fill
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.cursor import Cursor, OpenCall

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from lsprotocol import types
 
 from coda_ir.diagnostics import CodaError, Diagnostic, SourceRange
+from coda_ir.frontends.coda_text.program import import_path
 from coda_ir.frontends.coda_text.syntax import Span
 from coda_ir.lsp.analysis import Document, Outcome
 from coda_ir.lsp.check import Check
@@ -124,9 +125,8 @@ class _Conversion:
     def _import_of(self, file: str) -> Span:
         """The import of a file; the first one where it is imported by others."""
         imports = self.check.symbols.imports
-        folder = os.path.dirname(self.check.path)
         for node in imports:
-            if os.path.normpath(os.path.join(folder, str(node.path.value))) == file:
+            if import_path(self.check.path, str(node.path.value)) == file:
                 return node.path.span
         return imports[0].path.span if imports else Span(1, 1, 1, 2)
 

@@ -4,14 +4,13 @@ from inspect import getdoc
 
 from coda_ir.dialects import coda, gemm
 from coda_ir.frontends.coda_text.arguments import Signature
-from coda_ir.frontends.coda_text.casts import ROUNDINGS
-from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS
+from coda_ir.frontends.coda_text.elementwise import BINARY, ROUNDINGS, SIGNS
 from coda_ir.frontends.coda_text.epilogue import PAIRS
 from coda_ir.frontends.coda_text.epilogue_body import (
     GROUP_REDUCTIONS,
     SIGNATURES as ELEMENT_SIGNATURES,
 )
-from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.frontends.coda_text.operators import NAMED_BY, OPERATORS
 from coda_ir.lsp.symbols import NEGATION
 
 SIGNATURES: dict[str, Signature] = {
@@ -35,12 +34,10 @@ INFIX = {
 _CLASSES: dict[str, type] = {
     **{op.name.removeprefix("coda."): op for op in coda.Coda.operations},
     **BINARY,
-    **dict.fromkeys((*COMPARISONS, *SIGNS), coda.CompareOp),
+    **{name: op for op, (_, names) in NAMED_BY.items() for name in names.values()},
+    **dict.fromkeys(SIGNS, coda.CompareOp),
     NEGATION: coda.NegOp,
     "@": coda.MatmulOp,
-    **dict.fromkeys(("sum", "mean", "max", "logsumexp"), coda.ReduceOp),
-    **dict.fromkeys(("swiglu", "geglu", "geglu_tanh", "reglu"), coda.GluOp),
-    "gelu_tanh": coda.GeluOp,
     "arange": coda.PositionsOp,
     "argsort": coda.SortOp,
     "finalize": gemm.FinalizeOp,

@@ -73,7 +73,7 @@ class _Reader:
         except MemoryError:
             raise
         except Exception as error:  # as above, for the verifiers of xDSL's operators
-            op = _failing(module, error)
+            op = _failing(module)
             raise self._error(*self._place(op), _message(error), INVALID) from error
         misplaced = misplaced_use(module)
         if misplaced is not None:
@@ -155,12 +155,13 @@ def _message(error: Exception) -> str:
     return f"malformed IR: {error}" if str(error) else "malformed IR"
 
 
-def _failing(module: ModuleOp, error: Exception) -> Operation | None:
-    """The operator whose own verification raises `error`; None where none does."""
-    for op in module.walk():
+def _failing(module: ModuleOp) -> Operation:
+    """The first operator that does not verify, inner ones before those around them; `module` where
+    there is none.
+    """
+    for op in module.walk(region_first=True):
         try:
-            op.verify(verify_nested_ops=False)
-        except Exception as found:  # the verification has failed before: this compares
-            if type(found) is type(error) and str(found) == str(error):
-                return op
-    return None
+            op.verify()
+        except Exception:  # xDSL's verifiers let errors of Python itself escape, see above
+            return op
+    return module

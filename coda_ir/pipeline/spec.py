@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from json import JSONDecodeError, dumps, loads
 from types import NoneType
 from typing import Any, NoReturn, TypeAlias, get_args, get_type_hints
@@ -22,7 +21,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.hints import isa
 
-from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange
+from coda_ir.diagnostics import CodaError, Diagnostic, DiagnosticError, SourceRange, closest
 from coda_ir.error_codes import OPTION_VALUE, PIPELINE
 
 MODULE_ANCHOR, FUNCTION_ANCHOR = "builtin.module", "func.func"
@@ -133,12 +132,6 @@ def parse_pipeline(text: str, passes: PassRegistry) -> Pipeline:
     a value of the wrong type.
     """
     return _Parser(text, passes).parse()
-
-
-def closest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a remedy for an unknown name: the most similar known one, or else `otherwise`."""
-    matches = get_close_matches(name, list(known), n=1)
-    return f"did you mean '{matches[0]}'?" if matches else otherwise
 
 
 class _Parser:

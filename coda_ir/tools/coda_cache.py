@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
@@ -10,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coda_ir import error_codes
 from coda_ir.cache.folder import (
     CachedFile,
     DamagedEntryError,
@@ -25,10 +23,9 @@ from coda_ir.cache.folder import (
 from coda_ir.cache.programs import Header, read_header
 from coda_ir.cache.toolchain import toolchain
 from coda_ir.cache.tuned import TunedEntry, read
-from coda_ir.diagnostics import CodaError, counted
+from coda_ir.diagnostics import counted
+from coda_ir.tools.boundary import exit_code_of
 from coda_ir.tools.completion import add_print_completion
-
-SUCCESS, FAILURE, USAGE, DEFECT = 0, 1, 2, 3
 
 ENVIRONMENT = """
 environment:
@@ -44,31 +41,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool on command-line arguments; the exit codes are those of coda-opt."""
     options = _parser().parse_args(args)
-    action: Callable[[argparse.Namespace], None] = options.action
-    try:
-        action(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough; Python flushes once more when it exits, which must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except CodaError as error:
-        return _fail(str(error), error.code)
-    except OSError as error:
-        return _fail(
-            f"{error.filename or cache_directory()}: {error.strerror or error}", error_codes.FILE
-        )
-    except Exception as error:
-        # The boundary of the tool: a defect is told in one line.
-        if options.debug:
-            raise
-        _fail(f"internal error: {type(error).__name__}: {error}", error_codes.DEFECT)
-        return DEFECT
-    return SUCCESS
-
-
-def _fail(message: str, code: str) -> int:
-    print(f"coda-cache: error[{code}]: {message}", file=sys.stderr)
-    return FAILURE
+    return exit_code_of("coda-cache", lambda: options.action(options), debug=options.debug)
 
 
 def _parser() -> argparse.ArgumentParser:

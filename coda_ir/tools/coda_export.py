@@ -18,17 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coda_ir import __version__
 from coda_ir.diagnostics import CodaError
+from coda_ir.tools.boundary import exit_code_of
 from coda_ir.tools.completion import FileAction, add_print_completion
 from coda_ir.tools.opt.arguments import ARCH, DIM
 from coda_ir.tools.opt.command_line import ManualPage
-from coda_ir.tools.opt.errors import (
-    DEFECT,
-    FAILURE,
-    INTERRUPTED,
-    SUCCESS,
-    USAGE,
-    UsageError,
-)
+from coda_ir.tools.opt.errors import UsageError, one_line
 
 if TYPE_CHECKING:
     from coda_ir.exported import ExportedModel
@@ -67,21 +61,11 @@ See docs/pytorch.md."""
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; the exit code. With --debug, an error is raised instead of told in a line."""
     arguments = sys.argv[1:] if args is None else list(args)
-    try:
-        options = _parser().parse_args(arguments)
-        _run(options)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        # The boundary of the tool: whatever a model or a pass raises is told in a few lines.
-        if "--debug" in arguments:
-            raise
-        known = isinstance(error, CodaError)
-        kind = f"error[{error.code}]" if known else "internal error"
-        text = f"{error}" if known else _one_line(error)
-        print(f"coda-export: {kind}: {text}", file=sys.stderr)
-        return USAGE if isinstance(error, UsageError) else FAILURE if known else DEFECT
-    return SUCCESS
+
+    def run() -> None:
+        _run(_parser().parse_args(arguments))
+
+    return exit_code_of("coda-export", run, debug="--debug" in arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -244,7 +228,7 @@ def _made(name: str) -> Any:
     except Exception as error:
         # The module is the user's: it may raise anything.
         raise FactoryError(
-            f"{module_name} cannot be imported: {_one_line(error)}",
+            f"{module_name} cannot be imported: {one_line(error)}",
             "run coda-export where the module can be imported, or set PYTHONPATH",
         ) from error
     for part in path.split("."):
@@ -269,7 +253,7 @@ def _called(name: str, factory: Any) -> Any:
     except Exception as error:
         # The factory is the user's: it may raise anything.
         raise FactoryError(
-            f"{name} fails: {_one_line(error)}", "see the traceback with --debug"
+            f"{name} fails: {one_line(error)}", "see the traceback with --debug"
         ) from error
 
 
@@ -337,11 +321,6 @@ def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
         dims.setdefault(symbol, Dim(symbol))
         shapes[name] = {**(shapes[name] or {}), int(axis): dims[symbol]}
     return shapes
-
-
-def _one_line(error: BaseException) -> str:
-    first = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
 # The result

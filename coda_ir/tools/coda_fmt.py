@@ -5,9 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from coda_ir.diagnostics import CodaError, DiagnosticError
+from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
+from coda_ir.tools.boundary import tell
 from coda_ir.tools.completion import FileAction, add_print_completion
 
 STDIN = "-"
@@ -24,10 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
         try:
             failed |= not _format(file, in_place=options.in_place, check=options.check)
         except CodaError as error:
-            prefix = (
-                "" if isinstance(error, DiagnosticError) else f"coda-fmt: error[{error.code}]: "
-            )
-            print(f"{prefix}{error}", file=sys.stderr)
+            tell("coda-fmt", error)
             failed = True
     return 1 if failed else 0
 

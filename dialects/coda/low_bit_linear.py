@@ -99,12 +99,12 @@ class QuantizedAttr(ParametrizedAttribute):
         depth, packing = self.depth.data, self.packing.data
         if depth < LEAST_DEPTH or depth & (depth - 1):
             raise VerifyException(
-                f"quantized: depth is {depth}, expected a power of two of at least {LEAST_DEPTH}"
+                f"property depth is {depth}, expected a power of two of at least {LEAST_DEPTH}"
             )
         orders = ("".join(sorted(packing[1:])) in ("01", "01234567"), packing == "")
         if not any(orders) or packing[:1] not in ("", "k", "n"):
             raise VerifyException(
-                f'quantized: packing is "{packing}", expected k or n and the positions of 2 or 8 '
+                f'property packing is "{packing}", expected k or n and the positions of 2 or 8 '
                 'elements, such as "k01234567"'
             )
 

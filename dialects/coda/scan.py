@@ -29,6 +29,7 @@ from coda_ir.dialects.coda.shapes import (
     expect_shape,
     expect_tensor,
     expect_wide_element_type,
+    format_shape,
     is_float,
     shape_of,
 )
@@ -284,7 +285,8 @@ class SSDLike(StateSpaceLike, ABC):
         is_known = len(shape_of(self.b)) == 3 and DYNAMIC_INDEX not in read
         if not is_known or read[0] % self.state_count or not self.groups:
             raise VerifyException(
-                f"operand b has type {self.b.type}, expected columns of {self.state_count} states"
+                f"operand b has shape {format_shape(shape_of(self.b))}, expected columns of "
+                f"{self.state_count} states"
             )
         if self.heads % self.groups:
             raise VerifyException(

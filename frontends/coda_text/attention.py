@@ -18,13 +18,11 @@ def attention(call: Invocation) -> TensorValue:
     for name, value in (("q", q), ("k", k), ("v", v)):
         if len(value.dims) not in (2, 3):
             raise call.wrong(name, "expected rank 2 or 3: (batch,) time, columns")
-        call.expect_element(name, value, q.type.element, "q")
     call.expect_heads("head_dim", head_dim, "q", q)
     call.expect_heads("head_dim", head_dim, "k", k)
     call.expect_heads("value_dim" if call.given("value_dim") else "head_dim", value_dim, "v", v)
     call.expect_dims("k", k, (*q.dims[:-2], *k.dims[-2:]), "the batch of q")
     _expect_values(call, k, v, head_dim, value_dim)
-    _expect_divisor(q, k)
     sinks, mask = _sinks(call, q, head_dim), _mask(call, q, k, head_dim)
     op = coda.AttentionOp(
         q.ssa,
@@ -33,7 +31,7 @@ def attention(call: Invocation) -> TensorValue:
         head_dim=head_dim,
         value_dim=value_dim,
         causal=call.flag("causal"),
-        window=_window(call),
+        window=call.integer("window", 1) if call.given("window") else None,
         scale=call.positive("scale"),
         softcap=call.positive("softcap"),
         sinks=sinks and sinks.ssa,
@@ -69,29 +67,6 @@ def _remedy(k: TensorValue, v: TensorValue, head_dim: int) -> str | None:
     return f"if a head of v has {columns} columns, pass value_dim={columns}"
 
 
-def _expect_divisor(q: TensorValue, k: TensorValue) -> None:
-    columns = (q.dims[-1], k.dims[-1])
-    if (
-        columns[0] != columns[1]
-        and all(isinstance(n, int) for n in columns)
-        and (divided(*columns) is None)
-    ):
-        raise Mistake(
-            f"attention: k is {k.type}, but q is {q.type}: the number of heads of k must divide "
-            "that of q",
-            argument="k",
-        )
-
-
-def _window(call: Invocation) -> int | None:
-    if not call.given("window"):
-        return None
-    window = call.integer("window", 1)
-    if window < 1:
-        raise call.wrong("window", "expected 1 or more positions", given=window)
-    return window
-
-
 def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | None:
     sinks, heads = call.optional_tensor("sinks"), divided(q.dims[-1], head_dim)
     if sinks is None:
@@ -99,7 +74,6 @@ def _sinks(call: Invocation, q: TensorValue, head_dim: int) -> TensorValue | Non
     if len(sinks.dims) != 1 or heads not in (None, sinks.dims[0]):
         expected = "one element for each head" if heads is None else format_dims([heads])
         raise call.wrong("sinks", f"expected the shape {expected}, the heads of q")
-    _expect_wide_element(call, "sinks", sinks, q)
     return sinks
 
 
@@ -121,12 +95,4 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
             "keys",
             "use 1 for a dimension that does not matter",
         )
-    if mask.type.element != "bool":
-        _expect_wide_element(call, "mask", mask, q)
     return mask
-
-
-def _expect_wide_element(call: Invocation, name: str, x: TensorValue, q: TensorValue) -> None:
-    """The element type of q, or f32 where that is wider."""
-    if x.type.element != "f32" or q.type.element == "f64":
-        call.expect_element(name, x, q.type.element, "q")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType as IRTensorType, f32
 from xdsl.ir import Operation, Region, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects.coda.shapes import AnyTensor
 from coda_ir.dialects.gemm import (
@@ -30,6 +29,7 @@ from coda_ir.frontends.coda_text.arguments import (
     expression_of,
     signature,
 )
+from coda_ir.frontends.coda_text.body import Variable
 from coda_ir.frontends.coda_text.epilogue_body import Columns, EpilogueBody
 from coda_ir.frontends.coda_text.epilogue_ports import (
     EpilogueResult,
@@ -40,6 +40,7 @@ from coda_ir.frontends.coda_text.epilogue_ports import (
 )
 from coda_ir.frontends.coda_text.evaluator import Evaluator
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.operators import expect_depth
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.scaled_linear import OF_ACCUMULATOR, Scaling, scaled_factors
@@ -58,7 +59,6 @@ from coda_ir.frontends.coda_text.values import (
     divided,
     ir_type,
     product_of,
-    with_coda_names,
 )
 
 PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
@@ -76,18 +76,34 @@ def check_epilogue(definition: EpilogueDefinition, reporter: Reporter) -> None:
     interface = read_interface(definition, body.error)
     understood = {name.text for name in interface.accumulators}
     understood |= {operand.name.text for operand in interface.operands}
-    unclear = {port.name.text for port in definition.tree.ports} - understood
-    body.variables |= dict.fromkeys(unclear, POISON)
+    for port in definition.tree.ports:
+        if port.name.text not in understood:
+            body.variables[port.name.text] = Variable(POISON, port.name.span)
+    _run(body, interface)
+    if reporter.count == errors:
+        body.check_unused()
+        _results(body, interface)
+
+
+def _run(body: EpilogueBody, interface: Interface) -> None:
+    """Evaluate the statements on elements of the accumulators and ports."""
     for accumulator in interface.accumulators:
         body.declare(accumulator, [f32])
     for index, operand in enumerate(interface.operands):
         type = operand.region_type(is_index=interface.is_index(index))
         body.declare(operand.name, [type] * interface.arity(operand.kind))
-    body.run()
-    if reporter.count == errors:
-        body.check_unused()
-        for result in interface.results:
-            body.result(result.syntax, interface.result_arity(result), result.computed)
+    for statement in body.definition.tree.body.statements:
+        body.statement(statement)
+
+
+def _results(body: EpilogueBody, interface: Interface) -> list[ScalarValue] | None:
+    """The values of all results; None after an error."""
+    found = [
+        body.result(result.syntax, interface.result_arity(result), result.computed)
+        for result in interface.results
+    ]
+    values = [value for values in found for value in values or ()]
+    return None if None in found else values
 
 
 def _ignore(span: Span, message: str, remedy: str) -> None:
@@ -176,11 +192,7 @@ class _EpilogueCall:
             return POISON
         self._check_groups(segment, columns)
         op = MapOp(segment) if gemm is None else _fused(gemm, segment)
-        try:
-            op.verify_()
-        except VerifyException as error:
-            raise Mistake(f"{self.definition.name}: {with_coda_names(str(error))}") from error
-        self.insert(op)
+        Invocation(self.definition.name, {}, self.insert).add(op)
         outputs = [
             _output(result, ssa, rows, columns, element)
             for result, ssa in zip(self.interface.results, op.outputs, strict=True)
@@ -334,37 +346,19 @@ class _EpilogueCall:
             return None
         given = {key: [value] for key, value in values.items()}
         call = Invocation(operator, given, self.insert)
-        scaling = None
+        scaling, is_nk = None, operator != "matmul"
         try:
             if operator == "scaled_linear":
                 x, w, scaling = scaled_factors(call)
             else:
                 x, w = call.factors()
+            k, n = reversed(w.dims) if is_nk else w.dims
+            expect_depth(call, x, w, k, "w is N x K" if is_nk else "w is K x N")
         except Mistake as mistake:
             raise Mistake(mistake.message, mistake.remedy, argument=name) from mistake
-        is_nk = operator != "matmul"
-        k, n = reversed(w.dims) if is_nk else w.dims
-        if k != x.dims[-1]:
-            raise Mistake(
-                f"{operator}: x is {x.type}, but w is {w.type}: K is {x.dims[-1]} in "
-                f"x and {k} in w",
-                "w is N x K" if is_nk else "w is K x N",
-                argument=name,
-            )
         return Gemm(x, (w,), Layout.NK if is_nk else Layout.KN, None, n, scaling)
 
     # The operator.
-
-    def _yielded(self, body: EpilogueBody) -> list[ScalarValue] | None:
-        """The values of all results; None after a mistake."""
-        yielded: list[ScalarValue] = []
-        for result in self.interface.results:
-            arity = self.interface.result_arity(result)
-            items = body.result(result.syntax, arity, result.computed)
-            if items is None:
-                return None
-            yielded += items
-        return yielded
 
     def _segment(
         self,
@@ -379,13 +373,8 @@ class _EpilogueCall:
         paired = 1 if gemm is None else gemm.paired
         domain = Columns(columns, paired)
         body = EpilogueBody(self.definition, self.caller.reporter, suffix, domain)
-        for accumulator in self.interface.accumulators:
-            body.declare(accumulator, [f32])
-        for index, operand in enumerate(self.interface.operands):
-            type = operand.region_type(is_index=self.interface.is_index(index))
-            body.declare(operand.name, [type] * self.interface.arity(operand.kind))
-        body.run()
-        yielded = self._yielded(body)
+        _run(body, self.interface)
+        yielded = _results(body, self.interface)
         if yielded is None:
             return None
         body.block.add_op(YieldOp(*(value.ssa for value in yielded)))

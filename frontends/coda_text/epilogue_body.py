@@ -11,23 +11,22 @@ from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region_type
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
+from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
-from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
+from coda_ir.frontends.coda_text.evaluator import Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RULES, OPERATORS, Rule
-from coda_ir.frontends.coda_text.program import RESERVED, EpilogueDefinition
-from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
+from coda_ir.frontends.coda_text.program import EpilogueDefinition
+from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import (
-    Assign,
     Binary,
     Call,
-    ExpressionStatement,
     Identifier,
-    Name,
     Negation,
     Port,
+    Return,
     Span,
 )
 from coda_ir.frontends.coda_text.values import (
@@ -62,12 +61,15 @@ class Columns(NamedTuple):
     paired: int
 
 
-class EpilogueBody(Evaluator):
+class EpilogueBody(BodyEvaluator):
     """Evaluates the statements of an epilogue on the elements of its accumulators and ports.
 
     `suffix` says in messages which call of the epilogue is being lowered; `columns` are those of
     the call, None in the check of the epilogue by itself.
     """
+
+    unused_remedy = "assign it to a name or to a result of the epilogue"
+    unknown_remedy = "an epilogue can use only its accumulators, its ports and consts"
 
     def __init__(
         self,
@@ -76,13 +78,11 @@ class EpilogueBody(Evaluator):
         suffix: str = "",
         columns: Columns | None = None,
     ):
-        super().__init__(definition.scope.file, reporter)
+        super().__init__(definition.scope, reporter, SIGNATURES)
         self.definition = definition
         self.suffix = suffix
         self.columns = columns
         self.block = Block()
-        self.variables: dict[str, Value] = {}
-        self.used: set[str] = set()
 
     def error(self, span: Span, message: str, remedy: str) -> Poison:
         return super().error(span, message + self.suffix, remedy)
@@ -98,40 +98,26 @@ class EpilogueBody(Evaluator):
             argument = self.block.insert_arg(type, len(self.block.args))
             argument.name_hint = name.text if len(types) == 1 else f"{name.text}_{index}"
             values.append(ScalarValue(argument))
-        self._bind(name, values[0] if len(values) == 1 else TupleValue(tuple(values)))
+        self.bind(name, values[0] if len(values) == 1 else TupleValue(tuple(values)))
 
-    def run(self) -> None:
-        for statement in self.definition.tree.body.statements:
-            value = self.evaluate(statement.value)
-            if isinstance(statement, Assign):
-                for target, item in self.assigned(statement, value):
-                    self._bind(target, item)
-            elif isinstance(statement, ExpressionStatement):
-                if not is_poisoned(value):
-                    self.error(
-                        statement.span,
-                        "the result of this expression is unused",
-                        "assign it to a name or to a result of the epilogue",
-                    )
-            else:
-                self.error(
-                    statement.span,
-                    "an epilogue has no return",
-                    "assign a value to each of its results: y = ...",
-                )
+    def returned(self, statement: Return, value: Value) -> None:
+        self.error(
+            statement.span,
+            "an epilogue has no return",
+            "assign a value to each of its results: y = ...",
+        )
+
+    def hint(self, name: str, value: Value) -> None:
+        if isinstance(value, ScalarValue) and value.ssa.name_hint is None:
+            value.ssa.name_hint = name
 
     def check_unused(self) -> None:
-        results = {result.name.text for result in self.definition.tree.results}
-        ports = {port.name.text for port in self.definition.tree.ports}
-        for statement in self.definition.tree.body.statements:
-            for target in statement.targets if isinstance(statement, Assign) else ():
-                name = target.text
-                if not (name in self.used or name in results | ports or name.startswith("_")):
-                    self.error(
-                        target.span,
-                        f"'{name}' is never used",
-                        f"remove it, or call it _{name}, or make it a result",
-                    )
+        tree = self.definition.tree
+        interface = {port.name.text for port in (*tree.ports, *tree.results)}
+        for name, variable in self.unused():
+            if name not in interface:
+                remedy = f"remove it, or call it _{name}, or make it a result"
+                self.error(variable.span, f"'{name}' is never used", remedy)
 
     def result(self, port: Port, count: int, element: str = "f32") -> list[ScalarValue] | None:
         """The `count` values of type `element` that a result yields; None after an error."""
@@ -143,7 +129,7 @@ class EpilogueBody(Evaluator):
                 f"add a statement to the body: {name} = ...",
             )
             return None
-        value = self.variables[name]
+        value = self.variables[name].value
         if is_poisoned(value):
             return None
         items = value.items if isinstance(value, TupleValue) else (value,)
@@ -162,40 +148,7 @@ class EpilogueBody(Evaluator):
             self.report(mistake, port.name.span, "results are elements or numbers")
             return None
 
-    def _bind(self, target: Identifier, value: Value) -> None:
-        name = target.text
-        if name == "_":
-            return
-        if name in self.variables:
-            self.error(target.span, f"'{name}' is defined twice", "names are bound once")
-        elif name in RESERVED or self._is_const(name):
-            what = "reserved" if name in RESERVED else "a const"
-            self.error(target.span, f"'{name}' is {what}", "choose another name")
-        if isinstance(value, ScalarValue) and value.ssa.name_hint is None:
-            value.ssa.name_hint = name
-        self.variables[name] = value
-
-    def _is_const(self, name: str) -> bool:
-        return isinstance(self.definition.scope.meanings.get(name), int | float)
-
     # Expressions.
-
-    def name(self, node: Name) -> Value:
-        name = node.text
-        if name in self.variables:
-            self.used.add(name)
-            return self.variables[name]
-        meaning = self.definition.scope.meanings.get(name)
-        if isinstance(meaning, int | float | Poison):
-            return meaning
-        if name in RESERVED:
-            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
-        if meaning is not None or name in SIGNATURES:
-            return self.error(node.span, f"'{name}' is not a value", f"call it: {name}(...)")
-        known = [*self.variables, *self.definition.scope.meanings]
-        otherwise = "an epilogue can use only its accumulators, its ports and consts"
-        remedy = value_remedy(name, known, otherwise)
-        return self.error(node.span, f"unknown name '{name}'", remedy)
 
     def negation(self, node: Negation, operand: Value) -> Value:
         return call_on_elements(self.builder(node.span), "-", {"x": [operand]}, negation)

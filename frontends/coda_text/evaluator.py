@@ -12,9 +12,9 @@ from coda_ir.frontends.coda_text.arguments import (
     Signature,
     bind,
 )
-from coda_ir.frontends.coda_text.counterpart_fields import LONGEST_ARGUMENT, Given
 from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
+from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
 from coda_ir.frontends.coda_text.syntax import (

@@ -8,42 +8,32 @@ from functools import lru_cache
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
 from coda_ir.frontends.coda_text.epilogue import call_epilogue
 from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
-from coda_ir.frontends.coda_text.evaluator import Evaluator, Values, constant_call
+from coda_ir.frontends.coda_text.evaluator import Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
 from coda_ir.frontends.coda_text.program import (
-    RESERVED,
     EpilogueDefinition,
     FunctionDefinition,
     Scope,
 )
-from coda_ir.frontends.coda_text.remedies import function_remedy, value_remedy
+from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import Selection, selected
-from coda_ir.frontends.coda_text.syntax import Binary, Call, Name, Negation, Span, Subscript
+from coda_ir.frontends.coda_text.syntax import Binary, Call, Negation, Span, Subscript
 from coda_ir.frontends.coda_text.values import (
-    ELEMENT_TYPES,
     POISON,
-    Dim,
-    ElementType,
     Poison,
     TensorValue,
     Value,
 )
 
 MAX_OPERATORS = 1_000_000
-
-
-@dataclass(slots=True)
-class Variable:
-    value: Value
-    span: Span
-    used: bool = False
+SIGNATURES = {name: operator.signature for name, operator in OPERATORS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +64,19 @@ def location(file: str, span: Span) -> FileLineColLoc:
     return FileLineColLoc(_filename(file), IntAttr(span.line), IntAttr(span.column))
 
 
-class ExpressionLowering(Evaluator):
+class ExpressionLowering(BodyEvaluator):
     """Evaluates expressions over the variables, consts and symbols of a function.
 
     `site` is where the function was called, None for a function by itself.
     """
 
+    unused_remedy = "assign it to a name, return it, or remove it"
+    unknown_remedy = "names are defined before they are used"
+
     def __init__(self, scope: Scope, reporter: Reporter, output: Output, site: CallSite | None):
-        super().__init__(scope.file, reporter)
-        self.scope = scope
+        super().__init__(scope, reporter, SIGNATURES)
         self.output = output
         self.site = site
-        self.symbols: dict[str, Dim] = {}
-        self.variables: dict[str, Variable] = {}
         self.span = Span(1, 1, 1, 1)
 
     @abstractmethod
@@ -117,35 +107,6 @@ class ExpressionLowering(Evaluator):
         known = [tensor for tensor in tensors if isinstance(tensor, TensorValue)]
         known = [*self.output.parameters, *known]
         return Invocation(operator, values, self.insert, self.symbols, known)
-
-    def name(self, node: Name) -> Value:
-        name = node.text
-        variable = self.variables.get(name)
-        if variable is not None:
-            variable.used = True
-            return variable.value
-        meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, int | float | Poison):
-            return meaning
-        if name in self.symbols:
-            return self.symbols[name]
-        if name in RESERVED:
-            return ElementType(name) if name in ELEMENT_TYPES else name == "true"
-        if meaning is not None or name in OPERATORS:
-            remedy = f"call it: {self._usage(name)}"
-            if meaning is None and name in coda.ACTIVATIONS:
-                remedy += f'; a choice is a string, "{name}"'
-            return self.error(node.span, f"'{name}' is not a value", remedy)
-        words = ("true", "false", *ELEMENT_TYPES)
-        known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
-        remedy = value_remedy(name, known, "names are defined before they are used")
-        return self.error(node.span, f"unknown name '{name}'", remedy)
-
-    def _usage(self, name: str) -> str:
-        meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
-            return meaning.signature.text
-        return OPERATORS[name].signature.text
 
     def negation(self, node: Negation, operand: Value) -> Value:
         self.span = node.span

@@ -2,7 +2,6 @@
 
 import re
 
-from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import (
     CALLS,
     ELEMENT_NAMES,
@@ -10,6 +9,7 @@ from coda_ir.frontends.coda_text.counterparts import (
     INFIX,
     NOTES,
 )
+from coda_ir.frontends.coda_text.remedies import Given, fields_of, fill
 
 LONGEST = 200
 """How many characters on each side of a mistake are looked at."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from lark import Token
 
@@ -74,43 +74,30 @@ class Writer:
         """Append text unchanged."""
         self.lines[-1].code += text
 
-    def continue_at(self, indent: int) -> None:
-        """Break the line inside of a statement."""
-        self.newline(indent)
-
     def token(self, token: Token, *, in_brackets: bool, continuation: int) -> None:
         """Append a token of a statement; behind a comment it begins a line."""
-        if self.lines[-1].comment or self._is_comment_line():
-            self.newline(continuation)
         kind = token.type
-        unary = kind == "MINUS" and self._operand_expected()
+        unary = kind == "MINUS" and self._previous not in OPERANDS
         keyword = kind == "EQUAL" and in_brackets
         tight = kind in TIGHT_BEFORE and not (kind == RANGE and self._previous == "COMMA")
-        if not (keyword or tight or self._previous in TIGHT_AFTER or self._tight):
-            self.write(" ")
-        self.write(str(token))
+        self._append(token, tight=keyword or tight, continuation=continuation)
         self._tight = unary or keyword
         self._previous = "INFIX" if kind in INFIX and not unary else kind
-        self._source_line = token.end_line or 0
-
-    def _is_comment_line(self) -> bool:
-        return self.lines[-1].code.lstrip().startswith("#")
-
-    def _operand_expected(self) -> bool:
-        return self._previous not in OPERANDS
 
     def open(self, token: Token, after_name: bool) -> None:
-        if self.lines[-1].comment or self._is_comment_line():
-            indent = len(self.lines[-1].code) - len(self.lines[-1].code.lstrip())
-            self.newline(indent)
-        if not (after_name or self._previous in TIGHT_AFTER or self._tight):
-            self.write(" ")
-        self.write(str(token))
-        self._tight = False
-        self._previous = token.type
-        self._source_line = token.end_line or 0
+        code = self.lines[-1].code
+        self._append(token, tight=after_name, continuation=len(code) - len(code.lstrip()))
 
     def close(self, token: Token) -> None:
+        self._append(token, tight=True)
+
+    def _append(self, token: Token, *, tight: bool, continuation: int | None = None) -> None:
+        """Append a token behind a space, unless it or what stands before it is `tight`."""
+        line = self.lines[-1]
+        if continuation is not None and (line.comment or line.code.lstrip().startswith("#")):
+            self.newline(continuation)
+        if not (tight or self._previous in TIGHT_AFTER or self._tight):
+            self.write(" ")
         self.write(str(token))
         self._tight = False
         self._previous = token.type
@@ -121,19 +108,13 @@ class Writer:
         self._tight = False
         self._previous = "COMMA"
 
-    def stands_alone(self, comment: Token) -> bool:
-        """Return whether a comment has a line for itself in the source."""
-        return comment.line != self._source_line or bool(self.lines[-1].comment)
-
-    def comment_line(self, comment: Token, indent: int) -> None:
-        self.newline(indent)
-        self.write(comment.rstrip())
-
-    def comment_behind(self, comment: Token) -> None:
-        self.trailing_comment(comment.rstrip())
-
-    def trailing_comment(self, text: str) -> None:
-        self.lines[-1].comment = text
+    def comment(self, comment: Token, indent: int) -> None:
+        """Write a comment in a line for itself, or behind code where it stands so in the source."""
+        if comment.line != self._source_line or self.lines[-1].comment:
+            self.newline(indent)
+            self.write(comment.rstrip())
+        else:
+            self.lines[-1].comment = comment.rstrip()
 
 
 def _runs(lines: list[Line]) -> list[list[Line]]:
@@ -203,7 +184,7 @@ class Group:
 Node: TypeAlias = Token | Group
 
 
-def _is_comment(node: Node) -> bool:
+def _is_comment(node: Node) -> TypeGuard[Token]:
     return isinstance(node, Token) and node.type == "COMMENT"
 
 
@@ -251,7 +232,7 @@ class _File:
         """A comment between logical lines, or behind the last one."""
         text = token.rstrip()
         if token.line == self.last_source_line:
-            self.writer.trailing_comment(text)
+            self.writer.lines[-1].comment = text
         else:
             self._begin(token, "COMMENT")
             self.writer.write(text)
@@ -350,22 +331,16 @@ class _LogicalLine:
         """Write; the groups that are still flat, outermost only, with their lines."""
         flat: list[tuple[Group, int]] = []
         for node in nodes:
-            if isinstance(node, Token):
-                self._write_token(writer, node, indent, depth)
+            if _is_comment(node):
+                writer.comment(node, indent + INDENT)
+            elif isinstance(node, Token):
+                writer.token(node, in_brackets=depth > 0, continuation=indent + INDENT)
             elif node.exploded:
                 flat += self._write_exploded(writer, node, indent, depth)
             else:
                 flat.append((node, writer.line))
                 self._write_flat(writer, node, indent, depth)
         return flat
-
-    def _write_token(self, writer: Writer, token: Token, indent: int, depth: int) -> None:
-        if token.type != "COMMENT":
-            writer.token(token, in_brackets=depth > 0, continuation=indent + INDENT)
-        elif writer.stands_alone(token):
-            writer.comment_line(token, indent + INDENT)
-        else:
-            writer.comment_behind(token)
 
     def _write_flat(self, writer: Writer, group: Group, indent: int, depth: int) -> None:
         writer.open(group.open, group.after_name)
@@ -388,25 +363,19 @@ class _LogicalLine:
         for item in group.items:
             leading, body, trailing = _comments_around(item)
             for comment in leading:
-                self._write_item_comment(writer, comment, indent + INDENT)
+                writer.comment(comment, indent + INDENT)
             if body:
                 written += 1
-                writer.continue_at(indent + INDENT)
+                writer.newline(indent + INDENT)
                 flat += self._write_nodes(writer, body, indent + INDENT, depth + 1)
                 if written < count or takes_comma:
                     writer.comma()
             for comment in trailing:
-                self._write_item_comment(writer, comment, indent + INDENT)
+                writer.comment(comment, indent + INDENT)
         assert group.close is not None
-        writer.continue_at(indent)
+        writer.newline(indent)
         writer.close(group.close)
         return flat
-
-    def _write_item_comment(self, writer: Writer, comment: Token, indent: int) -> None:
-        if writer.stands_alone(comment):
-            writer.comment_line(comment, indent)
-        else:
-            writer.comment_behind(comment)
 
 
 def _comments_around(item: list[Node]) -> tuple[list[Token], list[Node], list[Token]]:

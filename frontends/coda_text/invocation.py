@@ -1,10 +1,12 @@
 """A call of an operator with evaluated arguments, as the operators' rules see it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
@@ -33,8 +35,24 @@ from coda_ir.frontends.coda_text.values import (
     ir_type,
     is_manageable,
     is_number,
+    with_coda_names,
 )
 from coda_ir.symbolic_size import SymbolicSize
+
+_ABOUT = re.compile(r"(?:operand|property) (\w+) ")
+_ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
+_ROLE = re.compile(r"\b(operand|property) ")
+"""What messages of verifiers are made of."""
+
+_PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
+"""Parameters that the dialect calls otherwise."""
+
+_REMEDIES = {
+    ("embedding", "padding_idx"): "name the row whose gradient is 0",
+    ("ssd", "b"): "give `states`, the states of a group",
+    ("topk", "k"): "sort(x) gives all of them in order",
+}
+"""Remedies for values that a verifier refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +75,19 @@ class Invocation:
         """Insert an operator whose results have these symbolic extents."""
         if not all(is_manageable(dim) for dims in extents for dim in dims):
             raise Mistake(f"{self.name}: an extent of the result is too large", SIZE_LIMITS)
-        self.insert(op)
+        self.add(op)
         return [
             TensorValue(TensorType(element_name(element_type_of(result)), dims), result)
             for result, dims in zip(op.results, extents, strict=False)
         ]
+
+    def add(self, op: Operation) -> None:
+        """Insert an operator. Raises Mistake where it does not verify."""
+        try:
+            op.verify_()
+        except VerifyException as error:
+            raise self.fault(error) from error
+        self.insert(op)
 
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""
@@ -130,6 +156,24 @@ class Invocation:
             assert value is not None, f"parameter {argument} is given"
             given = value.type if isinstance(value, TensorValue) else describe(value)
         return Mistake(f"{self.name}: {argument} is {given}, {expected}", remedy, argument=argument)
+
+    def fault(self, error: VerifyException) -> Mistake:
+        """The mistake that a verifier has found, at the argument that its message is about."""
+        message = with_coda_names(str(error))
+        found = _ABOUT.match(message)
+        name = "" if found is None else found[1]
+        name = name if self.given(name) else _PARAMETERS.get(name, "")
+        if found is None or not self.given(name):
+            return Mistake(f"{self.name}: {_ROLE.sub('', message)}")
+        text, value = message[found.end() :], self.value(name)
+        element, remedy = _ELEMENT.fullmatch(text), _REMEDIES.get((self.name, name))
+        if isinstance(value, TensorValue) and element is not None:
+            if element[1] in ELEMENT_TYPES:
+                remedy = f"convert it: cast({name}, {element[1]})"
+            return self.wrong(name, f"expected {element[1]} elements", remedy)
+        if isinstance(value, TensorValue):
+            text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
+        return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
 
     def value(self, name: str) -> Value | None:
         values = self.values.get(name)

@@ -1,17 +1,24 @@
-"""Operators that run as calls of PyTorch: rows by number, order, running sums, group norms."""
+"""Operators that mostly run as calls of PyTorch: by number, order, running sums, windows."""
 
 from collections.abc import Callable
+
+from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.shape_operators import padded
 from coda_ir.frontends.coda_text.values import (
     Dim,
     TensorValue,
     TupleValue,
     Value,
     describe,
+    dims_attribute,
+    divided,
+    simplified,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 
 def index(call: Invocation) -> Value:
@@ -21,40 +28,30 @@ def index(call: Invocation) -> Value:
 
 
 def gather(call: Invocation) -> Value:
-    x, ids = call.tensor("x", least_rank=1), _places(call)
+    x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
     dim = call.axis("dim", len(x.dims), -1)
     _expect_other_dims(call, ids, x, dim)
     return _emit(call, coda.GatherOp(x.ssa, ids.ssa, dim=dim), x, ids)
 
 
 def scatter(call: Invocation) -> Value:
-    x, ids, values = call.tensor("x", least_rank=1), _places(call), call.tensor("values")
+    x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
+    values = call.tensor("values")
     dim = call.axis("dim", len(x.dims), -1)
     _expect_other_dims(call, ids, x, dim)
     call.expect_dims("values", values, ids.dims, "that of ids")
-    call.expect_element("values", values, x.type.element, "x")
     op = coda.ScatterOp(x.ssa, ids.ssa, values.ssa, dim=dim)
     return _emit(call, op, x, ids, values)
 
 
 def one_hot(call: Invocation) -> Value:
-    ids, classes = _places(call), call.integer("classes", 0)
-    if classes < 1:
-        raise call.wrong("classes", "expected 1 or more", given=classes)
-    return _emit(call, coda.OneHotOp(ids.ssa, classes=classes), ids)
+    ids = call.index_tensor("ids")
+    return _emit(call, coda.OneHotOp(ids.ssa, classes=call.integer("classes", 0)), ids)
 
 
 def topk(call: Invocation) -> Value:
     x, k = _numbers(call), call.integer("k", 0)
     dim = call.axis("dim", len(x.dims), -1)
-    extent = x.dims[dim]
-    if k < 1 or (isinstance(extent, int) and k > extent):
-        raise call.wrong(
-            "k",
-            f"expected 1 to {extent}, the elements of dimension {dim} of x {x.type}",
-            "sort(x) gives all of them in order",
-            given=k,
-        )
     return _emit(call, coda.TopkOp(x.ssa, k=k, dim=dim), x)
 
 
@@ -83,18 +80,11 @@ def group_norm(call: Invocation) -> Value:
     x, groups = call.float_tensor("x", least_rank=2), call.integer("groups", 0)
     dim = call.axis("dim", len(x.dims), 1)
     channels = x.dims[dim]
-    if groups < 1 or (isinstance(channels, int) and channels % groups):
-        raise call.wrong(
-            "groups",
-            f"expected a divisor of the {channels} channels, dimension {dim} of x {x.type}",
-            given=groups,
-        )
     if call.given("w") != call.given("b"):
         raise Mistake("group_norm takes a weight and a bias, or none", "pass w and b")
     given = [call.tensor(name) for name in ("w", "b") if call.given(name)]
     for name, value in zip(("w", "b"), given, strict=False):
         call.expect_dims(name, value, (channels,), "one element per channel")
-        call.expect_element(name, value, x.type.element, "x")
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
     params, eps = [value.ssa for value in given], call.epsilon(1e-5)
@@ -118,13 +108,6 @@ def _emit(call: Invocation, op: coda.LibraryCallOp, *operands: TensorValue) -> V
     ]
     results = call.emit_all(op, extents)
     return results[0] if len(results) == 1 else TupleValue(tuple(results))
-
-
-def _places(call: Invocation) -> TensorValue:
-    ids = call.index_tensor("ids")
-    if ids.type.element != "i64":
-        raise call.wrong("ids", "expected i64 elements", "convert it: cast(ids, i64)")
-    return ids
 
 
 def _numbers(call: Invocation) -> TensorValue:
@@ -157,4 +140,212 @@ LIBRARY_CALLS: dict[str, Callable[[Invocation], Value]] = {
     "argsort(x, dim: integer = -1, *, descending: boolean = false)": argsort,
     "cumsum(x, dim: integer = -1)": cumsum,
     "group_norm(x, w?, b?, *, groups: integer, eps: number = 1e-5, dim: integer = 1)": group_norm,
+}
+
+
+def shift(call: Invocation) -> TensorValue:
+    x = call.tensor("x", least_rank=2)
+    return call.emit(coda.ShiftOp(x.ssa, call.integer("by", 0)), x.dims)
+
+
+def conv1d(call: Invocation) -> Value:
+    """Windows over the positions of x, which are dimension 1; channels are columns."""
+    x, w = call.float_tensor("x", rank=3), call.tensor("w", least_rank=2)
+    call.expect_element("w", w, x.type.element, "x")
+    groups, taps = _groups(call, x, w), w.dims[-1]
+    if not isinstance(taps, int):
+        raise call.wrong(
+            "w",
+            "expected a constant number of positions in a window",
+            "give the last dimension of w as a number or a const",
+        )
+    b = _bias(call, x, w)
+    stride, dilation = _positive(call, "stride"), _positive(call, "dilation")
+    reach = dilation * (taps - 1)
+    before, after = _padding(call, reach)
+    is_single = w.dims[0] == groups == x.dims[-1]
+    if is_single and stride == 1 and before + after == reach and taps <= coda.MAX_TAPS:
+        return _shifted(call, x, w, b, before, dilation)
+    return _called(call, x, w, b, groups, (before, after), stride, dilation)
+
+
+def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | None:
+    """The bias of each channel of the result, if it is given."""
+    b = call.optional_tensor("b")
+    if b is not None:
+        call.expect_dims("b", b, w.dims[:1], "one element per channel of the result")
+        call.expect_element("b", b, x.type.element, "x")
+    return b
+
+
+def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
+    """The number of groups of channels, each of which is convolved by itself."""
+    channels = x.dims[-1]
+    if len(w.dims) == 2:
+        call.expect_dims("w", w, (channels, w.dims[1]), "one window per column of x")
+        return channels
+    groups = call.integer("groups", 1)
+    if len(w.dims) != 3 or groups < 1 or not isinstance(channels, int) or channels % groups:
+        raise Mistake(
+            f"conv1d: groups is {groups}, but w is {w.type} and x is {x.type}: expected a divisor "
+            f"of the {channels} columns of x, and w of O x C / groups x K",
+            "a weight of C x K convolves each column separately",
+            argument="w",
+        )
+    outputs, inputs, taps = w.dims
+    if inputs != channels // groups or (isinstance(outputs, int) and outputs % groups):
+        remedy = (
+            f"write groups={channels} to convolve each column separately" if inputs == 1 else None
+        )
+        expected = (outputs, channels // groups, taps)
+        call.expect_dims("w", w, expected, "O x C / groups x K", remedy)
+        raise call.wrong("w", f"expected a multiple of {groups} channels")
+    return groups
+
+
+def _positive(call: Invocation, name: str) -> int:
+    value = call.integer(name, 1)
+    if value < 1:
+        raise call.wrong(name, "expected 1 or more", given=value)
+    return value
+
+
+def _padding(call: Invocation, reach: int) -> tuple[int, int]:
+    """The zeros before and behind the positions."""
+    padding = call.integer("padding", 0)
+    if padding < 0:
+        raise call.wrong("padding", "expected 0 or more", given=padding)
+    if not call.flag("causal"):
+        return padding, padding
+    if call.given("padding"):
+        raise call.wrong(
+            "padding",
+            f"but a causal convolution has {reach} zeros before",
+            "leave padding out",
+            given=padding,
+        )
+    return reach, 0
+
+
+def _shifted(
+    call: Invocation,
+    x: TensorValue,
+    w: TensorValue,
+    b: TensorValue | None,
+    before: int,
+    dilation: int,
+) -> TensorValue:
+    def insert(op: Operation) -> SSAValue:
+        call.add(op)
+        return op.results[0]
+
+    total = coda.shifted_convolution(
+        insert, x.ssa, w.ssa, b and b.ssa, before=before, dilation=dilation
+    )
+    return TensorValue(x.type, total)
+
+
+def _called(
+    call: Invocation,
+    x: TensorValue,
+    w: TensorValue,
+    b: TensorValue | None,
+    groups: Dim,
+    around: tuple[int, int],
+    stride: int,
+    dilation: int,
+) -> TensorValue:
+    """By PyTorch, whose channels come before positions, with as much before as behind."""
+    assert isinstance(groups, int), "columns are constant"
+    before, after = around
+    if before != after:
+        x = padded(call, x, 1, around, 0)
+        before = 0
+    if len(w.dims) == 2:
+        w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
+    first = transposed(call, x, [0, 2, 1])
+    steps = ([stride], [before], [dilation])
+    op = coda.ConvolutionOp(first.ssa, w.ssa, b and b.ssa, *steps, groups)
+    dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
+    op.attributes["coda.dims"] = dims_attribute(dims)
+    return transposed(call, call.emit(op, dims), [0, 2, 1])
+
+
+def _windows(
+    call: Invocation, positions: Dim, taps: Dim, padding: int, stride: int, dilation: int
+) -> Dim:
+    if not isinstance(taps, int):
+        raise Mistake(
+            f"{call.name}: a window has {taps} positions, expected a constant number",
+            "give the last dimensions of w as numbers or consts",
+            argument="w",
+        )
+    missing = dilation * (taps - 1) - 2 * padding
+    if isinstance(positions, int):
+        if positions <= missing:
+            raise Mistake(
+                f"{call.name}: a window reaches over {missing + 1} of {positions} positions",
+                "pad x, or take a smaller window",
+                argument="w",
+            )
+        return (positions - missing - 1) // stride + 1
+    if stride != 1:
+        raise call.wrong(
+            "stride",
+            f"and the positions of x are {positions}",
+            "give x a constant number of positions",
+            given=stride,
+        )
+    return simplified(SymbolicSize.constant(-missing) + positions)
+
+
+def convolution(call: Invocation) -> Value:
+    """Channels before positions of any number of dimensions, as PyTorch has them."""
+    x, w = call.float_tensor("x", least_rank=3), call.tensor("w")
+    call.expect_element("w", w, x.type.element, "x")
+    count = len(x.dims) - 2
+    steps = {name: _steps(call, name, count) for name in ("stride", "padding", "dilation")}
+    groups = call.integer("groups", 1)
+    channels, (outputs, *_) = x.dims[1], w.dims or (1,)
+    inputs = divided(channels, groups) if groups > 0 else None
+    if inputs is None or len(w.dims) != len(x.dims) or divided(outputs, groups) is None:
+        raise Mistake(
+            f"convolution: groups is {groups}, x is {x.type} and w is {w.type}: expected a divisor "
+            f"of the {channels} channels of x and of those of the result",
+            "x is B x C x positions, w is O x C / groups x windows",
+            argument="w",
+        )
+    call.expect_dims("w", w, (outputs, inputs, *w.dims[2:]), "O x C / groups x windows")
+    b = _bias(call, x, w)
+    windows = [
+        _windows(call, extent, size, padding, stride, gap)
+        for extent, size, stride, padding, gap in zip(
+            x.dims[2:], w.dims[2:], *steps.values(), strict=True
+        )
+    ]
+    op = coda.ConvolutionOp(x.ssa, w.ssa, b and b.ssa, *steps.values(), groups)
+    dims = (x.dims[0], outputs, *windows)
+    op.attributes["coda.dims"] = dims_attribute(dims)
+    return call.emit(op, dims)
+
+
+def _steps(call: Invocation, name: str, count: int) -> list[int]:
+    """One number for each dimension of positions."""
+    least = 0 if name == "padding" else 1
+    steps = list(call.integers(name)) if call.given(name) else [least] * count
+    if len(steps) != count or min(steps) < least:
+        raise call.wrong(
+            name,
+            f"expected {count} numbers of {least} or more, one for each dimension of positions",
+            given=steps,
+        )
+    return steps
+
+
+CONVOLUTIONS: dict[str, Callable[[Invocation], Value]] = {
+    "shift(x, by: integer)": shift,
+    "conv1d(x, w, b?, *, groups: integer = 1, stride: integer = 1, dilation: integer = 1, "
+    "padding: integer = 0, causal: boolean = false)": conv1d,
+    "convolution(x, w, b?, *, stride: sizes?, padding: sizes?, dilation: sizes?, "
+    "groups: integer = 1)": convolution,
 }

@@ -8,23 +8,25 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     ModuleOp,
+    StringAttr,
+    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, OpResult, Region
+from xdsl.ir import Attribute, Block, OpResult, Region
 
-from coda_ir.diagnostics import Diagnostic, emit_diagnostic
+from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
+from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
+from coda_ir.frontends.coda_text.body import Variable
 from coda_ir.frontends.coda_text.call_graph import checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
 from coda_ir.frontends.coda_text.expressions import (
     CallSite,
     ExpressionLowering,
     Output,
-    Variable,
     location,
 )
-from coda_ir.frontends.coda_text.function_attributes import argument_attributes, result_attributes
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.program import (
     RESERVED,
@@ -33,19 +35,16 @@ from coda_ir.frontends.coda_text.program import (
     option_value,
 )
 from coda_ir.frontends.coda_text.remedies import element_remedy
-from coda_ir.frontends.coda_text.reporter import Reporter, source_range, suggestion
+from coda_ir.frontends.coda_text.reporter import Reporter, source_range
 from coda_ir.frontends.coda_text.syntax import (
-    Assign,
     Call,
     Expression,
-    ExpressionStatement,
-    Identifier,
     Name,
     Option,
     Parameter,
     Return,
     Span,
-    Statement,
+    TupleExpression,
     TypeExpression,
     names,
 )
@@ -59,6 +58,7 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
+    dims_attribute,
     ir_type,
     is_number,
     is_poisoned,
@@ -171,7 +171,7 @@ class FunctionLowering(ExpressionLowering):
             self.error(
                 qualifier.span,
                 f"unknown qualifier '{qualifier.text}'",
-                suggestion(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
+                closest(qualifier.text, ["weight"], "the only qualifier is 'weight'"),
             )
         type = self._parameter_type(parameter.type)
         value: Value = POISON
@@ -182,7 +182,7 @@ class FunctionLowering(ExpressionLowering):
             value = TensorValue(type, argument)
             self.output.parameters.append(value)
             self.output.named.add(argument)
-        self._bind(parameter.name, value)
+        self.bind(parameter.name, value)
 
     def _parameter_type(self, node: TypeExpression) -> TensorType | None:
         """The type of a parameter; a name that is no const becomes a symbol."""
@@ -257,7 +257,7 @@ class FunctionLowering(ExpressionLowering):
         """The returned value; None where there is none or an error prevents to know it."""
         statements = self.definition.tree.body.statements
         for index, statement in enumerate(statements):
-            value = self._statement(statement)
+            value = self.statement(statement)
             if value is not None:
                 if index + 1 < len(statements):
                     self.error(
@@ -273,53 +273,16 @@ class FunctionLowering(ExpressionLowering):
         )
         return None
 
-    def _statement(self, statement: Statement) -> Value | None:
-        """Lower a statement; the value if it is a return."""
-        value = self.evaluate(statement.value)
-        match statement:
-            case Return():
-                return value
-            case Assign():
-                for target, item in self.assigned(statement, value):
-                    self._bind(target, item)
-            case ExpressionStatement():
-                if not is_poisoned(value):
-                    self.error(
-                        statement.span,
-                        "the result of this expression is unused",
-                        "assign it to a name, return it, or remove it",
-                    )
-        return None
+    def returned(self, statement: Return, value: Value) -> Value:
+        return value
 
     def _bind_option(self, option: Option, value: Value) -> None:
         """Bind the value of an option, which is a size where it is an integer."""
-        self._bind(option.name, value)
+        self.bind(option.name, value)
         if isinstance(value, int) and is_number(value):
             self.symbols[option.name.text] = value
 
-    def _bind(self, target: Identifier, value: Value) -> None:
-        name = target.text
-        if name == "_":
-            return
-        previous = self.variables.get(name)
-        if previous is not None:
-            self.error(
-                target.span,
-                f"'{name}' is defined twice",
-                f"the first definition is in line {previous.span.line}; names are bound once",
-            )
-        elif name in RESERVED or isinstance(self.scope.meanings.get(name), int | float):
-            what = "reserved" if name in RESERVED else "a const"
-            self.error(target.span, f"'{name}' is {what}", "choose another name")
-        elif name in self.symbols:
-            self.error(
-                target.span, f"'{name}' is a dimension of this function", "choose another name"
-            )
-        self._hint(name, value)
-        self.variables[name] = Variable(value, target.span)
-
-    def _hint(self, name: str, value: Value) -> None:
-        """Name the result of an operator after the variable that it is first assigned to."""
+    def hint(self, name: str, value: Value) -> None:
         if isinstance(value, TensorValue | PartialValue) and isinstance(value.ssa, OpResult):
             if self.site is None and value.ssa in self.output.named:
                 return
@@ -331,9 +294,7 @@ class FunctionLowering(ExpressionLowering):
         """An unused variable is an error, an unused parameter a warning: callers may pass it."""
         tree = self.definition.tree
         parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
-        for name, variable in self.variables.items():
-            if variable.used or name.startswith("_") or is_poisoned(variable.value):
-                continue
+        for name, variable in self.unused():
             remedy = f"remove it, or call it _{name}"
             if name not in parameters:
                 self.error(variable.span, f"'{name}' is never used", remedy)
@@ -488,3 +449,27 @@ class FunctionLowering(ExpressionLowering):
 
 def _count(values: int) -> str:
     return "1 value" if values == 1 else f"{values} values"
+
+
+def argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
+    """The name and extents of a parameter, and whether it is a weight."""
+    attributes: dict[str, Attribute] = {
+        "coda.name": StringAttr(parameter.name.text),
+        "coda.dims": dims_attribute(value.dims),
+    }
+    if parameter.qualifier is not None:
+        attributes[WEIGHT] = UnitAttr()
+    return DictionaryAttr(attributes)
+
+
+def result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
+    """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
+    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
+    attributes: list[DictionaryAttr] = []
+    for index, result in enumerate(results):
+        entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
+        item = items[index] if len(items) == len(results) else None
+        if isinstance(item, Name):
+            entries["coda.name"] = StringAttr(item.text)
+        attributes.append(DictionaryAttr(entries))
+    return attributes

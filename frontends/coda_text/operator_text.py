@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
-from coda_ir.frontends.coda_text.operators import OPERATORS
+from coda_ir.frontends.coda_text.operators import NAMED_BY, OPERATORS
 from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -25,9 +25,6 @@ _INFIX: dict[type[Operation], tuple[str, int]] = {
     coda.MulOp: ("*", PRODUCT),
     coda.DivOp: ("/", PRODUCT),
 }
-_GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
-_REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}
-
 
 _WORD = re.compile(r"[^\W\d]\w*|\?")
 
@@ -101,13 +98,35 @@ class OperatorWriter:
             return self._infix(op, *_INFIX[kind])
         if kind in _WRITERS:
             return _WRITERS[kind](self, op)
-        name = op.name.rpartition(".")[2]
+        name, _ = _name_of(op)
         if name not in OPERATORS:
             raise Inexpressible("the language has no such operator")
-        if isinstance(op, coda.FunctionOfTwo):
+        if isinstance(op, coda.FunctionOfTwo | coda.CompareOp):
             return _call(name, *self._two(op.operands))
-        widened = _widened(op) if isinstance(op, _WIDENING) else {}
-        return _call(name, *map(self._tensor, op.operands), **_properties(op), **widened)
+        return self._called(op)
+
+    def _called(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue] | None = None,
+        without: Collection[str] = (),
+        **stated: str,
+    ) -> Text:
+        """The call of an operator by its name. Its properties, but those `without`, and what is
+        `stated` are arguments by name, unless they are defaults of the signature.
+        """
+        name, told = _name_of(op)
+        formals = {formal.name: formal.default for formal in OPERATORS[name].signature.formals}
+        left_out = {"operandSegmentSizes", told, *without}
+        given = {k: _text_of(k, v) for k, v in op.properties.items() if k not in left_out}
+        if "dtype" in formals:
+            given |= _widened(op)
+        given |= stated
+        for key in given:
+            if key not in formals:
+                raise Inexpressible(f"the property {key}")
+        tensors = map(self._tensor, op.operands if operands is None else operands)
+        return _call(name, *tensors, **{k: v for k, v in given.items() if v != formals[k]})
 
     # Operands
 
@@ -144,16 +163,6 @@ class OperatorWriter:
     def negation(self, op: coda.NegOp) -> Text:
         return Text(f"-{self._tensor(op.operand, NEGATION)}", NEGATION)
 
-    def gelu(self, op: coda.GeluOp) -> Text:
-        name = "gelu" if op.approximate.data == "none" else "gelu_tanh"
-        return _call(name, self._tensor(op.operand))
-
-    def softcap(self, op: coda.SoftcapOp) -> Text:
-        return _call("softcap", self._tensor(op.operand), number_text(op.cap.value.data))
-
-    def compare(self, op: coda.CompareOp) -> Text:
-        return _call(op.relation.data, *self._two(op.operands))
-
     def where(self, op: coda.WhereOp) -> Text:
         return _call("where", self._tensor(op.condition), *self._two((op.lhs, op.rhs)))
 
@@ -169,57 +178,42 @@ class OperatorWriter:
         return Text(f"{self._tensor(op.x, PRODUCT)} @ {weight}", PRODUCT)
 
     def scaled(self, op: coda.ScaledLinearOp) -> Text:
-        blocks = {"depth": op.blocks.depth.data, "columns": op.blocks.columns.data}
-        stated = {name: str(size) for name, size in blocks.items() if size != 128}
-        return _call("scaled_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+        depth, columns = str(op.blocks.depth.data), str(op.blocks.columns.data)
+        return self._called(op, without=["blocks"], depth=depth, columns=columns)
 
     def low_bits(self, op: coda.LowBitLinearOp) -> Text:
-        scheme, stated = op.scheme, dict[str, str]()
-        if scheme.depth.data != 128:
-            stated["depth"] = str(scheme.depth.data)
-        if scheme.offset.data:
-            stated["offset"] = str(scheme.offset.data)
-        if scheme.packing.data:
-            stated["packing"] = f'"{scheme.packing.data}"'
-        if op.is_kn:
-            stated["transposed"] = "true"
-        return _call("low_bit_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+        depth, offset = str(op.scheme.depth.data), str(op.scheme.offset.data)
+        packing, transposed = f'"{op.scheme.packing.data}"', "true" if op.is_kn else "false"
+        return self._called(
+            op,
+            without=["scheme", "kn"],
+            depth=depth,
+            offset=offset,
+            packing=packing,
+            transposed=transposed,
+        )
 
     def quantized(self, op: coda.QuantizedLinearOp) -> Text:
         if op.blocks not in (None, coda.BlocksAttr.get()):
             raise Inexpressible(f"quantized_linear with {op.blocks}")
-        stated = {} if op.blocks is None else {"recipe": '"blocks"'}
-        return _call("quantized_linear", *map(self._tensor, op.operands), **stated, **_widened(op))
+        recipe = "rowwise" if op.blocks is None else "blocks"
+        return self._called(op, without=["blocks"], recipe=f'"{recipe}"')
 
     def layer_norm(self, op: coda.LayerNormOp) -> Text:
-        operands, properties = [*map(self._tensor, op.operands)], _properties(op)
-        if properties.pop("bias_only", None) is None:
-            return _call("layer_norm", *operands, **properties)
-        x, bias = operands
-        return _call("layer_norm", x, b=bias, **properties)
-
-    def reduce(self, op: coda.ReduceOp) -> Text:
-        return _call(_REDUCTIONS[op.kind.data], self._tensor(op.x), **_widened(op))
-
-    def glu(self, op: coda.GluOp) -> Text:
-        name = _GATES.get(op.activation.data)
-        if name is not None and not op.is_adjacent:
-            return _call(name, self._tensor(op.x))
-        return _call("glu", self._tensor(op.x), **_properties(op))
+        if op.bias_only is None:
+            return self._called(op)
+        x, bias = op.operands
+        return self._called(op, [x], without=["bias_only"], b=self._tensor(bias))
 
     def attention(self, op: coda.AttentionOp) -> Text:
         if op.lse is not None:
             raise Inexpressible("the logsumexp of scores of attention")
         tensors = {"sinks": op.sinks, "mask": op.mask}
         given = {name: self._tensor(x) for name, x in tensors.items() if x is not None}
-        operands = map(self._tensor, (op.q, op.k, op.v))
-        return _call("attention", *operands, **_properties(op), **given)
+        return self._called(op, (op.q, op.k, op.v), (), **given)
 
     def state_space(self, op: coda.SelectiveScanOp | coda.SSDOp) -> Text:
-        given = {} if op.final is None else {"final": "true"}
-        properties = {**_properties(op), **_widened(op), **given}
-        name = op.name.rpartition(".")[2]
-        return _call(name, *map(self._tensor, op.operands), **properties)
+        return self._called(op, final="false" if op.final is None else "true")
 
     def reshape(self, op: coda.ReshapeOp) -> Text:
         dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
@@ -232,10 +226,14 @@ class OperatorWriter:
         return dim_text(dim) if is_known(dim, self._symbols) else "-1"
 
     def broadcast(self, op: coda.BroadcastOp) -> Text:
-        dims = [self._known(dim) for dim in self._shapes.dims(op.result)]
+        return _call("broadcast", self._tensor(op.x), self._sizes(op.result))
+
+    def _sizes(self, value: SSAValue) -> str:
+        """The sizes of a tensor in brackets, which the parameters have to tell."""
+        dims = [self._known(dim) for dim in self._shapes.dims(value)]
         if "-1" in dims:
             raise Inexpressible("the sizes of the result are not known by name")
-        return _call("broadcast", self._tensor(op.x), f"[{', '.join(dims)}]")
+        return f"[{', '.join(dims)}]"
 
     def transpose(self, op: coda.TransposeOp) -> Text:
         rank = len(op.permutation)
@@ -243,13 +241,6 @@ class OperatorWriter:
             return _call("transpose", self._tensor(op.x))
         axes = ", ".join(map(str, op.permutation))
         return _call("transpose", self._tensor(op.x), f"[{axes}]")
-
-    def slice(self, op: coda.SliceOp) -> Text:
-        dim, start, stop = op.range
-        given = {"dim": str(dim), "start": str(start), "stop": str(stop)}
-        if start == 0:
-            del given["start"]
-        return _call("slice", self._tensor(op.x), **given)
 
     def pad(self, op: coda.PadOp) -> Text:
         if op.added is None:
@@ -268,10 +259,7 @@ class OperatorWriter:
         if '"' in text or "\n" in text:
             raise Inexpressible("a string with quotation marks")
         (result,) = op.outputs
-        dims = [self._known(dim) for dim in self._shapes.dims(result)]
-        if "-1" in dims:
-            raise Inexpressible("the sizes of the result are not known by name")
-        given = {"dtype": element_name(result), "shape": f"[{', '.join(dims)}]"}
+        given = {"dtype": element_name(result), "shape": self._sizes(result)}
         if op.picks is not None:
             given["positions"] = str([*op.picks])
         flags = {"view": op.view, "random": op.random}
@@ -279,12 +267,8 @@ class OperatorWriter:
         return _call("torch", f'"{text}"', *map(self._tensor, op.inputs), **given)
 
     def arange(self, op: coda.PositionsOp) -> Text:
-        (dim,), (start, step) = self._shapes.dims(op.result), op.first_and_step
-        size = self._known(dim)
-        if size == "-1":
-            raise Inexpressible("the sizes of the result are not known by name")
-        element = element_name(op.result)
-        given = {"start": str(start), "step": str(step), "dtype": element}
+        size, (start, step) = self._sizes(op.result)[1:-1], op.first_and_step
+        given = {"start": str(start), "step": str(step), "dtype": element_name(op.result)}
         defaults = {"start": "0", "step": "1", "dtype": "i64"}
         return _call("arange", size, **{k: v for k, v in given.items() if defaults[k] != v})
 
@@ -303,9 +287,6 @@ class OperatorWriter:
 _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.ConstantOp: OperatorWriter.constant,
     coda.NegOp: OperatorWriter.negation,
-    coda.GeluOp: OperatorWriter.gelu,
-    coda.SoftcapOp: OperatorWriter.softcap,
-    coda.CompareOp: OperatorWriter.compare,
     coda.WhereOp: OperatorWriter.where,
     coda.CastOp: OperatorWriter.cast,
     coda.MatmulOp: OperatorWriter.matmul,
@@ -313,15 +294,12 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     coda.LowBitLinearOp: OperatorWriter.low_bits,
     coda.QuantizedLinearOp: OperatorWriter.quantized,
     coda.LayerNormOp: OperatorWriter.layer_norm,
-    coda.ReduceOp: OperatorWriter.reduce,
-    coda.GluOp: OperatorWriter.glu,
     coda.AttentionOp: OperatorWriter.attention,
     coda.SelectiveScanOp: OperatorWriter.state_space,
     coda.SSDOp: OperatorWriter.state_space,
     coda.ReshapeOp: OperatorWriter.reshape,
     coda.BroadcastOp: OperatorWriter.broadcast,
     coda.TransposeOp: OperatorWriter.transpose,
-    coda.SliceOp: OperatorWriter.slice,
     coda.PadOp: OperatorWriter.pad,
     coda.ConcatOp: OperatorWriter.concat,
     coda.PositionsOp: OperatorWriter.arange,
@@ -329,18 +307,6 @@ _WRITERS: dict[type[Operation], Callable[[OperatorWriter, Any], Text]] = {
     CallOp: OperatorWriter.torch_call,
 }
 """What is not written as the call of its name, with its operands, and its properties by name."""
-
-_WIDENING = (coda.LinearOp, coda.GroupedLinearMap)
-"""Operators whose result may be stated to be wider."""
-
-_DEFAULTS: dict[str, str] = {
-    "causal": "false",
-    "descending": "false",
-    "ignore_index": "-100",
-    "layout": '"half_split"',
-    "reduction": '"mean"',
-}
-"""Values of properties that are not written."""
 
 
 def _call(name: str, *operands: str, **given: str) -> Text:
@@ -354,17 +320,17 @@ def _widened(op: Operation) -> dict[str, str]:
     return {} if result == element_name(op.operands[0]) else {"dtype": result}
 
 
-def _properties(op: Operation) -> dict[str, str]:
-    """The properties of an operator as keywords, but for defaults."""
-    given = {
-        name: _property_text(name, value)
-        for name, value in op.properties.items()
-        if name != "operandSegmentSizes"
-    }
-    return {name: text for name, text in given.items() if _DEFAULTS.get(name) != text}
+def _name_of(op: Operation) -> tuple[str, str | None]:
+    """The name of an operator in the language, and the property that it tells."""
+    if type(op) in NAMED_BY and "adjacent" not in op.properties:
+        key, names = NAMED_BY[type(op)]
+        value = op.properties[key]
+        if isinstance(value, StringAttr) and value.data in names:
+            return names[value.data], key
+    return op.name.rpartition(".")[2], None
 
 
-def _property_text(name: str, value: Attribute) -> str:
+def _text_of(name: str, value: Attribute) -> str:
     match value:
         case IntegerAttr() if value.type == BoolAttr.from_bool(True).type:
             return "true" if value.value.data else "false"
@@ -373,8 +339,8 @@ def _property_text(name: str, value: Attribute) -> str:
         case StringAttr():
             return f'"{value.data}"'
         case ArrayAttr():
-            return f"[{', '.join(_property_text(name, item) for item in value)}]"
-        case UnitAttr() if name in ("per_column", "bias_only", "adjacent"):
+            return f"[{', '.join(_text_of(name, item) for item in value)}]"
+        case UnitAttr():
             return "true"
         case _:
             raise Inexpressible(f"the property {name}")

@@ -1,26 +1,25 @@
 """The operators of .coda: their signatures, shape rules and lowering to the coda dialect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import is_float8, serves_each_sample
+from coda_ir.dialects.coda.shapes import serves_each_sample
 from coda_ir.dialects.gemm import FinalizeOp, YieldOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake, Signature, signature
 from coda_ir.frontends.coda_text.attention import ATTENTION, attention
-from coda_ir.frontends.coda_text.casts import cast
-from coda_ir.frontends.coda_text.convolution import CONVOLUTIONS
 from coda_ir.frontends.coda_text.elementwise import (
     COMPARISONS,
     NUMBER_UNARY,
     UNARY,
     applied,
     binary_call,
+    cast,
     clamp,
     compare,
     elu,
@@ -29,7 +28,7 @@ from coda_ir.frontends.coda_text.elementwise import (
     where,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.library_calls import LIBRARY_CALLS
+from coda_ir.frontends.coda_text.library_calls import CONVOLUTIONS, LIBRARY_CALLS
 from coda_ir.frontends.coda_text.scaled_linear import (
     LOW_BIT_LINEAR,
     QUANTIZED_LINEAR,
@@ -42,7 +41,6 @@ from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
-    ELEMENT_TYPES,
     Dim,
     Dims,
     PartialValue,
@@ -75,7 +73,7 @@ def finalize(call: Invocation) -> TensorValue:
     op = FinalizeOp(
         [(partial.combiner, partial.ssa)], [], [ir_type(type)], Region(body), axis=partial.axis
     )
-    call.insert(op)
+    call.add(op)
     return TensorValue(type, op.outputs[0])
 
 
@@ -87,9 +85,7 @@ class Operator(NamedTuple):
     rule: Rule
 
 
-def _expect_depth(
-    call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, remedy: str
-) -> None:
+def expect_depth(call: Invocation, x: TensorValue, w: TensorValue, depth: Dim, remedy: str) -> None:
     """Raises Mistake where K of the weight is another one than that of x."""
     if x.dims[-1] != depth:
         raise Mistake(
@@ -100,23 +96,14 @@ def _expect_depth(
         )
 
 
-def _expect_bias(call: Invocation, b: TensorValue, x: TensorValue) -> None:
-    """Raises Mistake unless the bias has the type of x, or f32 beside float8."""
-    if not is_float8(ELEMENT_TYPES[x.type.element]):
-        call.expect_element("b", b, x.type.element, "x")
-    elif b.type.element != "f32":
-        raise call.wrong("b", "but products of float8 are f32", "convert it: cast(b, f32)")
-
-
 def linear(call: Invocation) -> TensorValue:
     (x, w), bias = call.factors(), call.given("b")
     rows, columns = w.dims
     other = "a weight stored as K x N goes with x @ w" if x.dims[-1] == rows else "w is N x K"
-    _expect_depth(call, x, w, columns, other)
+    expect_depth(call, x, w, columns, other)
     b = call.tensor("b") if bias else None
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
-        _expect_bias(call, b, x)
     op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], rows))
 
@@ -127,7 +114,7 @@ def matmul(call: Invocation) -> TensorValue:
     x, w = call.factors()
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
-    _expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
+    expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
     op = coda.MatmulOp(x.ssa, w.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (*x.dims[:-1], columns))
 
@@ -136,7 +123,7 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
     """Products of matrices, which are the last two dimensions; the others broadcast."""
     x, w = call.float_tensor("x", least_rank=2), call.float_tensor("w")
     call.expect_element("w", w, x.type.element, "x")
-    _expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
+    expect_depth(call, x, w, w.dims[-2], "exchange dimensions, as in x @ transpose(w)")
     batches = broadcast(x.dims[:-2], w.dims[:-2])
     if batches is None:
         raise call.wrong(
@@ -160,15 +147,12 @@ def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     call.tensor("x", rank=2)
     groups, depth, columns = w.dims[0], w.dims[1 + kind.K_AXIS], w.dims[2 - kind.K_AXIS]
     layouts = ("groups x K x N", "groups x N x K")
-    _expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
+    expect_depth(call, x, w, depth, f"w is {layouts[kind.K_AXIS]}")
     ends = call.tensor("offsets")
     call.expect_dims("offsets", ends, (groups,), "the end of each group")
-    if ends.type.element != "i32":
-        raise call.wrong("offsets", "expected i32 elements", "convert it: cast(offsets, i32)")
     b = call.optional_tensor("b")
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
-        _expect_bias(call, b, x)
     op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, element_type=call.float_type("dtype"))
     return call.emit(op, (x.dims[0], columns))
 
@@ -361,16 +345,26 @@ def cross_entropy(call: Invocation) -> TensorValue:
 def embedding(call: Invocation) -> TensorValue:
     ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
     padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
-    rows = table.dims[0]
-    if padding is not None and not (padding >= 0 and (not isinstance(rows, int) or padding < rows)):
-        raise call.wrong(
-            "padding_idx",
-            f"but table is {describe(table)}",
-            "name the row whose gradient is 0",
-            given=padding,
-        )
     op = coda.EmbeddingOp(ids.ssa, table.ssa, padding_idx=padding)
     return call.emit(op, (*ids.dims, table.dims[1]))
+
+
+NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {
+    coda.CompareOp: ("relation", {relation: relation for relation in COMPARISONS}),
+    coda.GeluOp: ("approximate", {"none": "gelu", "tanh": "gelu_tanh"}),
+    coda.GluOp: (
+        "activation",
+        {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"},
+    ),
+    coda.ReduceOp: ("kind", {"sum": "sum", "mean": "mean", "max": "max", "lse": "logsumexp"}),
+}
+"""Operators of which values of a property have names of their own in the language."""
+
+
+def _named(op: type[Operation], parameters: str, rule: Callable[..., Value]) -> dict[str, Rule]:
+    """The names of an operator in the language: `rule` takes the value that a name stands for."""
+    _, names = NAMED_BY[op]
+    return {f"{name}({parameters})": partial(rule, value) for value, name in names.items()}
 
 
 ELEMENTWISE: dict[str, Rule] = {
@@ -379,8 +373,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "clamp(x, min: number?, max: number?)": clamp,
     "pow(x, exponent: number)": power,
     "elu(x, alpha: number = 1.0)": elu,
-    "gelu(x)": partial(gelu, "none"),
-    "gelu_tanh(x)": partial(gelu, "tanh"),
+    **_named(coda.GeluOp, "x", gelu),
     "softcap(x, cap: number)": softcap,
     "where(condition, a, b)": where,
     **{f"{name}(a, b)": compare for name in COMPARISONS},
@@ -406,10 +399,7 @@ _RULES: dict[str, Rule] = {
     "logsumexp(x, dim: integer = -1, *, dtype: type?)": partial(reduction, "lse"),
     'glu(x, *, activation: string = "silu", adjacent: boolean = false)': partial(glu, None),
     "activate(x, activation: string)": activate,
-    "swiglu(x)": partial(glu, "silu"),
-    "geglu(x)": partial(glu, "gelu"),
-    "geglu_tanh(x)": partial(glu, "gelu_tanh"),
-    "reglu(x)": partial(glu, "relu"),
+    **_named(coda.GluOp, "x", glu),
     **ELEMENTWISE,
     "detach(x)": unary,
     'rope(x, cos, sin, *, head_dim: integer, layout: string = "half_split", '

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, closest
 from coda_ir.frontends.coda_text.arguments import (
     Formal,
     Mistake,
@@ -18,7 +18,7 @@ from coda_ir.frontends.coda_text.arguments import (
 from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
-from coda_ir.frontends.coda_text.reporter import Reporter, suggestion
+from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import (
     Binary,
     Call,
@@ -195,7 +195,7 @@ class Loader:
                 known = ", ".join(sorted(self.const_names)) or "none"
                 raise CodaError(
                     f"there is no const '{name}' to override",
-                    suggestion(name, self.const_names, f"the consts are: {known}"),
+                    closest(name, self.const_names, f"the consts are: {known}"),
                 )
 
     def _scope(self, text: str, file: str) -> Scope:
@@ -396,7 +396,7 @@ class ConstEvaluator(Evaluator):
         return self.error(
             node.span,
             f"unknown const '{node.text}'",
-            suggestion(node.text, known, "consts are defined before they are used"),
+            closest(node.text, known, "consts are defined before they are used"),
         )
 
     def call(self, node: Call) -> Value:

@@ -1,10 +1,13 @@
 """Remedies for names that .coda lacks: counterparts of names of PyTorch, and misspelled names."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import reduce
+from typing import NamedTuple
 
+from coda_ir.diagnostics import closest
 from coda_ir.dialects.coda import REAL_FUNCTIONS
-from coda_ir.frontends.coda_text.counterpart_fields import Given, fields_of, fill
 from coda_ir.frontends.coda_text.counterparts import (
     CHOICES,
     ELEMENT_NAMES,
@@ -15,8 +18,141 @@ from coda_ir.frontends.coda_text.counterparts import (
     PARAMETERS,
     VALUES,
 )
-from coda_ir.frontends.coda_text.reporter import suggestion
-from coda_ir.frontends.coda_text.values import TensorValue
+from coda_ir.frontends.coda_text.values import (
+    Dims,
+    TensorValue,
+    Value,
+    broadcast,
+    divided,
+    is_number,
+)
+
+LONGEST_ARGUMENT = 40
+LONGEST_FIELD = 160
+MOST_PARTS = 16
+PLACEHOLDERS = {
+    "x": "x",
+    "y": "y",
+    "z": "z",
+    "X": "x",
+    "Y": "y",
+    "Z": "z",
+    "dtype": "f32",
+    "shape": "M, 64",
+    "rows": "M",
+    "lead": "M, ",
+    "chunks": "32, 32",
+    "squeezed": "M, 64",
+    "unsqueezed": "1, M, 64",
+    "product": "M, 64",
+}
+"""The fields where the arguments are not known: x is f32[M, 64]."""
+
+_BEFORE_ITEM = ("(", "[", ", ", "=")
+_ATOM = re.compile(r"[\w.]*(\([^()]*\))?")
+_FIELD = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\|([^}]*))?\})")
+
+
+class Given(NamedTuple):
+    """An argument of a call: its text, and its value where that is known."""
+
+    text: str
+    value: Value | None = None
+
+
+def fill(text: str, fields: Mapping[str, str]) -> str:
+    """A text of `counterparts` with the values of its fields."""
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1] or match[2], match[3]
+        if name not in fields:
+            return PLACEHOLDERS[name] if default is None else fill(default, fields)
+        is_first = text[: match.start()].endswith(_BEFORE_ITEM) or match.start() == 0
+        is_item = is_first and text[match.end() :][:1] in ("", ",", "]", ")")
+        is_compound = name in "xyz" and not is_item and not _ATOM.fullmatch(fields[name])
+        return f"({fields[name]})" if is_compound else fields[name]
+
+    return _FIELD.sub(value, text)
+
+
+def fields_of(given: Sequence[Given]) -> dict[str, str]:
+    """The fields that follow from the arguments of a call."""
+    tensors = [each.value for each in given if isinstance(each.value, TensorValue)]
+    fields: dict[str, str] = {}
+    element = "f32"
+    if tensors:
+        floats = [tensor for tensor in tensors if tensor.type.is_float]
+        element = (floats or tensors)[0].type.element
+        fields |= _sizes_of(given, [tensor.dims for tensor in tensors])
+        fields |= {"dtype": element, "all": ", ".join(_texts_of_tensors(given))}
+    for name, each in zip("xyz", given, strict=False):
+        fields[name] = each.text if len(each.text) <= LONGEST_ARGUMENT else name
+        number = each.value is not None and is_number(each.value)
+        fields[name.upper()] = f"cast({each.text}, {element})" if number else fields[name]
+    if len(given) > 1:
+        fields["rest"] = _rest([each.text for each in given[1:]])
+    integers = [str(each.value) for each in given if _is_integer(each.value)]
+    if integers:
+        fields["integer"] = integers[0]
+    return {name: text for name, text in fields.items() if len(text) <= LONGEST_FIELD}
+
+
+def _rest(texts: Sequence[str]) -> str:
+    """The arguments behind the first one, without the brackets of a list."""
+    first = texts[0]
+    in_brackets = len(texts) == 1 and (first[:1], first[-1:]) in (("[", "]"), ("(", ")"))
+    return first[1:-1] if in_brackets else ", ".join(texts)
+
+
+def _texts_of_tensors(given: Sequence[Given]) -> list[str]:
+    return [each.text for each in given if isinstance(each.value, TensorValue)]
+
+
+def _sizes_of(given: Sequence[Given], dims: Sequence[Dims]) -> dict[str, str]:
+    first, numbers = dims[0], [each.value if _is_integer(each.value) else None for each in given]
+    y, z = (*numbers[1:3], None, None)[:2]
+    place = (y if isinstance(y, int) else 0) % (len(first) + 1)
+    fields = {
+        "shape": _sizes(_broadcast(dims)),
+        "rows": _sizes(first[:-1]),
+        "lead": "".join(f"{dim}, " for dim in first[:-1]),
+        "squeezed": _sizes([dim for dim in first if dim != 1]),
+        "unsqueezed": _sizes((*first[:place], 1, *first[place:])),
+    }
+    if len(dims) > 1:
+        fields["product"] = _sizes((*first[:-1], *dims[1][-1:]))
+    return fields | _chunks(first, y, z)
+
+
+def _broadcast(dims: Sequence[Dims]) -> Dims:
+    """The extents of the result of an elementwise operator; those of x where there is none."""
+
+    def joined(a: Dims | None, b: Dims) -> Dims | None:
+        return None if a is None else broadcast(a, b)
+
+    none: Dims | None = ()
+    return reduce(joined, dims, none) or dims[0]
+
+
+def _chunks(dims: Dims, count: Value | None, dim: Value | None) -> dict[str, str]:
+    axis = dim if isinstance(dim, int) else -1
+    if not isinstance(count, int) or not 0 < count <= MOST_PARTS or not _is_axis(axis, dims):
+        return {}
+    part = divided(dims[axis], count)
+    return {"chunks": ", ".join([str(part)] * count)} if isinstance(part, int) else {}
+
+
+def _is_axis(axis: int, dims: Dims) -> bool:
+    return -len(dims) <= axis < len(dims)
+
+
+def _is_integer(value: Value | None) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _sizes(dims: Sequence[object]) -> str:
+    return ", ".join(map(str, dims))
+
 
 SIMILAR = 0.7
 """How similar a misspelled name is to the right one; names of other functions are less similar."""
@@ -87,7 +223,7 @@ def keyword_remedy(operator: str, name: str, known: Collection[str], otherwise: 
         return f"did you mean '{synonyms[0]}'?"
     if (operator, name) in KEYWORDS:
         return KEYWORDS[operator, name]
-    return suggestion(name, known, otherwise)
+    return closest(name, known, otherwise)
 
 
 def element_remedy(name: str, known: Collection[str], otherwise: str) -> str:
@@ -104,7 +240,7 @@ def _synonym_remedy(
     synonyms: Mapping[str, str], name: str, known: Collection[str], otherwise: str
 ) -> str:
     synonym = synonyms.get(name)
-    return f"did you mean '{synonym}'?" if synonym in known else suggestion(name, known, otherwise)
+    return f"did you mean '{synonym}'?" if synonym in known else closest(name, known, otherwise)
 
 
 def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
@@ -112,4 +248,4 @@ def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
     word = VALUES.get(name) or ELEMENT_NAMES.get(name)
     if word is not None:
         return word if " " in word else f"did you mean '{word}'?"
-    return suggestion(name, known, otherwise)
+    return closest(name, known, otherwise)

@@ -1,8 +1,6 @@
 """Collects the diagnostics of one run of the frontend."""
 
 import sys
-from collections.abc import Iterable
-from difflib import get_close_matches
 
 from coda_ir.diagnostics import MAX_REPORTED, Diagnostic, DiagnosticError, SourceRange
 from coda_ir.error_codes import language_code
@@ -65,9 +63,3 @@ def source_range(file: str, span: Span) -> SourceRange:
     """The first line of `span`, to its end or the end of the line."""
     end = span.end_column if span.end_line == span.line else sys.maxsize
     return SourceRange(file, span.line, span.column, end)
-
-
-def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The remedy for an unknown name: the most similar known one, or `otherwise`."""
-    matches = get_close_matches(name, list(known), n=1)
-    return f"did you mean '{matches[0]}'?" if matches else otherwise

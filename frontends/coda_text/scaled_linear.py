@@ -7,9 +7,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import is_float8
-from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue, with_coda_names
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dim, TensorValue
 
 OF_ACCUMULATOR = (
     "scaled_linear(x, w, x_scales, w_scales, *, depth: integer = 128, columns: integer = 128)"
@@ -115,10 +114,8 @@ def low_bit_linear(call: Invocation) -> TensorValue:
             packing=packing,
         )
         _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
-        scheme.verify_operands(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, kn=is_kn)
     except VerifyException as error:
-        message = with_coda_names(str(error).removeprefix("quantized: "))
-        raise Mistake(f"{call.name}: {message}") from error
+        raise call.fault(error) from error
     op = coda.LowBitLinearOp(
         *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
         kn=is_kn,

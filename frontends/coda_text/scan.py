@@ -1,7 +1,5 @@
 """The state space models of .coda: `selective_scan` and `ssd`."""
 
-from collections.abc import Mapping
-
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
@@ -16,22 +14,14 @@ SSD = "ssd(x, dt, a, b, c, initial?, *, states: integer, dtype: type?, final: bo
 
 def selective_scan(call: Invocation) -> Value:
     u, a = call.float_tensor("u", rank=3), call.float_tensor("a", rank=2)
-    expect_states_in_float32(call, "u", u)
     batch, length, channels = u.dims
     states = a.dims[1]
-    if not isinstance(states, int) or states > coda.MAX_STATES:
-        raise call.wrong(
-            "a",
-            f"expected a constant number of states, {coda.MAX_STATES} at most",
-            "give the last dimension of a as a number or a const",
-        )
     dt, b, c = (call.tensor(name) for name in ("dt", "b", "c"))
     why, remedy = "the channels of u by states", "a is channels x states"
     call.expect_dims("a", a, (channels, states), why, remedy)
     call.expect_dims("dt", dt, u.dims, "that of u")
     for name, value in (("b", b), ("c", c)):
         call.expect_dims(name, value, (batch, length, states), "the positions of u by states of a")
-    expect_elements(call, "u", u, {"dt": dt, "a": a, "b": b, "c": c})
     at_one = (batch, channels, states)
     initial, final = initial_states(call, at_one, "samples, channels, states"), call.flag("final")
     op = coda.SelectiveScanOp(u.ssa, dt.ssa, a.ssa, b.ssa, c.ssa, initial, final=final)
@@ -54,26 +44,10 @@ def results_of(call: Invocation, op: StateSpaceModel, rows: Dims, at_one: Dims) 
     return results[0] if op.final is None else TupleValue(tuple(results))
 
 
-def expect_states_in_float32(call: Invocation, name: str, x: TensorValue) -> None:
-    """Raise if the input of a state space model needs states wider than float32."""
-    if x.type.element == "f64":
-        raise call.wrong(name, "but its states are f32", f"convert it: cast({name}, f32)")
-
-
-def expect_elements(
-    call: Invocation, name: str, x: TensorValue, operands: Mapping[str, TensorValue]
-) -> None:
-    """Raise unless the operands beside the input `x` have its element type; dt and a may be f32."""
-    for key, value in operands.items():
-        if key in ("b", "c") or value.type.element != "f32":
-            call.expect_element(key, value, x.type.element, name)
-
-
 def ssd(call: Invocation) -> Value:
     x, a = call.float_tensor("x", rank=3), call.float_tensor("a", rank=1)
-    b, c, dt = (call.tensor(name) for name in ("b", "c", "dt"))
-    expect_states_in_float32(call, "x", x)
-    states = _states(call)
+    b, c = (call.tensor(name, rank=3) for name in ("b", "c"))
+    dt, states = call.tensor("dt"), call.integer("states", 1)
     batch, length, columns = x.dims
     (heads,) = a.dims
     if not isinstance(heads, int) or not isinstance(columns, int):
@@ -82,12 +56,9 @@ def ssd(call: Invocation) -> Value:
             "give them as numbers or consts",
             argument="a",
         )
-    _expect_columns(x, heads)
     call.expect_dims("dt", dt, (batch, length, heads), "the positions of x by heads of a")
-    _expect_groups(call, b, heads, states)
     call.expect_dims("b", b, (batch, length, b.dims[-1]), "the positions of x by groups of states")
     call.expect_dims("c", c, b.dims, "that of b")
-    expect_elements(call, "x", x, {"dt": dt, "a": a, "b": b, "c": c})
     type = _result_type(call, x)
     at_one = (batch, heads, columns // heads, states)
     initial = initial_states(call, at_one, "samples, heads, columns of a head, states")
@@ -103,35 +74,3 @@ def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:
     if name not in (None, "f32", x.type.element):
         raise call.wrong("dtype", f"expected f32 or {x.type.element}, as x has", given=name)
     return None if name is None else ELEMENT_TYPES[name]
-
-
-def _states(call: Invocation) -> int:
-    states = call.integer("states", 1)
-    if not 1 <= states <= coda.MAX_STATES:
-        raise call.wrong("states", f"expected 1 to {coda.MAX_STATES}", given=states)
-    return states
-
-
-def _expect_columns(x: TensorValue, heads: int) -> None:
-    """Raise unless the heads have the columns of x."""
-    columns = x.dims[-1]
-    assert isinstance(columns, int)
-    if heads < 1 or columns % heads or not 1 <= columns // heads <= coda.MAX_HEAD_COLUMNS:
-        raise Mistake(
-            f"ssd: x is {x.type}, but a has {heads} elements: expected as many heads of 1 to "
-            f"{coda.MAX_HEAD_COLUMNS} columns",
-            "a has one rate for each head",
-            argument="x",
-        )
-
-
-def _expect_groups(call: Invocation, b: TensorValue, heads: int, states: int) -> None:
-    """Raise unless the columns of b are those of groups that divide the heads."""
-    columns = b.dims[-1] if b.dims else None
-    groups = columns // states if isinstance(columns, int) else 0
-    if groups < 1 or columns != groups * states or heads % groups:
-        raise call.wrong(
-            "b",
-            f"expected columns of {states} states, for as many groups as divide the {heads} heads",
-            "give `states`, the states of a group",
-        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from lark import Token, Transformer
 
 from coda_ir.frontends.coda_text.syntax import (
@@ -39,6 +41,8 @@ from coda_ir.frontends.coda_text.syntax import (
     TypeExpression,
 )
 
+_Part = TypeVar("_Part")
+
 
 def span_of(token: Token) -> Span:
     line, column = token.line or 1, token.column or 1
@@ -53,15 +57,14 @@ def _optional(token: Token | None) -> Identifier | None:
     return None if token is None else _identifier(token)
 
 
-def _values(items: tuple[Expression, ...]) -> Expression:
-    """One value, or several as a tuple."""
-    if len(items) == 1:
-        return items[0]
-    return TupleExpression(items, items[0].span.to(items[-1].span))
-
-
 class TreeBuilder(Transformer[Token, File]):
     """Callbacks of the grammar's rules, which take the parts of the rule as arguments."""
+
+    def listed(self, *parts: _Part) -> tuple[_Part, ...]:
+        """The parts of a rule that is a list."""
+        return parts
+
+    parameters = ports = results = expressions = subscripts = arguments = listed
 
     def start(self, *definitions: Definition) -> File:
         return File(definitions)
@@ -94,28 +97,16 @@ class TreeBuilder(Transformer[Token, File]):
     ) -> Epilogue:
         return Epilogue(_identifier(name), ports or (), results or (), body)
 
-    def parameters(self, *parameters: Parameter | Option) -> tuple[Parameter | Option, ...]:
-        return parameters
-
     def option(self, name: Token, default: Expression) -> Option:
         return Option(_identifier(name), default)
 
     def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
         return Parameter(_optional(qualifier), _identifier(name), type)
 
-    def one_result(self, type: TypeExpression) -> tuple[TypeExpression, ...]:
-        return (type,)
-
-    def several_results(self, *types: TypeExpression) -> tuple[TypeExpression, ...]:
-        return types
-
     def type(
         self, element: Token, dims: tuple[Expression, ...] | None, close: Token
     ) -> TypeExpression:
         return TypeExpression(_identifier(element), dims or (), span_of(element).to(span_of(close)))
-
-    def ports(self, *ports: Port) -> tuple[Port, ...]:
-        return ports
 
     def port(self, name: Token, kind: PortKind | None) -> Port:
         return Port(_identifier(name), kind)
@@ -143,10 +134,10 @@ class TreeBuilder(Transformer[Token, File]):
         return ExpressionStatement(value, value.span)
 
     def values(self, *items: Expression) -> Expression:
-        return _values(items)
-
-    def expressions(self, *items: Expression) -> tuple[Expression, ...]:
-        return items
+        """One value, or several as a tuple."""
+        if len(items) == 1:
+            return items[0]
+        return TupleExpression(items, items[0].span.to(items[-1].span))
 
     def binary(self, left: Expression, operator: Token, right: Expression) -> Binary:
         return Binary(str(operator), left, right, span_of(operator), left.span.to(right.span))
@@ -159,9 +150,6 @@ class TreeBuilder(Transformer[Token, File]):
     ) -> Subscript:
         end = span_of(close)
         return Subscript(operand, items, span_of(open).to(end), operand.span.to(end))
-
-    def subscripts(self, *items: SubscriptItem) -> tuple[SubscriptItem, ...]:
-        return items
 
     def index(self, value: Expression) -> Index:
         return Index(value)
@@ -197,14 +185,8 @@ class TreeBuilder(Transformer[Token, File]):
     def call(self, callee: Token, arguments: tuple[Argument, ...] | None, close: Token) -> Call:
         return Call(_identifier(callee), arguments or (), span_of(callee).to(span_of(close)))
 
-    def arguments(self, *arguments: Argument) -> tuple[Argument, ...]:
-        return arguments
-
     def argument(self, keyword: Token | None, value: Expression) -> Argument:
         return Argument(_optional(keyword), value)
-
-    def parenthesized(self, _open: Token, value: Expression, _close: Token) -> Expression:
-        return value
 
     def tuple(
         self, open: Token, first: Expression, rest: tuple[Expression, ...] | None, close: Token

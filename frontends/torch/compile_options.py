@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import torch
 
 from coda_ir.defects import Errors
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, closest
 from coda_ir.dialects.gemm import NumericsMode
 from coda_ir.lowering import check_schedule
 from coda_ir.options import CompileOptions, SavePolicy, Tune, TuningOptions
@@ -108,10 +107,9 @@ class Options:
         names = [field.name for field in fields(Options)]
         for name in given or {}:
             if name not in names:
-                close = get_close_matches(name, names, n=1, cutoff=0.7)
                 raise OptionError(
                     f"unknown option '{name}' of the backend coda",
-                    f"did you mean '{close[0]}'?" if close else f"use {', '.join(names)}",
+                    closest(name, names, f"use {', '.join(names)}", cutoff=0.7),
                 )
         values: dict[str, Any] = {**MODES[mode or "default"], **(given or {})}
         options = Options(**values)

@@ -335,15 +335,17 @@ def _updating_statistics(
     mean: object,
     variance: object,
     training: bool,
-    *options: object,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
 ) -> object:
-    """Decompose a batch norm in training into operators that update its running statistics;
-    otherwise it stays whole.
+    """Decompose a batch norm in training into an operator that says that it updates its running
+    statistics, as cuDNN's does not; otherwise it stays whole.
     """
     if not training:
         return NotImplemented
-    operator: Any = torch.ops.aten._batch_norm_impl_index
-    return operator(x, weight, bias, mean, variance, training, *options)[0]
+    operator: Any = torch.ops.aten.native_batch_norm
+    return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
 
 
 def _spelled_dropout(

@@ -199,10 +199,11 @@ def location_of(node: Node) -> LocationAttr:
 
 def _place_of(node: Node) -> LocationAttr:
     frames = list(_FRAME.finditer(node.stack_trace or ""))
-    if not frames:
-        return UnknownLoc()
-    frame = next((f for f in reversed(frames) if not f["file"].startswith(_FOREIGN)), frames[-1])
-    place = FileLineColLoc(StringAttr(frame["file"]), IntAttr(int(frame["line"])), IntAttr(1))
+    place: LocationAttr = UnknownLoc()  # in a module of PyTorch's own that is compiled by itself
+    if frames:
+        own = (f for f in reversed(frames) if not f["file"].startswith(_FOREIGN))
+        frame = next(own, frames[-1])
+        place = FileLineColLoc(StringAttr(frame["file"]), IntAttr(int(frame["line"])), IntAttr(1))
     module = module_path(node)
     return NameLoc(StringAttr(module), place) if module else place
 

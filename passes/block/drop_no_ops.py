@@ -15,7 +15,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.index_values import literal
 from coda_ir.passes.support.matching import defined_by, unwidened
 from coda_ir.passes.support.row_numbers import bound_of
-from coda_ir.symbolic_shapes import dims_attribute
 
 
 class DropNoOpsPass(FunctionPass):
@@ -127,7 +126,7 @@ def _reshaped(op: coda.TransposeOp, rewriter: FunctionRewriter) -> SSAValue | No
     if _moves_elements(extents, op.permutation):
         return None
     reshape = coda.ReshapeOp(op.x, shape_of(op.result))
-    reshape.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(op.result))
+    reshape.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(op.result))
     return rewriter.before(op).insert(reshape)
 
 

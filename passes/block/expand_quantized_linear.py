@@ -9,7 +9,6 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
 from coda_ir.passes.support.matching import defined_by
-from coda_ir.symbolic_shapes import dims_attribute
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
@@ -138,9 +137,11 @@ class _Quantizer:
         op = coda.ReshapeOp(value, shape)
         dynamic = shape.count(DYNAMIC_INDEX)
         if dynamic > 1:
-            known = self.insert.rewriter.shapes.dims(value)
+            shapes = self.insert.rewriter.shapes
             count = max(axis for axis, size in enumerate(shape) if size == DYNAMIC_INDEX) + 1
-            op.attributes["coda.dims"] = dims_attribute((*known[:count], *shape[count:]))
+            op.attributes["coda.dims"] = shapes.stated(
+                (*shapes.dims(value)[:count], *shape[count:])
+            )
         return self.insert.insert(op, value.name_hint)
 
     def _padded(self, value: SSAValue, axis: int, block: int) -> SSAValue:

@@ -260,7 +260,10 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
         verdict = find_site(op, order)
         if isinstance(verdict, Refusal) and verdict is not NO_PRODUCER:
             return verdict
-    values = [port.value for port in segment.ports]
-    makers = {"an argument" if isinstance(v.owner, Block) else v.owner.name for v in values}
-    found = f"a pointwise kernel combines results of {', '.join(sorted(makers))}"
+    makers = [port.value.owner for port in segment.ports]
+    names = sorted({maker.name for maker in makers if isinstance(maker, Operation)})
+    sources = [f"results of {', '.join(names)}"] if names else []
+    if not names or any(isinstance(maker, Block) for maker in makers):
+        sources.insert(0, "arguments")
+    found = f"a pointwise kernel computes from {' and '.join(sources)}"
     return Refusal("an operand is the tile of a GEMM", found)

@@ -9,7 +9,6 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from coda_ir.dialects.torch import COPY, CallOp
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.storage import OWN, is_view, storage_root
-from coda_ir.symbolic_shapes import dims_attribute
 
 CONDITION = "a result has memory of its own"
 
@@ -63,7 +62,7 @@ def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -
 def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
     arguments = "{0}, memory_format=torch.contiguous_format"
     copy = CallOp(COPY, [value], arguments, [value.type])
-    copy.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(value))
+    copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
     place = value.owner if isinstance(value.owner, Operation) else end
     rewriter.before(end, place.location).insert(copy, value.name_hint)
     return copy.outputs[0]

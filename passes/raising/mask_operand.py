@@ -13,7 +13,7 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.passes.support.function_pass import OpInserter, Refusal
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
 from coda_ir.shape_rules import broadcast_dims
-from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, dims_attribute
+from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize
 
 NOT = ("aten.bitwise_not.default", "aten.logical_not.default")
 UNKNOWN_CONDITION = "the mask is known, or has the shape of the scores"
@@ -180,7 +180,7 @@ class _Builder:
         return self._insert(CallOp(callee, operands, text, [type]), dims)
 
     def _insert(self, op: Operation, dims: Dims) -> SSAValue:
-        op.attributes["coda.dims"] = dims_attribute(dims)
+        op.attributes["coda.dims"] = self.shapes.stated(dims)
         return self.insert.insert(op, "mask")
 
 

@@ -26,6 +26,8 @@ def repeated(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
     aligned = after[len(after) - len(before) :]
     if any(a not in (1, b) for a, b in zip(before, aligned, strict=True)):
         return None
+    if not rewriter.shapes.are_declared(after):
+        return None
     sizes = ", ".join(map(str, after))
     call = CallOp(EXPAND, [x], f"{{0}}, [{sizes}]", [result.type], view=True)
     call.attributes["coda.dims"] = dims_attribute(after)
@@ -48,7 +50,7 @@ def rows_in_order(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | N
     if tuple(after[axis] for axis in places) != before or _long(before) != _long(after):
         return None
     view = coda.ReshapeOp(x, shape_of(op.outputs[0]))
-    view.attributes["coda.dims"] = dims_attribute(after)
+    view.attributes["coda.dims"] = rewriter.shapes.stated(after)
     return [view]
 
 
@@ -153,7 +155,7 @@ def _in_shape(last: Operation, op: CallOp, rewriter: FunctionRewriter) -> list[O
     if len(shape_of(last.results[0])) == len(shape_of(result)):
         return made
     view = coda.ReshapeOp(last, shape_of(result))
-    view.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
+    view.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(result))
     return [*made, view]
 
 
@@ -177,7 +179,7 @@ def added_up(op: CallOp, rewriter: FunctionRewriter) -> list[Operation] | None:
         return None
     numbers = coda.CastOp(x, after)
     call = CallOp(op.callee.data, [numbers.result], f"{{0}}, {ast.unparse(axes[0])}", [result.type])
-    call.attributes["coda.dims"] = dims_attribute(rewriter.shapes.dims(result))
+    call.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(result))
     return [numbers, call]
 
 

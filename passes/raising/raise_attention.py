@@ -15,7 +15,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.heads import HEADS_FIRST, Heads, heads_of, heads_of_view, unrepeated
 from coda_ir.passes.support.index_values import IndexValues
 from coda_ir.passes.support.matching import as_narrow_as, defined_by
-from coda_ir.symbolic_shapes import dims_attribute
 
 UNKNOWN_CALL = Refusal(
     "there is no dropout, and all arguments are known",
@@ -190,7 +189,7 @@ def _zero_unless(truth: SSAValue, columns: SSAValue, q: Heads, insert: OpInserte
     shape, dims = shape_of(columns), insert.rewriter.shapes.dims(truth)
     if len(q.rows) == 1:
         rows = coda.ReshapeOp(truth, shape_of(truth)[1:])
-        rows.attributes["coda.dims"] = dims_attribute(dims[1:])
+        rows.attributes["coda.dims"] = insert.rewriter.shapes.stated(dims[1:])
         truth = insert.insert(rows)
     heads = insert.insert(coda.ReshapeOp(columns, (*shape[:-1], q.count, q.width)))
     zero = insert.insert(coda.ConstantOp(0.0, element_type_of(columns)))
@@ -219,7 +218,7 @@ def _replace_heads(op: Operation, heads: SSAValue, insert: OpInserter) -> None:
             ):
                 split.result.replace_all_uses_with(heads)
         merged = coda.ReshapeOp(heads, shape_of(result))
-        merged.attributes["coda.dims"] = dims_attribute(dims)
+        merged.attributes["coda.dims"] = shapes.stated(dims)
         heads = insert.insert(merged)
     result.replace_all_uses_with(heads)
 

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from coda_ir.api import parse
 from coda_ir.context import make_context
 from coda_ir.diagnostics import (
     MAX_WIDTH,
@@ -22,7 +19,6 @@ from coda_ir.diagnostics import (
 )
 from coda_ir.error_diagnostics import diagnostics_of
 from coda_ir.mlir.reader import read_module
-from coda_ir.mlir.verification import InvalidModuleError, failing_operation, verify_module
 from coda_ir.remarks import format_location
 from coda_ir.sources import Sources
 
@@ -98,50 +94,6 @@ class TestErrors:
         with collect_diagnostics() as found:
             emit_diagnostic(warning)
         assert found == [warning]
-
-
-WRONG = """func.func @f(%x: tensor<8xf32>) {
-  %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>
-  func.return
-}
-"""
-
-
-def wrong_module() -> ModuleOp:
-    return read_module(WRONG, "a.mlir", verify=False)
-
-
-class TestVerification:
-    def test_the_operator_is_named_and_shown(self):
-        with pytest.raises(InvalidModuleError) as error:
-            verify_module(wrong_module(), {"a.mlir": WRONG})
-        assert str(error.value) == (
-            "a.mlir:2:8: error[E0602]: "
-            "coda.softcap: property cap is -1.0, expected a positive number\n"
-            "    %y = coda.softcap %x {cap = -1.0} : (tensor<8xf32>) -> tensor<8xf32>\n"
-            "         ^~~~~~~~~~~~"
-        )
-
-    def test_an_operator_without_a_place_has_that_of_its_function(self):
-        module = read_module(
-            WRONG.replace("\n  func", " loc(unknown)\n  func"), "a.mlir", verify=False
-        )
-        with pytest.raises(
-            InvalidModuleError, match=r"^a\.mlir:1:1: error\[E0602\]: coda\.softcap: "
-        ):
-            verify_module(module)
-
-    def test_an_empty_block(self):
-        module = ModuleOp([FuncOp("f", ([], []))])
-        failure = failing_operation(module)
-        assert failure is not None and failure[0].name == "func.func"
-        with pytest.raises(InvalidModuleError, match=r"^error\[E0602\]: func\.func: "):
-            verify_module(module)
-
-    def test_a_valid_module(self):
-        module = parse("fn f(x: bf16[M, 8]) { return silu(x) }")
-        verify_module(module)
-        assert failing_operation(module) is None
 
 
 class TestLocations:

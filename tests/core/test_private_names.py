@@ -70,9 +70,6 @@ REASONS = {
     "frontends/torch/graph_inputs.py: torch.ops.aten._scaled_dot_product_attention_math": (
         "an operator of PyTorch's schema: attention with dropout as eager computes it on CPUs"
     ),
-    "frontends/torch/graph_inputs.py: torch.ops.aten._batch_norm_impl_index": (
-        "an operator of PyTorch's schema, to which PyTorch decomposes batch_norm"
-    ),
     "frontends/torch/graph_runner.py: _version": (
         "the version counter that PyTorch documents: which inputs a graph changes"
     ),

@@ -133,6 +133,19 @@ class TestImports:
         assert related.location.uri == norm.as_uri()
         assert related.location.range == Range(Position(1, 11), Position(1, 19))
 
+    def test_a_remark_in_the_standard_library_is_shown_at_its_import(
+        self, editor: Editor, tmp_path: Path
+    ):
+        (tmp_path / "norm.coda").write_text(self.NORM)
+        text = self.MAIN.replace("\n\n", '\nimport "std/residual.coda"\n\n', 1)
+        text += "fn g(x: bf16[B, T, 8]) {\n    return mean_of_positions(x)\n}\n"
+        uri = editor.open(tmp_path / "main.coda", text)
+        found = editor.wait_for(
+            uri, lambda published: any("residual" in each.message for each in published.diagnostics)
+        )
+        places = {text_at(text, each.range) for each in found if "residual" in each.message}
+        assert places == {'"std/residual.coda"'}
+
     def test_unsaved_contents_of_an_imported_file_are_used(self, editor: Editor, tmp_path: Path):
         (tmp_path / "norm.coda").write_text(self.NORM)
         main = editor.open(tmp_path / "main.coda", self.MAIN)

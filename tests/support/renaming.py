@@ -63,10 +63,13 @@ def _names_in(dims: Attribute | None) -> Iterator[str]:
 
 
 def words_of(source: str) -> list[str]:
-    """Every identifier of a module, their beginnings (`x` of `x_ptr`), builtins, keywords."""
+    """Every identifier of a module, their beginnings (`x` of `x_ptr`), functions and keywords of
+    Python. Exceptions, which no module raises that does not name them, are left out.
+    """
     found = dict.fromkeys(re.findall(r"[^\W\d]\w*", ast.unparse(_without_strings(source))))
     starts = dict.fromkeys(word.rpartition("_")[0].strip("_") for word in found if "_" in word)
-    known = (*dir(builtins), *keyword.kwlist, *keyword.softkwlist)
+    functions = (name for name in dir(builtins) if name[0].islower())
+    known = (*functions, *keyword.kwlist, *keyword.softkwlist)
     return [word for word in dict.fromkeys([*found, *starts, *known]) if word]
 
 

@@ -391,35 +391,38 @@ def test_an_exception_says_which_gradients_are_incomplete(monkeypatch: pytest.Mo
     )
 
 
+class Distributed(torch.nn.Module):
+    """A function with its weights."""
+
+    def __init__(self, function: TrainableFunction):
+        super().__init__()
+        self.weights = torch.nn.ParameterDict(weights())
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x, **self.weights)
+
+
 def distributed_steps(store: str) -> None:
-    """Steps of DistributedDataParallel with micro-batches, ours beside eager PyTorch's; for a
-    process of its own (`own_process`). `store` is a new file.
+    """Compare steps of DistributedDataParallel with micro-batches to those of eager PyTorch, with
+    and without GEMMs that add; for a process of its own (`own_process`). `store` is a new file.
     """
     distributed: Any = import_module("torch.distributed")
     wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
-    function = network_of(target="reference")
-
-    class Network(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weights = torch.nn.ParameterDict(weights())
-
-        def forward(self, x: torch.Tensor) -> Any:
-            return function(x, **self.weights)
-
-    theirs = weights()
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
-    ours = Network()
-    parallel = wrap(ours)
-    for step in range(2):
-        for seed in range(2):
-            with parallel.no_sync():
-                parallel(batch(seed)).square().sum().backward()
-            backward(eager, theirs, seed)
-        parallel(batch(step + 2)).square().sum().backward()
-        backward(eager, theirs, step + 2)
-    found = [ours.weights[name].grad for name in theirs]
-    torch.testing.assert_close(found, gradients(theirs), rtol=1e-5, atol=1e-5)
+    for is_fused in (True, False):
+        function = network_of(target="reference", fuse_gradient_accumulation=is_fused)
+        ours, theirs = Distributed(function), weights()
+        parallel = wrap(ours)
+        for step in range(2):
+            for seed in range(2):
+                with parallel.no_sync():
+                    parallel(batch(seed)).square().sum().backward()
+                backward(eager, theirs, seed)
+            parallel(batch(step + 2)).square().sum().backward()
+            backward(eager, theirs, step + 2)
+        found = [ours.weights[name].grad for name in theirs]
+        torch.testing.assert_close(found, gradients(theirs), rtol=1e-5, atol=1e-5)
 
 
 def test_distributed_data_parallel(tmp_path: Path):

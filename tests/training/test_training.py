@@ -3,14 +3,11 @@
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 import torch
-from support.distributed import compare_gradients
 from support.examples import DTYPES, Example, mean_errors
-from support.own_process import run_apart
 from torch import nn
 
 import coda_ir
@@ -266,10 +263,6 @@ def test_checkpointed_layers(reentrant: bool):
         h.square().mean().backward()
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-5)
-
-
-def test_distributed_data_parallel(tmp_path: Path):
-    run_apart(compare_gradients, str(tmp_path / "store"))
 
 
 def test_programs_before_the_first_call_are_those_of_all_gradients_that_there_are():

@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
+
+from coda_ir.diagnostics import closest
 
 # The names are written out here, since every start of a tool reads them; a test compares them.
 ARCHITECTURES = (
@@ -33,8 +34,7 @@ def one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
     def parse_name(text: str) -> str:
         if text in known:
             return text
-        close = get_close_matches(text, known, n=1, cutoff=0.8)
-        hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(known)}"
+        hint = closest(text, known, f"use one of {', '.join(known)}", cutoff=0.8)
         raise argparse.ArgumentTypeError(f"unknown {kind} '{text}': {hint}")
 
     return parse_name

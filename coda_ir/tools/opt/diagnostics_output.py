@@ -29,7 +29,10 @@ def form_of(arguments: Sequence[str]) -> Form:
 
 
 def print_diagnostics(
-    diagnostics: Sequence[Diagnostic], sources: Mapping[str, str], form: Form
+    diagnostics: Sequence[Diagnostic],
+    sources: Mapping[str, str],
+    form: str,
+    tool: str = "coda-opt",
 ) -> None:
     """Print to stderr; in text, one without a place begins with the name of the tool."""
     if form == "json":
@@ -37,5 +40,5 @@ def print_diagnostics(
     else:
         text = render_diagnostics(diagnostics, sources) + "\n"
         without_place = r"^(?=(error|warning|note)(\[E\d+\])?: )"
-        text = re.sub(without_place, "coda-opt: ", text, flags=re.MULTILINE)
+        text = re.sub(without_place, f"{tool}: ", text, flags=re.MULTILINE)
     sys.stderr.write(text)

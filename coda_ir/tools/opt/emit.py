@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
-from coda_ir.diagnostics import CodaError
+from coda_ir.diagnostics import CodaError, closest
 from coda_ir.pipeline import Pipeline
-from coda_ir.pipeline.spec import closest
 from coda_ir.tools.opt.arguments import ARCH, one_of
 from coda_ir.tools.opt.errors import UsageError, error_diagnostics
 from coda_ir.tools.opt.feature import Session
@@ -68,7 +67,6 @@ def prepare(session: Session) -> None:
     """Check the options and add the passes that lead to the level. Raises UsageError."""
     options = session.options
     if options.emit is None:
-        _check_unused(options)
         return
     if options.target is not None or options.run:
         other = "--run" if options.run else "-t/--target"
@@ -78,14 +76,6 @@ def prepare(session: Session) -> None:
         is_source = not options.passes and syntax_of(options) == "coda"
         step = replace(_lowering(options), first="block" if is_source else None)
         session.pipeline = Pipeline((*session.pipeline.steps, step), session.pipeline.anchor)
-
-
-def _check_unused(options: argparse.Namespace) -> None:
-    for name in ("arch", "kernel", "view"):
-        if getattr(options, name) is not None:
-            raise UsageError(
-                f"argument --{name}: needs --emit", f"see --emit for where --{name} applies"
-            )
 
 
 def _check_applies(options: argparse.Namespace) -> None:

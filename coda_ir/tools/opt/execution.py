@@ -51,6 +51,8 @@ _APPLIES_TO = {
     "entry": ("run", "emit"),
     "dim": ("run", "check_equivalence", "emit"),
     "counterexample": ("check_equivalence",),
+    **dict.fromkeys(("arch", "kernel", "view"), ("emit",)),
+    "test": ("reduce",),
 }
 """What options say nothing without."""
 

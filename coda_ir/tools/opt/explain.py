@@ -11,8 +11,8 @@ from textwrap import indent
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from coda_ir.diagnostics import closest
 from coda_ir.error_codes import ErrorKind, error_kinds
-from coda_ir.pipeline.spec import closest
 from coda_ir.registry import get_all_dialects
 from coda_ir.tools.opt.errors import SUCCESS, UsageError
 from coda_ir.tools.opt.feature import Session

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Container, Iterable
 from pathlib import Path
 
+from coda_ir.diagnostics import closest
 from coda_ir.pipeline import PassInstrumentation
 from coda_ir.pipeline.printing import Everything, FolderSink, PrintIR, PrintSelection, StreamSink
-from coda_ir.pipeline.spec import ALL_PASSES, closest
+from coda_ir.pipeline.spec import ALL_PASSES
 from coda_ir.tools.opt.completion import PassesAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session

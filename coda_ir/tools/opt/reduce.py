@@ -66,8 +66,6 @@ def reduce_input(session: Session) -> int | None:
     """
     options = session.options
     if not options.reduce:
-        if options.test is not None:
-            raise UsageError("argument --test: there is nothing to test", "add --reduce")
         return None
     if options.test is None:
         raise UsageError("argument --reduce: no test", "add --test 'COMMAND %s'")

@@ -2,16 +2,15 @@
 
 import argparse
 from collections.abc import Iterable
-from io import StringIO
 from itertools import zip_longest
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 
 from coda_ir.diagnostics import CodaError
 from coda_ir.mlir.reader import read_module
 from coda_ir.pipeline import PassInstrumentation
+from coda_ir.pipeline.printing import generic_text
 from coda_ir.tools.opt.feature import Session
 
 MISSING = "<end of the text>"
@@ -52,8 +51,8 @@ def check_round_trip(module: ModuleOp, context: Context, what: str) -> None:
 
     Raises RoundTripError, which names the first line that differs.
     """
-    for form, generic in (("custom", False), ("generic", True)):
-        text = to_text(module, generic=generic)
+    for form, to_text in (("custom", str), ("generic", generic_text)):
+        text = to_text(module)
         try:
             again = read_module(text, f"<{what}, {form} form>", context)
         except CodaError as error:
@@ -61,7 +60,7 @@ def check_round_trip(module: ModuleOp, context: Context, what: str) -> None:
                 f"the {form} form of {what} is not read again: {error}",
                 "this is a defect of a printer or a parser of an operator",
             ) from error
-        _compare(text, to_text(again, generic=generic), f"the {form} form of {what}")
+        _compare(text, to_text(again), f"the {form} form of {what}")
         # What the custom form does not print at all shows in the generic form only.
         _compare(_canonical(module), _canonical(again), f"{what}, read from its {form} form,")
 
@@ -83,10 +82,4 @@ def _canonical(module: ModuleOp) -> str:
     for op in copy.walk():
         op.properties = dict(sorted(op.properties.items()))
         op.attributes = dict(sorted(op.attributes.items()))
-    return to_text(copy, generic=True)
-
-
-def to_text(module: ModuleOp, *, generic: bool) -> str:
-    output = StringIO()
-    Printer(output, print_generic_format=generic).print_op(module)
-    return output.getvalue()
+    return generic_text(copy)

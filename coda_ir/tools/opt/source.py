@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.mlir.reader import read_module
-from coda_ir.mlir.verification import verify_module
 from coda_ir.sources import decode_source
 from coda_ir.tools.completion import FileAction
 from coda_ir.tools.opt.arguments import named, number
@@ -134,15 +133,12 @@ def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
 
 def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
     """The verified module that a piece of the input describes. Raises CodaError for a wrong one."""
-    text, verify = decode_source(chunk.data, chunk.name), not options.disable_verify
+    text = decode_source(chunk.data, chunk.name)
     if chunk.syntax != "coda":
         return _read_mlir(text, chunk, context, options)
     from coda_ir.frontends.coda_text import parse_text
 
-    module = parse_text(text, chunk.name, constants=dict(options.const))
-    if verify:
-        verify_module(module, {chunk.name: text})
-    return module
+    return parse_text(text, chunk.name, constants=dict(options.const))
 
 
 def _read_mlir(text: str, chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:

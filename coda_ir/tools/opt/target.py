@@ -16,7 +16,7 @@ from xdsl.targets.mlir import MLIRTarget
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from coda_ir.pipeline.spec import closest
+from coda_ir.diagnostics import closest
 from coda_ir.tools.completion import FileAction
 from coda_ir.tools.opt.errors import UsageError
 from coda_ir.tools.opt.feature import Session

@@ -67,9 +67,6 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
     found = gradients(compiled, tensors, d_y)
     for one, other in zip(found, wanted, strict=True):
         assert relative_error(one, other) < 1e-2
-    # The sums are in the same order each time.
-    for one, other in zip(gradients(compiled, tensors, d_y), found, strict=True):
-        assert torch.equal(one, other)
 
 
 ROTATED = {

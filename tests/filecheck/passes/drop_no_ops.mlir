@@ -74,6 +74,20 @@ func.func @unit(%x: tensor<?x4x1x8xf32> {coda.dims = ["B", 4 : i64, 1 : i64, 8 :
 
 // -----
 
+// So has one beside extents without names.
+
+func.func @unnamed(%x: tensor<?x1xf32> {coda.dims = ["T", 1 : i64]}) -> tensor<?x1x?xf32> {
+  %y = torch.call "aten.reshape.default"(%x) {arguments = "{0}, [T // 1, 1, 1]"} : (tensor<?x1xf32>) -> tensor<?x?x1xf32>
+  %a = coda.transpose %y {perm = [0 : i64, 2 : i64, 1 : i64]} : (tensor<?x?x1xf32>) -> tensor<?x1x?xf32>
+  func.return %a : tensor<?x1x?xf32>
+}
+
+// CHECK-LABEL: func.func @unnamed(
+// CHECK:         %a = coda.reshape %y {coda.dims = ["?", 1 : i64, "?"]}
+// CHECK-NEXT:    func.return %a
+
+// -----
+
 // Logits and targets are flattened for the loss, which is a result per row in the second function.
 
 func.func @loss(%z: tensor<?x?x40xf32> {coda.dims = ["B", "T", 40 : i64]}, %t: tensor<?x?xi64> {coda.dims = ["B", "T"]}) -> tensor<f32> {

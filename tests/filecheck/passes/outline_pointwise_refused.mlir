@@ -8,7 +8,7 @@ func.func @arguments(%x: tensor<?x8xf32>, %y: tensor<?x8xf32>) -> tensor<?x8xf32
   func.return %a : tensor<?x8xf32>
 }
 
-// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel combines results of an argument; failed condition: an operand is the tile of a GEMM; costs 64*d0 + 32*d1 bytes
+// REMARK: remark[missed] report-unfused: gemm.map: a pointwise kernel computes from arguments; failed condition: an operand is the tile of a GEMM; costs 64*d0 + 32*d1 bytes
 // CHECK:      func.func @arguments(
 // CHECK-NEXT:   %a = gemm.map tile(%x : tensor<?x8xf32>, %y : tensor<?x8xf32>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {

@@ -12,10 +12,9 @@ import coda_ir
 from coda_ir.diagnostics import DiagnosticError
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text import parse_text
-from coda_ir.frontends.coda_text.counterpart_fields import PLACEHOLDERS, fill
 from coda_ir.frontends.coda_text.counterparts import CHOICES, ELEMENTS, FUNCTIONS
 from coda_ir.frontends.coda_text.operators import OPERATORS
-from coda_ir.frontends.coda_text.remedies import choice_remedy, function_remedy
+from coda_ir.frontends.coda_text.remedies import PLACEHOLDERS, choice_remedy, fill, function_remedy
 
 Tensors = Sequence[torch.Tensor]
 

@@ -1,5 +1,6 @@
 """FP8 models of transformers, whose layers have `weight_scale_inv`: exported and compiled."""
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -66,43 +67,40 @@ def first(result: Any) -> torch.Tensor:
     return result.logits if hasattr(result, "logits") else result[0]
 
 
+@cache
+def exported_checkpoint() -> tuple[coda_ir.ExportedModel, torch.Tensor]:
+    """The checkpoint, exported, and its logits."""
+    exported = coda_ir.export(checkpoint(), (ids(),))
+    return exported, first(exported.compile(target="reference", device="cpu")(ids()))
+
+
 def test_exported() -> None:
     """Seven products of float8, those of one block without scales along K, and what layers of
-    `quantize` give, bit by bit.
+    `quantize` give, bit by bit; transformers has its own function again.
     """
-    model = checkpoint()
-    exported = coda_ir.export(model, (ids(),))
+    own = finegrained_fp8.fp8_linear
+    exported, result = exported_checkpoint()
+    assert finegrained_fp8.fp8_linear is own
     linear = [op for op in exported.module.walk() if isinstance(op, coda.LinearOp)]
     blocks = [op for op in exported.module.walk() if isinstance(op, coda.ScaledLinearOp)]
     narrow = [op for op in (*linear, *blocks) if is_float8(element_type_of(op.weight))]
     assert len(narrow) == 7 and len(blocks) == 3
     assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
-    assert type(model.model.layers[0].mlp.up_proj) is finegrained_fp8.FP8Linear
-    own = coda_ir.quantize(llama(), "blocks")
-    results = [
-        first(each.compile(target="reference", device="cpu")(ids()))
-        for each in (exported, coda_ir.export(own, (ids(),)))
-    ]
-    assert torch.equal(*results)
+    assert type(checkpoint().model.layers[0].mlp.up_proj) is finegrained_fp8.FP8Linear
+    quantized = coda_ir.export(coda_ir.quantize(llama(), "blocks"), (ids(),))
+    of_quantized = first(quantized.compile(target="reference", device="cpu")(ids()))
+    assert torch.equal(result, of_quantized)
     expected = llama().double()(ids()).logits
     # 20 dB, the bound of torchao's tests for logits.
-    assert relative_error(results[0], expected) <= 0.1
+    assert relative_error(result, expected) <= 0.1
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled() -> None:
     coda_ir.keep_float8_layers()
     coda_ir.keep_float8_layers()
-    model = checkpoint()
-    expected = coda_ir.export(model, (ids(),)).compile(target="reference", device="cpu")(ids())
-    result = compiled(model, fullgraph=True)(ids()).logits
-    torch.testing.assert_close(result, first(expected), rtol=0, atol=0)
-
-
-def test_nothing_stays_changed() -> None:
-    own = finegrained_fp8.fp8_linear
-    coda_ir.export(checkpoint(), (ids(),))
-    assert finegrained_fp8.fp8_linear is own
+    result = compiled(checkpoint(), fullgraph=True)(ids()).logits
+    torch.testing.assert_close(result, exported_checkpoint()[1], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("scheme", ["static", "whole weight"])

@@ -104,8 +104,9 @@ def test_adaptive_norm_of_any_size(dynamic: bool | None, programs: dict[str, Any
     for b, t in ((4, 9), (2, 11), (5, 4)):
         assert_results(fast, model, *adaptive_inputs(b, t))
     assert graphs() == compiled_before
-    for b, t in ((1, 4), (3, 1), (1, 1)):
-        assert_results(fast, model, *adaptive_inputs(b, t))
+    if dynamic is None:  # Graphs of sizes of 1 are the same.
+        for b, t in ((1, 4), (3, 1), (1, 1)):
+            assert_results(fast, model, *adaptive_inputs(b, t))
 
 
 @traced_daily
@@ -163,7 +164,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network":
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, programs: dict[str, Any]):
     model = MODELS[name]()
-    fast = with_graph(model)
+    fast = with_graph(model, dynamic=True)
     for b, t in ((2, 7), (3, 5)):
         assert_results(fast, model, torch.randn(b, t, WIDTH))
         assert_gradients(fast, model, torch.randn(b, t, WIDTH, requires_grad=True))
@@ -253,7 +254,8 @@ def test_inference_mode_and_autocast(programs: dict[str, Any], monkeypatch: pyte
     trace_only(monkeypatch)
     model, x = GatedNetwork(), torch.randn(2, 7, WIDTH)
     with torch.inference_mode():
-        torch.testing.assert_close(with_graph(model)(x), model(x))
+        attention = Attention()
+        torch.testing.assert_close(with_graph(attention)(x), attention(x))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(with_graph(model)(x), model(x), rtol=3e-2, atol=3e-2)
     assert programs

@@ -150,6 +150,15 @@ def test_no_remark_is_without_a_place(caplog: pytest.LogCaptureFixture):
     assert messages and not [message for message in messages if "<unknown>" in message]
 
 
+def test_remarks_name_the_modules_of_a_model_without_code_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+):
+    model = nn.Sequential(nn.Linear(16, 8), nn.SiLU(), nn.Linear(8, 16))
+    with caplog.at_level(logging.INFO, "coda_ir.remarks"):
+        compiled(model, remarks="all")(torch.randn(3, 16))
+    assert "coda.silu in 1: fused" in caplog.text and "gemm.fused in 2: " in caplog.text
+
+
 def test_an_unknown_option_names_the_one_that_is_close():
     with pytest.raises(Exception, match=r"unknown option 'targett'.*\n.*did you mean 'target'"):
         compiled(Named(), targett="triton")(torch.randn(3, 16), {"bias": torch.randn(3, 16)})

@@ -187,7 +187,7 @@ func.func @f(%x: tensor<?x300xbf16>, %w: tensor<?x300xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
-  // expected-error@below {{quantized: depth is 48, expected a power of two of at least 32}}
+  // expected-error@below {{property depth is 48, expected a power of two of at least 32}}
   %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<48, "k01234567">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
   func.return
 }
@@ -195,7 +195,7 @@ func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>
 // -----
 
 func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
-  // expected-error@below {{quantized: packing is "m01", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
+  // expected-error@below {{property packing is "m01", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
   %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "m01">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
   func.return
 }
@@ -203,7 +203,7 @@ func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>
 // -----
 
 func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40x64xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
-  // expected-error@below {{quantized: packing is "k0123", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
+  // expected-error@below {{property packing is "k0123", expected k or n and the positions of 2 or 8 elements, such as "k01234567"}}
   %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k0123">} : (tensor<?x320xbf16>, tensor<40x64xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
   func.return
 }

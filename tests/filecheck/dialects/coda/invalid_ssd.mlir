@@ -57,7 +57,7 @@ func.func @f(%x: tensor<2x?x2048xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32
 // -----
 
 func.func @f(%x: tensor<2x?x8xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x7xbf16>, %c: tensor<2x?x6xbf16>) {
-  // expected-error@below {{operand b has type tensor<2x?x7xbf16>, expected columns of 3 states}}
+  // expected-error@below {{operand b has shape 2x?x7, expected columns of 3 states}}
   %y = coda.ssd %x, %dt, %a, %b, %c {states = 3 : i64} : (tensor<2x?x8xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x7xbf16>, tensor<2x?x6xbf16>) -> tensor<2x?x8xbf16>
   func.return
 }
