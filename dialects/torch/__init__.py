@@ -25,6 +25,7 @@ from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
     CallOp as CallOp,
+    StoredRow as StoredRow,
     LinearScanOp as LinearScanOp,
     VjpOp as VjpOp,
     in_place as in_place,

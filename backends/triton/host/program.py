@@ -18,8 +18,9 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
+from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, overwritten, place_of, placement
+from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -250,9 +251,12 @@ class HostProgram:
         """The rows of a concatenation that `result` is, or all of it where `result` has a place
         in it, which only the kernel knows; or the operand of a call in place.
         """
-        changed = overwritten(whole)
-        if changed is not None:
+        row = whole.owner.stored_row if isinstance(whole.owner, CallOp) else None
+        if row is not None:
+            changed = whole.owner.operands[0]
             self.overwrite(whole, self.operand(changed))
+            extent = shape_of(changed)[row.dim]
+            self.check_index(row.number, extent, None, -extent)
         elif whole not in self._variables:
             self.allocate(whole, "joined")
         name = self._variables[whole]
@@ -330,11 +334,15 @@ class HostProgram:
             return variable
         return f"{variable}.view({self.extents.shape(self.dims(result))})"
 
-    def check_index(self, index: SSAValue, extent: str, ignored: int) -> None:
-        """Refuse indices of a CPU that are neither below `extent` nor ignored; see the kernels."""
+    def check_index(
+        self, index: SSAValue, extent: str | int, ignored: int | None, least: int = 0
+    ) -> None:
+        """Refuse indices of a CPU that are neither `least` to below `extent` nor ignored; see the
+        kernels.
+        """
         if not self.kernels.is_direct:
-            name = self.variable(index)
-            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
+            name, last = self.variable(index), f", {least}" if least else ""
+            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored}{last})')
 
     def launch(
         self,
