@@ -45,7 +45,8 @@ class PlacePartsPass(FunctionPass):
     A call that stores one row in place, such as the keys of a token in a cache of B x H x S x D,
     has nothing to do if a kernel stores the row: `tile<0>` says that port 0 has its number. Legal
     iff the row has the extents of the cache, nothing reads or changes the cache between the kernel
-    and the call, and the number is known before the kernel runs. A number that is no row ends the program with an error, as in PyTorch.
+    and the call, and the number is known before the kernel runs. A number that is no row ends the
+    program with an error, as in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
