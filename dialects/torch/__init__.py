@@ -25,8 +25,8 @@ from coda_ir.dialects.torch.ops import (
     CONVOLUTION_GRAD as CONVOLUTION_GRAD,
     COPY as COPY,
     CallOp as CallOp,
-    StoredRow as StoredRow,
     LinearScanOp as LinearScanOp,
+    StoredRow as StoredRow,
     VjpOp as VjpOp,
     in_place as in_place,
 )
