@@ -251,9 +251,10 @@ class HostProgram:
         """The rows of a concatenation that `result` is, or all of it where `result` has a place
         in it, which only the kernel knows; or the operand of a call in place.
         """
-        row = whole.owner.stored_row if isinstance(whole.owner, CallOp) else None
-        if row is not None:
-            changed = whole.owner.operands[0]
+        op = whole.owner
+        assert isinstance(op, Operation), "a concatenation, or a call"
+        if isinstance(op, CallOp) and (row := op.stored_row) is not None:
+            changed = op.inputs[0]
             self.overwrite(whole, self.operand(changed))
             extent = shape_of(changed)[row.dim]
             self.check_index(row.number, extent, None, -extent)
@@ -262,9 +263,8 @@ class HostProgram:
         name = self._variables[whole]
         if place_of(result) is not None:
             return name
-        assert isinstance(whole.owner, Operation), "a concatenation"
-        parts = whole.owner.operands
-        start = sum(shape_of(part)[0] for part in takewhile(lambda x: x is not result, parts))
+        parts = takewhile(lambda x: x is not result, op.operands)
+        start = sum(shape_of(part)[0] for part in parts)
         rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
         return self.assign(result, rows, is_dense=True, hint="part")
 
