@@ -342,7 +342,7 @@ class SegmentEmitter(SegmentColumns):
         if isinstance(port.place, PlaceAttr):
             pitch = port.place.pitch(columns.extent)
             if (rows := port.place.rows(columns.extent)) is None:
-                column = self._let("place", place_of_column(port.place, column))
+                column = self._let("place", place_of_column(port.place, column, pitch))
             else:
                 row = self._let("place", place_of_row(rows, row))
         return f"{row}[:, None] * {pitch} + {column}[None, :]"

@@ -18,8 +18,9 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
+from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, overwritten, place_of, placement
+from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -254,19 +255,22 @@ class HostProgram:
 
     def _allocate_part(self, result: SSAValue, whole: SSAValue) -> str:
         """Allocate the rows of a concatenation that `result` is, or all of it if `result` is stored
-        among its columns by the kernel.
+        among its columns by the kernel. A row of a cache is stored in the operand of its call.
         """
-        changed = overwritten(whole)
-        if changed is not None:
+        op = whole.owner
+        assert isinstance(op, Operation), "a concatenation, or a call"
+        if isinstance(op, CallOp) and (row := op.stored_row) is not None:
+            changed = op.inputs[0]
             self.overwrite(whole, self.operand(changed))
+            extent = shape_of(changed)[row.dim]
+            self.check_index(row.number, extent, None, -extent)
         elif whole not in self._variables:
             self.allocate(whole, "joined")
         name = self._variables[whole]
         if place_of(result) is not None:
             return name
-        assert isinstance(whole.owner, Operation), "a concatenation"
-        parts = whole.owner.operands
-        start = sum(shape_of(part)[0] for part in takewhile(lambda x: x is not result, parts))
+        parts = takewhile(lambda x: x is not result, op.operands)
+        start = sum(shape_of(part)[0] for part in parts)
         rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
         return self.assign(result, rows, is_dense=True, hint="part")
 
@@ -336,13 +340,15 @@ class HostProgram:
             return variable
         return f"{variable}.view({self.extents.shape(self.dims(result))})"
 
-    def check_index(self, index: SSAValue, extent: str, ignored: int) -> None:
-        """Emit a check of indices on a CPU: each must be below `extent` or ignored; on GPUs kernels
-        check.
+    def check_index(
+        self, index: SSAValue, extent: str | int, ignored: int | None, least: int = 0
+    ) -> None:
+        """Emit a check of indices on a CPU: each must be from `least` to below `extent`, or
+        ignored; on GPUs kernels check.
         """
         if not self.kernels.is_direct:
-            name = self.variable(index)
-            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
+            name, last = self.variable(index), f", {least}" if least else ""
+            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored}{last})')
 
     def launch(
         self,
