@@ -180,7 +180,8 @@ class ScanLike(StateSpaceLike, ABC):
         """Raise unless the operands have the shapes and the states of a selective scan."""
         expect_rank("operand a", self.a, 2)
         if self.state_count == DYNAMIC_INDEX or not 1 <= self.state_count <= MAX_STATES:
-            count = "?" if self.state_count == DYNAMIC_INDEX else self.state_count
+            known = self.state_count != DYNAMIC_INDEX
+            count = f"{self.state_count}" if known else "an unknown number of"
             raise VerifyException(f"operand a has {count} states, expected 1 to {MAX_STATES}")
         batch, length, channels = shape_of(self.x)
         expect_shape("operand a", self.a, (channels, self.state_count))
@@ -280,7 +281,8 @@ class SSDLike(StateSpaceLike, ABC):
             )
         if not 1 <= self.head_columns <= MAX_HEAD_COLUMNS:
             raise VerifyException(
-                f"a head has {self.head_columns} columns, expected 1 to {MAX_HEAD_COLUMNS}"
+                f"operand x has heads of {self.head_columns} columns, expected 1 to "
+                f"{MAX_HEAD_COLUMNS}"
             )
         is_known = len(shape_of(self.b)) == 3 and DYNAMIC_INDEX not in read
         if not is_known or read[0] % self.state_count or not self.groups:

@@ -1,7 +1,7 @@
 """Lowers expressions of functions to the operators of the coda dialect."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -103,10 +103,14 @@ class ExpressionLowering(BodyEvaluator):
 
     def _invocation(self, operator: str, values: Values) -> Invocation:
         """A call of an operator, which may ask for the tensors that have its sizes."""
-        tensors = [variable.value for variable in self.variables.values()]
-        known = [tensor for tensor in tensors if isinstance(tensor, TensorValue)]
-        known = [*self.output.parameters, *known]
-        return Invocation(operator, values, self.insert, self.symbols, known)
+        return Invocation(operator, values, self.insert, self.symbols, self._tensors)
+
+    def _tensors(self) -> Iterator[TensorValue]:
+        """The tensors that the function has been given or computed so far."""
+        yield from self.output.parameters
+        for variable in self.variables.values():
+            if isinstance(variable.value, TensorValue):
+                yield variable.value
 
     def negation(self, node: Negation, operand: Value) -> Value:
         self.span = node.span

@@ -1,7 +1,7 @@
 """A call of an operator with evaluated arguments, as the operators' rules see it."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
@@ -49,7 +49,9 @@ _PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
 
 _REMEDIES = {
     ("embedding", "padding_idx"): "name the row whose gradient is 0",
+    ("selective_scan", "a"): "give the last dimension of a as a number or a const",
     ("ssd", "b"): "give `states`, the states of a group",
+    ("ssd", "x"): "a has one rate for each head",
     ("topk", "k"): "sort(x) gives all of them in order",
 }
 """Remedies for values that a verifier refuses."""
@@ -64,8 +66,8 @@ class Invocation:
     insert: Callable[[Operation], None]
     symbols: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     """What the symbols of the function stand for, where it is inlined."""
-    tensors: Sequence[TensorValue] = ()
-    """The tensors that the function has computed or been given so far."""
+    tensors: Callable[[], Iterable[TensorValue]] = tuple
+    """Gives the tensors that the function has been given or computed so far."""
 
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator, whose first result has the symbolic extents `dims`."""
@@ -115,7 +117,7 @@ class Invocation:
 
     def holder(self, size: Dim) -> tuple[SSAValue, int] | None:
         """A tensor and its dimension that has a symbolic extent; None where there is none."""
-        for tensor in self.tensors:
+        for tensor in self.tensors():
             if size in tensor.dims:
                 return tensor.ssa, tensor.dims.index(size)
         return None
@@ -168,8 +170,9 @@ class Invocation:
         text, value = message[found.end() :], self.value(name)
         element, remedy = _ELEMENT.fullmatch(text), _REMEDIES.get((self.name, name))
         if isinstance(value, TensorValue) and element is not None:
-            if element[1] in ELEMENT_TYPES:
-                remedy = f"convert it: cast({name}, {element[1]})"
+            first = element[1].split(",")[0].split(" ")[0]
+            if first in ELEMENT_TYPES:
+                remedy = f"convert it: cast({name}, {first})"
             return self.wrong(name, f"expected {element[1]} elements", remedy)
         if isinstance(value, TensorValue):
             text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
@@ -370,6 +373,8 @@ class Invocation:
 
     def axis(self, name: str, rank: int, default: int) -> int:
         """A dimension counted from the front; negative ones count from the back."""
+        if isinstance(self.value(name), ListValue):
+            raise self.wrong(name, "expected an integer", "a call takes one dimension")
         axis = self.integer(name, default)
         if not -rank <= axis < rank:
             raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis)

@@ -133,7 +133,8 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
         )
     if call.given("dtype"):
         remedy = f"convert the operands, as in cast(x, {call.element_type('dtype')})"
-        raise call.wrong("dtype", "but w is no weight, of rank 2", remedy, given="stated")
+        why = f"but w is {call.tensor('w').type}: only products with a weight of rank 2 take it"
+        raise call.wrong("dtype", why, remedy, given=call.element_type("dtype"))
     dims = (*batches, x.dims[-2], w.dims[-1])
     type = ir_type(TensorType(x.type.element, dims))
     op = CallOp("aten.matmul.default", [x.ssa, w.ssa], "{0}, {1}", [type])

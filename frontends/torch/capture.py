@@ -89,7 +89,7 @@ def capture_error(model: object, error: BaseException) -> CaptureError:
 
 
 def _first_lines(text: str) -> str:
-    """Return the part of an error message that concerns the model, on one line."""
+    """Return the first two lines of an error message, joined and shortened to 300 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300]
 

@@ -45,6 +45,7 @@ from coda_ir.passes.fusion.pair_glu import PairGluPass
 from coda_ir.passes.fusion.pair_rope import PairRopePass
 from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
 from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
+from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.support.function_pass import NamedPass
 
 FUSION: tuple[ModulePass, ...] = (
@@ -53,6 +54,7 @@ FUSION: tuple[ModulePass, ...] = (
     SplitGroupNormPass(),
     # Norms with all that they scale and shift are rounded once.
     AbsorbModulationPass(),
+    RaiseRopePass(spelled=False),
     CanonicalizePass(),
     CommonSubexpressionElimination(),
     DropHiddenQueriesPass(),

@@ -15,6 +15,7 @@ from coda_ir.passes.gradient.move_norm_gradient_sums import MoveNormGradientSums
 from coda_ir.passes.gradient.save_or_recompute import SaveOrRecomputePass
 from coda_ir.passes.gradient.scale_rows_first import ScaleRowsFirstPass
 from coda_ir.passes.gradient.stream_logits import StreamLogitsPass
+from coda_ir.passes.raising.raise_rope import RaiseRopePass
 from coda_ir.passes.support.function_pass import NamedPass
 
 
@@ -24,7 +25,8 @@ class DifferentiatePass(NamedPass):
         @f(x, w) -> (y)    ->    @f_forward(x, w) -> (y, saved...)
                                  @f_backward(x, w, saved..., d_y) -> (d_x, d_w)
 
-    The steps are `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
+    The steps are `raise-rope{spelled=false}`, so that gradients go through whole heads,
+    `convert-float64-to-torch`, so that PyTorch differentiates what it computes,
     `split-group-norm`, so that sums of columns have derivatives, `split-packed-linear`, so that
     parts are saved and fused one by one, `scale-rows-first`, so that experts save less,
     `derive-gradient`, which the options `function` and `wrt` go to, algebra on the joint function
@@ -48,6 +50,8 @@ class DifferentiatePass(NamedPass):
     def steps(self) -> tuple[ModulePass, ...]:
         """Return the passes in order, with the options of this one passed on."""
         return (
+            RaiseRopePass(spelled=False),
+            DeadCodeElimination(),
             ConvertFloat64ToTorchPass(),
             SplitGroupNormPass(),
             SplitPackedLinearPass(),

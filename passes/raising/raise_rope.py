@@ -11,6 +11,7 @@ from coda_ir.passes.raising.rope_tables import joined_table, pair_table
 from coda_ir.passes.raising.rotations import (
     HALF_SPLIT,
     Rotation,
+    find_rotated_part,
     find_rotation,
     with_columns_beside,
 )
@@ -59,18 +60,26 @@ class RaiseRopePass(FunctionPass):
     have the same angle. Where they are not, as in tables that are arguments, and whole heads are
     rotated, the tables keep an entry for each column (`per_column`). Columns that are not rotated
     pass through x · 1 − y · 0, which keeps every finite value.
+
+    A `coda.rope` of some columns of each head, which is joined with the others, is raised in the
+    same way; with `spelled=false` only these are, without remarks on others: learned tables have no
+    gradient in `coda.rope`, and programs that spell the rotation out may have them.
     """
+
+    spelled: bool = True
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         groups: dict[object, list[_Rotated]] = {}
         for op in rewriter.ops:
-            rotation = find_rotation(op, rewriter.shapes)
+            rotation = find_rotated_part(op, rewriter.shapes)
+            if rotation is None and self.spelled:
+                rotation = find_rotation(op, rewriter.shapes)
             if rotation is not None:
                 rotated = _check(with_columns_beside(rotation, rewriter.shapes), rewriter)
-                if isinstance(rotated, Refusal):
-                    rewriter.missed(op, rotated)
-                else:
+                if not isinstance(rotated, Refusal):
                     groups.setdefault(rotated.key, []).append(rotated)
+                elif self.spelled:
+                    rewriter.missed(op, rotated)
         for group in groups.values():
             _raise(group, rewriter)
 
@@ -113,7 +122,9 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
 def _tables(
     insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
 ) -> tuple[SSAValue, SSAValue] | None:
-    """Cosines and sines; for one column of each pair unless they are `is_full`."""
+    """Return cosines and sines of one column of each pair; `is_full` if there are those of both."""
+    if rotation.is_operator:
+        return rotation.cos, rotation.sin
     layout = rotation.layout
     cos = pair_table(insert, rotation.cos, heads, layout, is_full=is_full)
     sin = pair_table(insert, rotation.sin, heads, layout, is_full=is_full) if cos else None

@@ -33,6 +33,8 @@ class Rotation:
     result: ColumnView
     """The columns of the result of `op`: what is rotated, and columns beside it that are not."""
     is_reversed: bool = False
+    is_operator: bool = False
+    """True if the tables are those of a `coda.rope`."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,34 @@ class _Join:
 
 
 def find_rotation(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
-    """Return the rotation whose last step is `op`, before conversions and joins with unrotated
-    columns.
+    """Return the rotation that is spelled out and whose last step is `op`, before conversions and
+    joins with unrotated columns.
     """
     if isinstance(op, coda.AddOp):
         return next(_full_rotations(op, shapes), None)
     if isinstance(op, coda.ConcatOp | coda.ReshapeOp):
         return _paired_rotation(op, shapes)
     return None
+
+
+def find_rotated_part(op: Operation, shapes: SymbolicShapes) -> Rotation | None:
+    """Return the rotation, if `op` splits a `coda.rope` of some columns of each head, which were
+    laid side by side for it, into heads that are joined with their other columns.
+    """
+    rope = defined_by(op.x, coda.RopeOp) if isinstance(op, coda.ReshapeOp) else None
+    flat = defined_by(rope.x, coda.ReshapeOp) if rope else None
+    if rope is None or flat is None or rope.transposed or rope.is_per_column:
+        return None
+    *rows, _, width = dims = shapes.dims(flat.x)
+    view = ColumnView.of(flat.x, shapes)
+    are_columns = all(isinstance(axis, ColumnAxis) for axis in view.axes[-2:])
+    if not are_columns or rope.heads_of_tables > 1 or width != rope.head_dim.value.data:
+        return None
+    if shapes.dims(rope.x)[:-1] != tuple(rows) or shapes.dims(op.results[0]) != dims:
+        return None
+    layout = rope.layout.data
+    part = Rotation(op, view, layout, rope.cos, rope.sin, False, view, is_operator=True)
+    return None if with_columns_beside(part, shapes).result == view else part
 
 
 def _full_rotations(op: coda.AddOp, shapes: SymbolicShapes) -> Iterator[Rotation]:

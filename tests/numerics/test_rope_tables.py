@@ -100,6 +100,36 @@ def test_tables_against_float64(layout: str, tables: Tables, heads: int, fused: 
         assert relative_error(actual, exact) < 1e-6
 
 
+@pytest.mark.parametrize("layout", ["half_split", "interleaved"])
+def test_some_columns_of_each_head(layout: str):
+    """As they are written in .coda: a rotation beside the columns that stay, forward and back."""
+    text = f"""
+        fn f(x: f32[B, {T}, 24], cos: f32[{T}, 4], sin: f32[{T}, 4], weight w: f32[48, 24]) {{
+            rest, last = split(reshape(linear(x, w), [B, {T}, 3, 16]), [8, 8])
+            turned = rope(reshape(last, [B, {T}, 24]), cos, sin, head_dim=8, layout="{layout}")
+            y = concat(rest, reshape(turned, [B, {T}, 3, 8]))
+            return reshape(y, [B, {T}, 48])
+        }}
+        """
+    program = coda_ir.compile(text, device="cpu", training=True)
+    x, w, angles = torch.randn(2, T, 24), torch.randn(48, 24), torch.randn(T, 4)
+    dy = torch.randn(2, T, 48)
+
+    def results(dtype: torch.dtype) -> list[Tensor]:
+        own = [leaf.to(dtype).requires_grad_() for leaf in (x, w)]
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        if dtype == torch.float32:
+            y: Tensor = program(own[0], cos, sin, own[1])
+        else:
+            rest, last = in_heads(F.linear(*own), 16).chunk(2, -1)
+            turned = eager(last.flatten(-2), None, cos, sin, layout, Tables(False, False))
+            y = torch.cat((rest, in_heads(turned, 8)), -1).flatten(-2)
+        return [y.detach(), *torch.autograd.grad(y, own, dy.to(dtype))]
+
+    for actual, exact in zip(results(torch.float32), results(torch.float64), strict=True):
+        assert relative_error(actual, exact) < 1e-6
+
+
 @pytest.mark.parametrize("heads", [2, 3, 4])
 @pytest.mark.parametrize("layout", ["half_split", "interleaved"])
 def test_tables_of_columns_are_not_taken_for_those_of_two_heads(layout: str, heads: int):

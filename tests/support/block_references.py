@@ -161,6 +161,19 @@ def gptj_block(v: Values) -> Tensor:
     return v["x"] + y + F.linear(a, v["w_out"], v["w_bout"])
 
 
+def neox_block(v: Values) -> Tensor:
+    h = ln(v["x"], v["w_n1"], v["w_b1"])
+
+    def turned(name: str) -> Tensor:
+        first, rest = in_heads(F.linear(h, v[name]), HEAD).chunk(2, -1)
+        rotated = in_heads(rotate(first.flatten(-2), v, head=HEAD // 2), HEAD // 2)
+        return torch.cat([rotated, rest], -1).flatten(-2)
+
+    y = F.linear(attend(turned("wq"), turned("wk"), F.linear(h, v["wv"])), v["wo"])
+    a = F.gelu(F.linear(ln(v["x"], v["w_n2"], v["w_b2"]), v["w_in"], v["w_bin"]))
+    return v["x"] + y + F.linear(a, v["w_out"], v["w_bout"])
+
+
 def cohere_block(v: Values) -> Tensor:
     h = ln(v["x"], v["w_n1"])
     return v["x"] + F.linear(rope_attention(h, v, interleaved=True), v["wo"]) + gated(h, v)

@@ -60,6 +60,8 @@ BLOCK_STEPS: dict[str, str] = {
     "llama.gated_attention": "rms_norm fused attention fused fused",
     "gpt.gpt2_block": f"layer_norm {ATTENTION_BLOCK}",
     "gpt.gptj_block": "layer_norm fused attention fused",
+    # The tables, with ones and zeros for the columns that are not rotated.
+    "gpt.neox_block": "layer_norm pad pad fused attention layer_norm fused fused",
     "gpt.cohere_block": "layer_norm fused attention fused",
     "bert.post_norm_block": DEFERRED_POST_NORM,
     "bert.post_norm_block (DeepNorm)": DEFERRED_POST_NORM,

@@ -36,6 +36,7 @@ from support.block_references import (
     mixture,
     mla_attention,
     multi_token_head,
+    neox_block,
     olmo2_block,
     pointwise_resnet_block,
     post_norm_block,
@@ -147,6 +148,12 @@ BLOCKS: dict[str, Block] = {
     ),
     "gpt.gptj_block": Block(
         "gpt", {**X, **ROTARY, **NORM1, **FULL, "wo": "64, 64", **NETWORK}, gptj_block, "head=16"
+    ),
+    "gpt.neox_block": Block(
+        "gpt",
+        {**X, "cos": "T, 4", "sin": "T, 4", **NORM1, **FULL, "wo": "64, 64", **NORM2, **NETWORK},
+        neox_block,
+        "heads=4, head=16, rotary=8",
     ),
     "gpt.cohere_block": Block(
         "gpt",

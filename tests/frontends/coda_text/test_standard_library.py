@@ -18,7 +18,8 @@ from coda_ir.frontends.coda_text.program import FOLDER
 FILES = sorted(Path(FOLDER).glob("*.coda"))
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
 HELPERS = {
-    *("swiglu_mlp", "rope_attention", "interleaved_attention", "gemma_norm", "modulate"),
+    *("swiglu_mlp", "rope_attention", "interleaved_attention", "partial_rope"),
+    *("gemma_norm", "modulate"),
     *("ends_of_groups", "routed_experts"),
     *("int8_blocks", "float8_swiglu", "with_largest", "int8_rows", "float8_hidden"),
 }

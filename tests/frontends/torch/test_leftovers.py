@@ -164,7 +164,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network":
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, programs: dict[str, Any]):
     model = MODELS[name]()
-    fast = with_graph(model, dynamic=True)
+    # The first graph of the network has fixed sizes.
+    fast = with_graph(model, dynamic=None if name == "network" else True)
     for b, t in ((2, 7), (3, 5)):
         assert_results(fast, model, torch.randn(b, t, WIDTH))
         assert_gradients(fast, model, torch.randn(b, t, WIDTH, requires_grad=True))
@@ -173,7 +174,8 @@ def test_model(name: str, programs: dict[str, Any]):
 
 def test_compiled_by_inductor(programs: dict[str, Any]):
     model = GatedNetwork()
-    assert_results(with_graph(model), model, torch.randn(2, 7, WIDTH))
+    with torch.inference_mode():
+        assert_results(with_graph(model), model, torch.randn(2, 7, WIDTH))
     assert programs
 
 

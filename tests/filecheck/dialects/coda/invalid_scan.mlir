@@ -33,7 +33,7 @@ func.func @f(%u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8xf32>, 
 // -----
 
 func.func @f(%u: tensor<2x?x8xbf16>, %dt: tensor<2x?x8xf32>, %a: tensor<8x?xf32>, %b: tensor<2x?x4xbf16>, %c: tensor<2x?x4xbf16>) {
-  // expected-error@below {{operand a has ? states, expected 1 to 256}}
+  // expected-error@below {{operand a has an unknown number of states, expected 1 to 256}}
   %y = coda.selective_scan %u, %dt, %a, %b, %c : (tensor<2x?x8xbf16>, tensor<2x?x8xf32>, tensor<8x?xf32>, tensor<2x?x4xbf16>, tensor<2x?x4xbf16>) -> tensor<2x?x8xbf16>
   func.return
 }

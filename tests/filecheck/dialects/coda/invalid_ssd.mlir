@@ -49,7 +49,7 @@ func.func @f(%x: tensor<2x?x9xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, 
 // -----
 
 func.func @f(%x: tensor<2x?x2048xbf16>, %dt: tensor<2x?x4xf32>, %a: tensor<4xf32>, %b: tensor<2x?x6xbf16>, %c: tensor<2x?x6xbf16>) {
-  // expected-error@below {{a head has 512 columns, expected 1 to 256}}
+  // expected-error@below {{operand x has heads of 512 columns, expected 1 to 256}}
   %y = coda.ssd %x, %dt, %a, %b, %c {states = 3 : i64} : (tensor<2x?x2048xbf16>, tensor<2x?x4xf32>, tensor<4xf32>, tensor<2x?x6xbf16>, tensor<2x?x6xbf16>) -> tensor<2x?x2048xbf16>
   func.return
 }
