@@ -60,14 +60,14 @@ def on_own_stack(work: Callable[[], R]) -> R:
         return work()
     context = copy_context()
     context.run(_is_inside.set, True)
-    with _uncollected(), ThreadPoolExecutor(1, thread_name_prefix="coda-stack") as pool:
+    with collector_paused(), ThreadPoolExecutor(1, thread_name_prefix="coda-stack") as pool:
         return pool.submit(context.run, work).result()
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
-    """Pause Python's garbage collector. Lowering makes many objects that live to its end, and each
-    full collection goes through all that TorchDynamo has made as well: 0.3 s.
+def collector_paused() -> Generator[None]:
+    """Pause Python's garbage collector. Parsing and lowering make many objects that live to their
+    end, and each full collection goes through all that TorchDynamo has made as well: 0.3 s.
     """
     was_enabled = gc.isenabled()
     gc.disable()
