@@ -131,7 +131,7 @@ def _not_deferred(use: Use) -> Refusal:
 
 
 def _behind_views(op: Operation) -> list[Operation]:
-    """Return `op`, or for operators that only rearrange or select rows, their users."""
+    """Return `op` without reshapes, and the readers of those and of selected rows in turn."""
     found = [op]
     for each in found:
         if isinstance(each, coda.ReshapeOp | coda.IndexOp | coda.GatherOp):
