@@ -1,6 +1,7 @@
 """The interpreter: runs a function of the IR operator by operator."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -222,6 +223,11 @@ class _Run:
             self._store(parameter, tensor.detach().cpu() if self.device is None else tensor)
 
     def results(self) -> tuple[torch.Tensor, ...]:
+        # What operators make is beside their operands, whatever PyTorch's default device is.
+        with torch.device("cpu") if self.device is None else nullcontext():
+            return self._results()
+
+    def _results(self) -> tuple[torch.Tensor, ...]:
         for op in self.func_op.body.block.ops:
             if isinstance(op, ReturnOp):
                 return tuple(map(self._returned, op.operands))

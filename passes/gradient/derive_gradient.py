@@ -246,7 +246,7 @@ def _no_derivative(obstacle: Obstacle) -> NoDerivativeError:
         f"{obstacle.reason}",
         _AFTER_FUSION
         if op.name.startswith("gemm.")
-        else "remove the arguments that it depends on from wrt, or detach them",
+        else "take no gradient of the tensors that it depends on, or detach them",
     )
 
 

@@ -140,6 +140,19 @@ def test_constants_of_regions_are_exact_in_float64_and_rounded_in_stated_precisi
     assert stated.dtype == torch.float32 and (stated == torch.tensor(2.3456789)).all()
 
 
+def test_tensors_of_its_own_are_beside_the_arguments_whatever_the_default_device_is():
+    scaled = """
+func.func @f(%x : tensor<3xf32>) -> tensor<3xf32> {
+  %c = coda.constant {value = 2.0 : f64} : tensor<f32>
+  %y = coda.mul %c, %x : (tensor<f32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}"""
+    x = torch.randn(3)
+    with torch.device("meta"):
+        (result,) = run_module(parse_mlir(scaled), [x], precision="stated")
+    assert torch.equal(result, 2 * x)
+
+
 def test_run_function_of_one_of_several():
     functions = [op for op in parse_mlir(TWICE).ops if isinstance(op, FuncOp)]
     (result,) = run_function(functions[0], [torch.ones(1, 4)])

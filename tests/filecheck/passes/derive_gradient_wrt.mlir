@@ -22,7 +22,7 @@
 // ZERO-NEXT: %d_cos = coda.broadcast [[zero]], %cos : (tensor<f32>, tensor<?x4xf32>) -> tensor<?x4xf32>
 
 // TABLE: derive_gradient_wrt.mlir:33:8: error[E0903]: coda.rope has no derivative for %sin: the table cos of a rotary embedding is treated as a constant
-// TABLE: help: remove the arguments that it depends on from wrt, or detach them
+// TABLE: help: take no gradient of the tensors that it depends on, or detach them
 // INTEGER: derive-gradient: @f has no argument 'i' of a floating-point type
 // INTEGER: help: it has x, w, cos, sin
 // FUNCTION: derive-gradient: no @g, and the module has f
