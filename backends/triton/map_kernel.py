@@ -65,7 +65,9 @@ _ELEMENTS = (PortKind.TILE, PortKind.SCALAR)
 
 @dataclass(frozen=True)
 class MapTiling:
-    """The tiles of a map: `block_m` rows by the lanes of `columns`, `steps` of them a program."""
+    """The tiles of a map: `block_m` rows by the lanes of `columns`, and `steps` tiles for each
+    program.
+    """
 
     block_m: int
     columns: ColumnRange
@@ -73,7 +75,7 @@ class MapTiling:
 
     @property
     def rows(self) -> int:
-        """Rows of a program."""
+        """The rows of a program."""
         return self.block_m * self.steps
 
 
@@ -89,7 +91,7 @@ class LoweredMap:
 
 
 def lower_map(op: MapOp) -> LoweredMap:
-    """The segment of `op` over its domain."""
+    """Return the segment of `op` over its domain."""
     segment = op.segment()
     columns = map_columns(segment)
     if columns == DYNAMIC_INDEX:
@@ -100,7 +102,9 @@ def lower_map(op: MapOp) -> LoweredMap:
 
 
 def over_domain(segment: Segment, columns: int) -> MapSegment:
-    """`segment`, which has no weights, over `columns` columns; over one where that is dynamic."""
+    """Return `segment`, which has no weights, over `columns` columns; over one if that is
+    dynamic.
+    """
     return MapSegment(
         weights=[],
         ports=segment.ports,
@@ -125,7 +129,9 @@ def _expect_tiles(op: MapOp, segment: Segment) -> None:
 
 
 def map_columns(segment: Segment) -> int:
-    """N of the domain: the last extent of the first tile result, else of the first tile port."""
+    """Return N of the domain: the last extent of the first tile result, or else of the first tile
+    port.
+    """
     for port, type in segment.results:
         if port.kind.data == ResultKind.TILE:
             return (type.get_shape() or (1,))[-1]
@@ -136,7 +142,7 @@ def map_columns(segment: Segment) -> int:
 
 
 def _value_over(segment: MapSegment) -> SSAValue:
-    """A tensor with the row dimensions of the domain."""
+    """Return a tensor with the row dimensions of the domain."""
     stored = (ResultKind.TILE, ResultKind.HALF)
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data in stored:
@@ -145,7 +151,9 @@ def _value_over(segment: MapSegment) -> SSAValue:
 
 
 def map_tiling(segment: MapSegment) -> MapTiling:
-    """Wide tiles for long rows, tall ones for short rows; a group of columns fits in a tile."""
+    """Choose wide tiles for long rows, tall ones for short rows; a group of columns fits in
+    a tile.
+    """
     paired = 2 if segment.pairing else 1
     extent = segment.columns // paired
     group = max(1, max(group_sizes(segment), default=1) // paired)
@@ -168,9 +176,7 @@ def _adds_up_samples(segment: Segment) -> bool:
 
 
 def _adds_up_rows(segment: MapSegment) -> bool:
-    """Return whether there are sums of columns, over all rows and in an order of the backend's
-    choice.
-    """
+    """Return whether there are column sums over all rows, in an order that the backend chooses."""
     if _adds_up_samples(segment):
         return False
     combiners = {
@@ -183,7 +189,7 @@ def _adds_up_rows(segment: MapSegment) -> bool:
 
 @dataclass
 class _MapEmitter(SegmentEmitter):
-    """The statements of tiles that have no accumulators: one, or several below each other."""
+    """Emits the statements of tiles without accumulators: one, or several below each other."""
 
     tiling: MapTiling = field(kw_only=True)
     is_flat: bool = False
@@ -194,7 +200,7 @@ class _MapEmitter(SegmentEmitter):
         return []
 
     def emit(self, tile: str) -> list[str]:
-        """The statements for the columns of program number `tile`, for all of its rows."""
+        """Emit the statements for the columns of program number `tile`, for all of its rows."""
         if self.tiling.steps == 1:
             places = self._place_lines() if self.is_flat else []
             return [*_row_lines("tile_m"), *places, *super().emit(tile)]
@@ -208,7 +214,7 @@ class _MapEmitter(SegmentEmitter):
         return [*before, *self.totals, loop, *indented(self.lines), *self.stores]
 
     def _place_lines(self) -> list[str]:
-        """The row and the column of each element of a flat domain."""
+        """Return the statements for the row and the column of each element of a flat domain."""
         domain = self.arguments.domain
         assert domain is not None
         self.count = self.arguments.add("N", "i32", self.arguments.place(domain).shape(-1))
@@ -251,7 +257,7 @@ def emit_map(
     pitches: Mapping[SSAValue, int] | None = None,
     moved: Mapping[SSAValue, Moved] | None = None,
 ) -> EmittedKernel:
-    """The kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
+    """Emit the kernel of `segment`, whose ports are operands of `op` and whose outputs its results.
 
     All tensors are dense but for those in `pitches`, which has the elements between the starts of
     their rows, and those whose elements are `moved`; row ports have N elements, and M is the number
@@ -301,7 +307,7 @@ def _emitter(segment: MapSegment, arguments: ArgumentList) -> _MapEmitter:
 
 
 def _prologue(block_m: int, tiles: int) -> list[str]:
-    """The tile of a program."""
+    """Emit the statements that find the tile of a program."""
     tile_m, tile_n = "tl.program_id(0)", "0"
     if tiles > 1:
         tile_m, tile_n = f"tl.program_id(0) // {tiles}", f"tl.program_id(0) % {tiles}"
@@ -313,7 +319,7 @@ def _prologue(block_m: int, tiles: int) -> list[str]:
 
 
 def _row_lines(tile: str) -> list[str]:
-    """The rows of tile number `tile`."""
+    """Return the statements for the rows of tile number `tile`."""
     return [
         f"rows = {tile} * BLOCK_M + tl.arange(0, BLOCK_M)",
         "row_mask = rows < M",

@@ -31,8 +31,8 @@ from coda_ir.symbolic_shapes import Dims, declared_dims
 
 @dataclass(frozen=True)
 class EmittedProgram:
-    """The source of an emitted module, its kernels in the order of their first launch, and which
-    operator runs as which kernel.
+    """The source of an emitted module, its kernels in the order of their first launch, and the
+    kernel of each operator.
     """
 
     source: str
@@ -43,7 +43,8 @@ class EmittedProgram:
 
 
 def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:
-    """The source of a Python module that runs one function of `module` with torch and triton.
+    """Return the source of a Python module that runs one function of `module` with torch and
+    triton.
 
     The module has `run(...)`, which takes the function's arguments as positional tensors and
     returns a tensor or a tuple, and `KERNELS`, the names of its kernels in the order of their
@@ -60,7 +61,7 @@ def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bo
 def emit_program(
     module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False
 ) -> EmittedProgram:
-    """Return what `emit_module` gives, and the kernels as data."""
+    """Return the result of `emit_module`, and the kernels as data."""
     func = find_entry(module, entry)
     for op in func.body.block.ops:
         if isinstance(op, FusedOp) and op.schedule is None:
@@ -83,7 +84,7 @@ def _no_schedule(op: FusedOp) -> CodaError:
 
 @dataclass(frozen=True)
 class _Signature:
-    """The parameters and results of `run`, for people."""
+    """The parameters and results of `run`, as shown to people."""
 
     parameters: Sequence[str]
     results: Sequence[str]
@@ -152,7 +153,9 @@ def _docstring(func: FuncOp, signature: _Signature, kernels: Sequence[UsedKernel
 
 
 def _header(modules: Sequence[str], imports: Sequence[str]) -> str:
-    """The imports: of the standard library, then the header of the kernels, then the rest."""
+    """Return the imports: of the standard library, then the header of the kernels, then the
+    rest.
+    """
     standard = [f"import {name}" for name in modules]
     head = MODULE_HEADER.rstrip()
     first, rest = head.split("\n", 1)
@@ -162,7 +165,7 @@ def _header(modules: Sequence[str], imports: Sequence[str]) -> str:
 
 
 def _kernel_text(used: UsedKernel) -> str:
-    """The kernel below comments with the places that are not in its text already."""
+    """Return the kernel after comments with the source locations that its text lacks."""
     source = used.kernel.source.rstrip()
     places = [place for place in used.places if place.removeprefix("# ") not in source]
     return "\n".join([*places, source])
@@ -180,7 +183,7 @@ def _kernel_names(kernels: Sequence[UsedKernel]) -> str:
 
 
 def render_run(host: HostProgram) -> str:
-    """`run`, behind the function `run_boxed` that it calls where the program is boxed."""
+    """Return `run`, after the function `run_boxed` that it calls if the program is boxed."""
     parameters = host.arguments.parameters
     header = definition("run", parameters)
     if not host.is_boxed:
@@ -207,7 +210,9 @@ def _device_guard(parameters: Sequence[str]) -> list[str]:
 
 
 def _boxed_head(parameters: Sequence[str]) -> list[str]:
-    """Read the device while the list holds the first tensor; then only names hold tensors."""
+    """Return statements that read the device while the list holds the first tensor; afterwards only
+    names hold tensors.
+    """
     return [
         "device = arguments[0].device",
         'if device.type == "cuda" and device.index != torch.cuda.current_device():',
@@ -219,7 +224,7 @@ def _boxed_head(parameters: Sequence[str]) -> list[str]:
 
 
 def _body(host: HostProgram, head: Sequence[str], begin: Sequence[str]) -> list[str]:
-    """The statements, with `begin` behind those that take symbols from shapes."""
+    """Return the statements, with `begin` after those that read symbols from shapes."""
     arguments = [*head, *host.arguments.shape_lines(), *begin]
     stream = ["stream = direct_stream(device)"] if host.kernels.functions.sources else []
     prepared = [*stream, *host.packs, *host.arguments.dense_lines()]

@@ -1,4 +1,4 @@
-"""Names given out while a text is emitted: they cannot meet the names that the text has otherwise.
+"""Names allocated during emission, which do not collide with other names in the text.
 
     LocalNames().fresh("rows")          # "𐙲ows" while the function is written
     tile = tl.arange(0, 16) + 𐙲ows      # the emitter's own names are plain
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class NameAllocator:
-    """Gives out Python identifiers, each one once.
+    """Allocates Python identifiers, each one once.
 
     `fresh("x")` is `x`, then `x_1`, `x_2`, ...; a hint that is no identifier is made one.
     """
@@ -51,12 +51,12 @@ class NameAllocator:
         return name in self._taken
 
     def copy(self) -> NameAllocator:
-        """Another allocator, whose names this one may give out, too."""
+        """Return another allocator, whose names this one may allocate, too."""
         return NameAllocator(self._taken)
 
 
 class LocalNames(NameAllocator):
-    """Gives out provisional names, for a function in which the user's program names values."""
+    """Allocates provisional names, for a function in which the user's program names values."""
 
     def __init__(self, around: LocalNames | None = None):
         super().__init__()
@@ -68,7 +68,9 @@ class LocalNames(NameAllocator):
         return name[0].translate(_PROVISIONAL) + name[1:]
 
     def branch(self) -> LocalNames:
-        """Names of a branch of the function: another branch may have the same ones."""
+        """Return an allocator for a branch of the function; another branch may use the same
+        names.
+        """
         self._branches.append(LocalNames(self))
         return self._branches[-1]
 
@@ -85,7 +87,7 @@ class LocalNames(NameAllocator):
 
 
 def identifier(hint: str) -> str:
-    """`hint` as a plain Python identifier that is no keyword."""
+    """Return `hint` as a plain Python identifier that is no keyword."""
     name = re.sub(r"\W", "_", plain(hint), flags=re.ASCII).strip("_") or "value"
     if name[0].isdigit():
         name = f"v{name}"
@@ -93,12 +95,12 @@ def identifier(hint: str) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` with provisional names as they would like to be."""
+    """Return `text` with the preferred form of provisional names."""
     return text.translate(_PLAIN)
 
 
 def final_names(source: str) -> dict[str, str]:
-    """The final name of each provisional one in the text of functions, which is complete."""
+    """Return the final name of each provisional one in the text of complete functions."""
     symbols = set(symbols_of(source))
     words = dict.fromkeys(_WORD.findall(source))
     provisional = [word for word in words if word in symbols and plain(word) != word]
@@ -109,17 +111,17 @@ def final_names(source: str) -> dict[str, str]:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """`text` with other words, also in its comments and strings, where `names` has them."""
+    """Return `text` with the words in `names` replaced, also in comments and strings."""
     return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
 
 
 def finished(source: str) -> str:
-    """The text of functions with final names."""
+    """Return the text of functions with final names."""
     return renamed(source, final_names(source))
 
 
 def symbols_of(source: str) -> Iterator[str]:
-    """All names that a text binds or uses, in any of its scopes."""
+    """Yield all names that a text binds or uses, in any of its scopes."""
     tables: list[SymbolTable] = [symtable(source, "<emitted>", "exec")]
     while tables:
         table = tables.pop()

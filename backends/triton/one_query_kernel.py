@@ -45,7 +45,7 @@ MOST_SPLITS = 32
 
 @dataclass(frozen=True)
 class _Tiling:
-    """The heads of keys, and how the keys of a head are split between programs."""
+    """The heads of keys, and the split of a head's keys between programs."""
 
     batch: int | None
     groups: int
@@ -68,7 +68,7 @@ class _Tiling:
 
     @property
     def block(self) -> int:
-        """Keys of a step."""
+        """The keys of a step."""
         widest = max(self.of_keys.width, self.of_values.width)
         return min(max(16, STEP_BYTES // (widest * self.element_bytes)), MOST_KEYS)
 
@@ -78,13 +78,13 @@ class _Tiling:
 
     @property
     def of_values(self) -> _Columns:
-        """Those of keys where values have as many."""
+        """The columns of values: those of keys if they have as many."""
         is_other = self.value_columns != self.columns
         return _Columns(self, self.value_columns, "value_" if is_other else "")
 
     @property
     def splits(self) -> int:
-        """Programs of a head. Where the keys are known, each has two steps at least."""
+        """The programs of a head. If the number of keys is known, each has at least two steps."""
         wanted = next_power_of_2(-(-PROCESSORS // (self.groups * (self.batch or 1))))
         if self.keys is not None:
             wanted *= 2 if self.keys >= 2 * LONG * wanted else 1
@@ -93,18 +93,18 @@ class _Tiling:
 
     @property
     def extent(self) -> str:
-        """The number of keys in the kernel."""
+        """The number of keys, in the kernel."""
         return "S" if self.keys is None else str(self.keys)
 
     @property
     def partials(self) -> int:
-        """Floats that a program leaves: values, largest scores and sums."""
+        """The floats that a program stores: values, largest scores and sums."""
         return MOST_QUERIES * (self.of_values.width + 2)
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a head of keys, or of values, and where they are in memory."""
+    """The columns of a head of keys or values, and their place in memory."""
 
     tiling: _Tiling
     count: int
@@ -113,17 +113,17 @@ class _Columns:
 
     @property
     def width(self) -> int:
-        """Columns of a tile: those of a head, and what is masked."""
+        """The columns of a tile: those of a head, and masked ones."""
         return max(16, next_power_of_2(self.count))
 
     @property
     def pitch(self) -> int:
-        """Elements from a key to the next one."""
+        """The number of elements from a key to the next one."""
         return self.tiling.groups * self.count if self.tiling.has_columns else self.count
 
     @property
     def distance(self) -> str:
-        """Return the distance of keys from the first one, in the kernel."""
+        """The distance of keys from the first one, in the kernel."""
         is_short = self.tiling.keys is not None and self.tiling.keys * self.pitch < 2**31
         return f"key[:, None]{'' if is_short else '.to(tl.int64)'} * {self.pitch}"
 
@@ -137,14 +137,14 @@ class _Columns:
         return f"{rows} + head % {groups} * {self.count}"
 
     def inside(self, rows: str) -> str:
-        """The elements of `rows` that are there."""
+        """Return the mask of existing elements of `rows`."""
         conditions = [f"{rows}[:, None]"]
         if self.count != self.width:
             conditions.append(f"({self.prefix}column < {self.count})")
         return " & ".join(conditions)
 
     def places(self, queries: int) -> list[str]:
-        """Statements for the columns, the elements of queries, and the first key."""
+        """Return the statements for the columns, the elements of queries, and the first key."""
         column = f"{self.prefix}column"
         return [
             f"{column} = tl.arange(0, {self.width})[None, :]",
@@ -154,13 +154,13 @@ class _Columns:
 
     @property
     def place(self) -> str:
-        """A statement for where the keys of a step are."""
+        """The statement for the place of the keys of a step."""
         first = f"{self.prefix}first_key + {self.distance}"
         return f"{self.prefix}place = {first} + {self.prefix}column"
 
 
 def one_query_kernel(op: OneQueryAttention, name: str, launch: Launch) -> EmittedKernel:
-    """out = softmax(scale · q·kᵀ + mask)·v for each head of keys, of which there are `rows`.
+    """Emit out = softmax(scale · q·kᵀ + mask)·v for each head of keys, of which there are `rows`.
 
     Operands: q, k, v and, where there is one, the mask. A query that sees no key gives 0.
     """
@@ -199,7 +199,7 @@ def one_query_kernel(op: OneQueryAttention, name: str, launch: Launch) -> Emitte
 
 
 def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set[str]) -> list[str]:
-    """The body of the kernel."""
+    """Return the body of the kernel."""
     keys, values = tiling.of_keys, tiling.of_values
     parts = [keys] if keys == values else [keys, values]
     step = [
@@ -226,7 +226,7 @@ def _lines(op: OneQueryAttention, tiling: _Tiling, type: Attribute, helpers: set
 
 
 def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
-    """Which head a program has, and which of its keys."""
+    """Return the statements that find the head of a program, and its share of the keys."""
     if tiling.splits == 1:
         last = tiling.extent
         if tiling.keys is None:
@@ -243,7 +243,7 @@ def _share_of(tiling: _Tiling, helpers: set[str]) -> list[str]:
 
 
 def _nothing(tiling: _Tiling) -> list[str]:
-    """The sums of no keys."""
+    """Return the sums of no keys."""
     return [
         f"acc = tl.zeros(({MOST_QUERIES}, {tiling.of_values.width}), tl.float32)",
         f"largest = tl.full(({MOST_QUERIES},), {NEGATIVE_INFINITY}, tl.float32)",
@@ -252,7 +252,7 @@ def _nothing(tiling: _Tiling) -> list[str]:
 
 
 def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
-    """The scores of a step with the mask; keys past the end are hidden."""
+    """Return the masked scores of a step; keys past the end are hidden."""
     scaled = f"scores * {op.scale!r}"
     hidden = f"scores = tl.where(inside[None, :], {scaled}, {NEGATIVE_INFINITY})"
     if op.mask is None:
@@ -278,7 +278,7 @@ def _masked(op: OneQueryAttention, tiling: _Tiling) -> list[str]:
 
 
 def _result(type: Attribute, columns: _Columns, helpers: set[str]) -> list[str]:
-    """Statements that store what a head attends to; nothing where its query sees no key."""
+    """Return the statements that store the result of a head; zeros if its query sees no key."""
     value = "result" if type == f32 else rounded("result", type, helpers)
     return [
         "result = acc / tl.where(total == 0.0, 1.0, total)[:, None]",
@@ -287,7 +287,9 @@ def _result(type: Attribute, columns: _Columns, helpers: set[str]) -> list[str]:
 
 
 def _shared(tiling: _Tiling, result: list[str], helpers: set[str]) -> list[str]:
-    """The result, by the last program of a head where several share its keys."""
+    """Return the statements by which the last program of a head combines the shares of all, and
+    stores the result.
+    """
     if tiling.splits == 1:
         return result
     width = tiling.of_values.width

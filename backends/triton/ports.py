@@ -1,4 +1,4 @@
-"""Operand and result ports of a tile: how a kernel loads an element and where it stores one."""
+"""Operand and result ports of a tile: loads and stores of elements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,9 @@ class ColumnIndex:
         return bool(self.first) and group % self.width == 0
 
     def pitch(self, width: int) -> int | str:
-        """The elements from one row of a tensor with `width` columns to the next."""
+        """Return the number of elements from one row of a tensor with `width` columns to
+        the next.
+        """
         return self.count if width == DYNAMIC_INDEX and self.count else width
 
 
@@ -81,7 +83,7 @@ def load_port(
     index: str | None = None,
     rows: RowIndex = ROWS,
 ) -> str:
-    """The expression of a port's elements for a tile: float32 or integers, broadcastable.
+    """Return the expression of a port's elements for a tile: float32 or integers, broadcastable.
 
     Loads need no mask: lanes without an element read another one. `index` is the `table_index`
     of a table that has one.
@@ -105,8 +107,9 @@ def load_port(
 def _place_in(
     port: Port, columns: ColumnIndex, arguments: ArgumentList, *, index: str | None, rows: RowIndex
 ) -> tuple[str, str] | None:
-    """Where the elements of a port are in its tensor, and how a vector of them is broadcast to the
-    tile; None for a single element."""
+    """Return where the elements of a port are in its tensor, and how a vector of them is broadcast
+    to the tile; None for a single element.
+    """
     row, column = f"{rows.name}[:, None]", f"{columns.name}{columns.lanes}"
     match port.kind:
         case PortKind.TILE | PortKind.HALF_TILE:
@@ -136,7 +139,7 @@ def _place_in(
 
 
 def _moved_rows(port: Port, arguments: ArgumentList, rows: RowIndex) -> str:
-    """The numbers of the rows whose elements a port has for those of the tile."""
+    """Return the numbers of the rows from which a port takes its elements for those of the tile."""
     assert isinstance(arguments.op, FusedOp)
     ids = arguments.op.rows_of_port(port.kind)
     assert ids is not None, "verified"
@@ -144,7 +147,7 @@ def _moved_rows(port: Port, arguments: ArgumentList, rows: RowIndex) -> str:
 
 
 def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
-    """start + step times the place of an element, which nothing is loaded for."""
+    """Return start + step times the place of an element, for which nothing is loaded."""
     start, step = positions.first_and_step
     type = tl_type(element_type_of(positions.result))
     if place is None:
@@ -159,8 +162,8 @@ def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
 def _load_moved(
     value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
 ) -> str:
-    """The rows of a tile some positions before or behind, with zeros outside of the sample; or
-    rows that are columns of a matrix with M columns.
+    """Return the rows of a tile some positions before or after, with zeros outside of the sample;
+    or rows that are columns of a matrix with M columns.
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
     if arguments.moved[value].is_turned:
@@ -182,7 +185,7 @@ def _load_moved(
 
 
 def partial_extents(port: Port) -> tuple[Combiner, int, int]:
-    """Return how the partials of a port combine, how many a row has, and the power of two that
+    """Return the combiner of a port's partials, their number in a row, and the power of two that
     holds them.
 
     Raises CodaError where their number is not known.
@@ -198,15 +201,15 @@ def partial_extents(port: Port) -> tuple[Combiner, int, int]:
 
 
 def transposed_place(columns: ColumnIndex) -> str:
-    """Where the element (m, n) is in a tensor of N x M."""
+    """Return where the element (m, n) is in a tensor of N x M."""
     return f"{columns.name}[None, :].to(tl.int64) * M + {ROWS.name}[:, None]"
 
 
 def table_index(
     port: Port, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex = ROWS
 ) -> str | None:
-    """The index of element ((m // inner) mod R, n mod C) of a table of R x C, or of the group that
-    n is in; None where R is 1, and for other ports. Where C is 1, all columns have the same index.
+    """Return the index of element ((m // inner) mod R, n mod C) of a table of R x C, or of the
+    group of n; None if R is 1, and for other ports. If C is 1, all columns have the same index.
     """
     if not port.kind.is_table:
         return None
@@ -220,7 +223,7 @@ def table_index(
 
 
 def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str | None:
-    """The rows of a table for the rows of the tile; None where it has one row for all."""
+    """Return the rows of a table for the rows of the tile; None if it has one row for all."""
     if arguments.has_all_rows(table):
         return rows.name
     height = arguments.table_rows(table)
@@ -232,7 +235,7 @@ def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str 
 
 
 def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
-    """The columns of a table, and how they are broadcast to the tile."""
+    """Return the columns of a table, and how they are broadcast to the tile."""
     width = shape_of(port.value)[-1]
     if width == columns.extent:
         return columns.name, columns.lanes
@@ -248,8 +251,9 @@ def _table_column(port: Port, columns: ColumnIndex) -> tuple[str, str]:
 
 
 def _is_one_group(port: Port, columns: ColumnIndex) -> bool:
-    """Return whether the rows of a tile take one element of a port each, as all columns of the tile
-    are in one group."""
+    """Return whether each row of a tile takes one element of a port, because all columns of the
+    tile are in one group.
+    """
     shape = shape_of(port.value)
     is_by_row = port.kind.is_group and not has_one_row(shape)
     return is_by_row and columns.are_in_groups_of(columns.extent // shape[-1])
@@ -261,7 +265,7 @@ _FROM_FLOAT8: Mapping[Attribute, str] = MappingProxyType(
 
 
 def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
-    """The elements of `type` that are loaded, in the type that kernels compute with."""
+    """Return loaded elements of `type` in the type in which kernels compute."""
     if type in _FROM_FLOAT8:
         helper = _FROM_FLOAT8[type]
         helpers.add(helper)
@@ -271,7 +275,7 @@ def extended(loaded: str, type: Attribute, helpers: set[str]) -> str:
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
-    """`value`, float32 or an integer, as it is stored in a tensor of `type`."""
+    """Return `value`, float32 or an integer, rounded as a tensor of `type` stores it."""
     if isinstance(type, Float32Type):
         return value
     helper = CONVERSIONS.get(type)
@@ -292,7 +296,7 @@ CONVERSIONS: Mapping[Attribute, str] = MappingProxyType(
 
 
 def mask_of(columns: ColumnIndex) -> str:
-    """The mask of the elements of a tile that exist."""
+    """Return the mask of the existing elements of a tile."""
     if columns.mask is None:
         return f"{ROWS.mask}[:, None]"
     return f"{ROWS.mask}[:, None] & {columns.mask}[None, :]"
@@ -303,7 +307,9 @@ Extent = tuple[bool, bool]
 
 
 def port_extent(port: Port, columns: ColumnIndex) -> Extent:
-    """The extent of a port's elements; those of one that has columns are loaded for `columns`."""
+    """Return the extent of a port's elements; those of a port with columns are loaded for
+    `columns`.
+    """
     match port.kind:
         case PortKind.ROW | PortKind.HALF_ROW | PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
             return False, True
@@ -323,7 +329,7 @@ def port_extent(port: Port, columns: ColumnIndex) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """Return how every value of a region varies, given that of the region's arguments."""
+    """Return the extent of every value of a region, given those of the region's arguments."""
     extents = dict(arguments)
     for op in block.ops:
         if op.results:

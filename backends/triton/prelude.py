@@ -27,10 +27,12 @@ _HELPERS = read_definitions(
 
 
 def render_prelude(helpers: Iterable[str]) -> str:
-    """The source of `helpers` and of what they use, in a fixed order, two empty lines apart."""
+    """Return the source of `helpers` and their dependences, in a fixed order, separated by two
+    empty lines.
+    """
     return render(with_uses(_HELPERS, helpers))
 
 
 def device_definitions() -> Mapping[str, Definition]:
-    """All helpers, by name and in order."""
+    """Return all helpers, by name and in order."""
     return MappingProxyType(_HELPERS)

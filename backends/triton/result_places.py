@@ -1,4 +1,4 @@
-"""Where a tile stores results of fewer elements than it has columns."""
+"""Places of results with fewer elements than a tile has columns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,22 +18,24 @@ class Groups(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """Lanes of the tile that a group takes."""
+        """The number of lanes of the tile that a group occupies."""
         return self.columns.padded_group if self.columns.is_padded else self.elements
 
     def numbers(self, tile: str) -> str:
-        """The numbers of the groups of tile number `tile`, within the range."""
+        """Return the numbers of the groups of tile number `tile`, within the range."""
         count = self.columns.lanes // self.lanes
         return f"{tile} * {count} + tl.arange(0, {count})"
 
     def place(self, number: str, per_row: int) -> str:
-        """Where the elements of the groups are in a tensor that has `per_row` in each row."""
+        """Return where the elements of the groups are in a tensor that has `per_row` in
+        each row.
+        """
         first = self.columns.offset // self.elements
         group = f"({first} + {number})" if first else number
         return f"{ROWS.name}[:, None] * {per_row} + {group}[None, :]"
 
     def mask(self, number: str) -> str:
-        """The elements that exist."""
+        """Return the mask of existing elements."""
         rows, columns = f"{ROWS.mask}[:, None]", self.columns
         if columns.extent % (columns.per_tile * columns.parts) == 0:
             return rows
@@ -60,7 +62,7 @@ def place_of_column(place: PlaceAttr, column: str, pitch: int = 0) -> str:
 
 
 def in_copies(place: PlaceAttr, store: Sequence[str]) -> list[str]:
-    """The statements `store` for each copy of a run, by its number `copy`."""
+    """Return the statements `store` for each copy of a run, by its number `copy`."""
     return [f"for copy in range({place.copies.data}):", *indented(store)]
 
 
@@ -73,12 +75,12 @@ def in_run(place: PlaceAttr, run: str, address: str, mask: str) -> tuple[str, st
 
 
 def is_in_range(columns: ColumnRange, wanted: str) -> str:
-    """Return whether the range has column `wanted` of the segment."""
+    """Return the condition that the range has column `wanted` of the segment."""
     return f"({wanted} >= {columns.offset}) & ({wanted} < {columns.offset + columns.extent})"
 
 
 def owner_of_column(columns: ColumnRange, n: int, wanted: str, inside: str) -> str:
-    """The tile that has column `wanted` of `n`; tile 0 where no tile has it, if that is so."""
+    """Return the tile that has column `wanted` of `n`; tile 0 if no tile has it."""
     offset = columns.offset
     local = f"({wanted} - {offset})" if offset else wanted
     elsewhere = "0" if columns.extent == n else "-1"

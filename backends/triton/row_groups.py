@@ -1,4 +1,4 @@
-"""Rows in groups, each of which has weights of its own: tiles that stay inside of a group.
+"""Grouped rows, with a weight for each group: tiles that stay inside of a group.
 
     tile_m, tile_n = grouped_tile(tl.program_id(0), M // BLOCK_M + tl.minimum(M, 8), 12, 8)
     row_group, first_row, end_row = rows_of_tile(ends_ptr, tile_m, M, 8, 8, BLOCK_M)
@@ -34,22 +34,22 @@ class RowGroups:
 
     @staticmethod
     def of(op: FusedOp, arguments: ArgumentList) -> RowGroups | None:
-        """None where the rows of the product are in no groups."""
+        """Return the groups of an operator; None if its rows are not grouped."""
         if op.groups is None or op.is_transposed:
             return None
         return RowGroups(arguments.operand(op.groups, "ends"), group_count(op))
 
     def host_tiles(self, block_m: int) -> HostValue:
-        """The most tiles that the rows can have."""
+        """The largest possible number of row tiles."""
         full = joined("(", ROW_COUNT, f") // {block_m}")
         return joined("(", full, " + min(", ROW_COUNT, f", {self.count}))")
 
     def device_tiles(self, block_m: str) -> str:
-        """The same in the kernel."""
+        """The largest possible number of row tiles, in the kernel."""
         return f"M // {block_m} + tl.minimum(M, {self.count})"
 
     def rows(self, helpers: set[str]) -> list[str]:
-        """Statements that define the rows of a tile, in a program that has some."""
+        """Return the statements that define the rows of a tile, in a program that has some."""
         helpers.add("rows_of_tile")
         lanes = max(2, 1 << (self.count - 1).bit_length())
         place = f"{self.ends}, tile_m, M, {self.count}, {lanes}, BLOCK_M"
@@ -66,7 +66,7 @@ class RowGroups:
 
 @dataclass(frozen=True)
 class RaggedDepth:
-    """Writes how a program finds the rows that it sums over: those of the group of its tile.
+    """Emits how a program finds the rows that it sums over: those of the group of its tile.
 
     row_group, tile_in_group = tile_m // 16, tile_m % 16
     first_row, end_row = rows_of_group(ends_ptr, row_group, K)
@@ -80,7 +80,7 @@ class RaggedDepth:
 
     @staticmethod
     def of(op: FusedOp, arguments: ArgumentList) -> RaggedDepth | None:
-        """None where no groups of rows are summed over."""
+        """Return the ragged depth of an operator; None if it does not sum over groups of rows."""
         if op.groups is None or not op.is_transposed:
             return None
         return RaggedDepth(arguments.operand(op.groups, "ends"), *op.row_shape)
@@ -90,7 +90,7 @@ class RaggedDepth:
         return self.count * -(-self.rows // block_m)
 
     def statements(self, block_m: int, helpers: set[str]) -> list[str]:
-        """Statements that define the rows that are summed over, and those of a tile.
+        """Return the statements that define the summed rows, and those of a tile.
 
         `x_row` are the rows of the accumulator of the group, `row` those among all groups.
         """
@@ -109,7 +109,7 @@ class RaggedDepth:
 
 
 def group_count(op: FusedOp) -> int:
-    """The number of groups that rows are in, or `DYNAMIC_INDEX`."""
+    """The number of groups of the rows, or `DYNAMIC_INDEX`."""
     assert op.groups is not None, "expected groups of rows"
     known = (shape_of(op.groups)[0], shape_of(op.weights[0])[0])
     return next((count for count in known if count != DYNAMIC_INDEX), DYNAMIC_INDEX)

@@ -36,7 +36,7 @@ PROGRAM_ELEMENTS = 2048
 
 @dataclass(frozen=True)
 class Load:
-    """An operand that is read in a sweep, as the float32 variable `name`.
+    """An operand that a sweep reads, as the float32 variable `name`.
 
     `per_row`: each row has its own columns; otherwise all rows share one.
     """
@@ -76,7 +76,7 @@ class RowKernelText:
 
     @property
     def extent(self) -> str:
-        """Number of columns, as an expression in the kernel."""
+        """The number of columns, as an expression in the kernel."""
         return "N" if self.columns is None else str(self.columns)
 
     @property
@@ -104,7 +104,9 @@ class RowKernelText:
         self._pointer(name, type, nth_operand(index))
 
     def sample_argument(self, name: str, index: int) -> None:
-        """The number of rows of a sample, each of which takes one row of the operand `index`."""
+        """Add the argument for the rows of a sample, which share a row of the operand
+        `index`.
+        """
         table = nth_operand(index)
         count = joined("max(", table.member("numel()"), " // ", table.shape(-1), ", 1)")
         self.arguments.append(KernelArgument(name, "i32", joined(ROW_COUNT, " // ", count)))
@@ -116,7 +118,7 @@ class RowKernelText:
         self.arguments.append(pointer_argument(f"{name}_ptr", type, value))
 
     def sweep(self, loads: Sequence[Load], body: Sequence[str]) -> None:
-        """`body` for every block of columns, after the `loads`.
+        """Emit `body` for every block of columns, after the `loads`.
 
         Where one block holds the row there is no loop, and nothing is loaded twice.
         """
@@ -141,7 +143,7 @@ class RowKernelText:
         element: str,
         prepare: Sequence[str] = (),
     ) -> None:
-        """`name` (BLOCK x 1) = the sum or maximum of `element` over the columns; NaN wins.
+        """Emit `name` (BLOCK x 1) = the sum or maximum of `element` over the columns; NaN wins.
 
         `prepare` are statements that `element` needs.
         """
@@ -154,17 +156,17 @@ class RowKernelText:
         self.sweep(loads, [*prepare, update])
 
     def store_elements(self, value: str, type: Attribute) -> str:
-        """The statement that stores a block of the output; `value` is a name."""
+        """Return the statement that stores a block of the output; `value` is a name."""
         value = rounded(value, type, self.helpers)
         return f"tl.store(out_ptr + first + column, {value}, mask=inside)"
 
     def store_column(self, name: str, value: str, type: Attribute) -> None:
-        """Store one element per row; `value` is a name."""
+        """Emit the store of one element per row; `value` is a name."""
         value = rounded(value, type, self.helpers)
         self.lines.append(f"tl.store({name}_ptr + row, {value}, mask=row < M)")
 
     def finish(self, description: str) -> EmittedKernel:
-        """The kernel."""
+        """Return the kernel."""
         self.arguments.append(KernelArgument("M", "i32", ROW_COUNT))
         if self.columns is None:
             self.arguments.append(KernelArgument("N", "i32", nth_operand(0).shape(-1)))

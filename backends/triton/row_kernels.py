@@ -1,4 +1,4 @@
-"""Kernels of the block-level operators that reduce rows and stay unfused.
+"""Kernels of block-level operators that reduce rows and stay unfused.
 
 Statistics are computed in float32 from the stored values, and results are rounded once, when
 they are stored.
@@ -41,7 +41,7 @@ def _columns(value: SSAValue) -> int | None:
 
 
 def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, Load]:
-    """A kernel that reads `x`, its operand 0."""
+    """Begin a kernel that reads `x`, its operand 0."""
     text = RowKernelText(name, columns)
     text.operand("x", element_type_of(x), 0)
     return text, Load("x", element_type_of(x))
@@ -50,7 +50,7 @@ def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, 
 def _parameters(
     text: RowKernelText, values: Sequence[SSAValue], names: Sequence[str], pitches: Pitches
 ) -> list[Load]:
-    """The parameters of a norm, which are the operands from number 1 on."""
+    """Return the parameters of a norm, which are the operands from number 1 on."""
     loads: list[Load] = []
     for index, (value, name) in enumerate(zip(values, names, strict=False), 1):
         text.operand(name, element_type_of(value), index)
@@ -65,7 +65,9 @@ def _parameters(
 
 
 def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group` columns."""
+    """Emit x · rstd (⊙ weight) for M rows; with `group`, for M · N / group rows of `group`
+    columns.
+    """
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
     text, x = _start(name, op.x, columns)
     weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
@@ -82,7 +84,7 @@ def _emit_rms(text: RowKernelText, x: Load, eps: float) -> None:
 
 
 def _emit_moments(text: RowKernelText, x: Load, eps: float) -> None:
-    """The variance in a second sweep: E[x²] − mean² would cancel."""
+    """Emit the mean, and the variance in a second sweep: E[x²] − mean² would cancel."""
     text.reduce("total", "sum", [x], "x")
     text.lines.append(f"mean = total / {text.extent}")
     centered = "centered = tl.where(inside, x - mean, 0.0)"
@@ -102,7 +104,7 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
 
 
 def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
-    """(x − mean) · rstd (⊙ weight) (+ bias)."""
+    """Emit (x − mean) · rstd (⊙ weight) (+ bias)."""
     text, x = _start(name, op.x, _columns(op.x))
     given = {"weight": op.weight, "bias": op.bias}
     names = [name for name, value in given.items() if value is not None]
@@ -117,7 +119,7 @@ def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKe
 
 
 def norm_stats_kernel(op: NormStatsOp, name: str) -> EmittedKernel:
-    """rstd, and the mean for kind "layer"."""
+    """Emit rstd, and the mean for kind "layer"."""
     text, x = _start(name, op.x, _columns(op.x))
     outputs = ("rstd", "mean")[: len(op.stats)]
     for index, output in enumerate(outputs):
@@ -131,7 +133,7 @@ def norm_stats_kernel(op: NormStatsOp, name: str) -> EmittedKernel:
 
 
 def softmax_kernel(op: SoftmaxOp, name: str) -> EmittedKernel:
-    """exp(x − max) / sum; a row with NaN or +inf, or of -inf alone, is NaN, as in PyTorch."""
+    """Emit exp(x − max) / sum; a row with NaN or +inf, or of -inf alone, is NaN, as in PyTorch."""
     text, _ = _start(name, op.x, _columns(op.x))
     x = Load("x", element_type_of(op.x), other=NEGATIVE_INFINITY)
     text.result("out", element_type_of(op.result))
@@ -143,7 +145,7 @@ def softmax_kernel(op: SoftmaxOp, name: str) -> EmittedKernel:
 
 
 def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
-    """sum, mean, max or lse of each row, as torch.sum, mean, amax, logsumexp."""
+    """Emit sum, mean, max or lse of each row, like torch.sum, mean, amax, logsumexp."""
     kind = op.kind.data
     text, x = _start(name, op.x, _columns(op.x))
     if kind in ("max", "lse"):
@@ -163,7 +165,9 @@ def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
 
 
 def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
-    """An infinite maximum is not subtracted: inf gives inf and a row of -inf gives -inf."""
+    """Emit a logsumexp; an infinite maximum is not subtracted: inf gives inf and a row of -inf
+    gives -inf.
+    """
     text.reduce("largest", "max", [x], "x")
     text.lines.append(
         'shift = tl.where(tl.abs(largest) == float("inf"), 0.0, largest)',
@@ -183,7 +187,9 @@ def _emit_logsumexp(text: RowKernelText, x: Load, *, has_rest: bool) -> None:
 
 
 def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
-    """The loss of each row: 0 where the target is ignored; one that is no column is an error."""
+    """Emit the loss of each row: 0 where the target is ignored; one that is no column is an
+    error.
+    """
     logits, target = element_type_of(op.logits), element_type_of(op.target)
     text = RowKernelText(name, _columns(op.logits))
     text.operand("logits", logits, 0)
@@ -206,7 +212,7 @@ def cross_entropy_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
 
 
 def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKernel:
-    """(softmax − onehot) · dloss of each row: 0 where the target is ignored.
+    """Emit (softmax − onehot) · dloss of each row: 0 where the target is ignored.
 
     Operand 2 is the gradient of a row's loss, one for all rows where the loss is a sum or a mean.
     """
@@ -243,7 +249,7 @@ def cross_entropy_grad_kernel(op: CrossEntropyGradOp, name: str) -> EmittedKerne
 
 
 def _softmax_of(text: RowKernelText, x: Load, lse_parts: int) -> str:
-    """The softmax of the logits `x`, from their logsumexp where it is given in parts."""
+    """Return the softmax of the logits `x`, from their logsumexp if it is given in parts."""
     if not lse_parts:
         text.reduce("largest", "max", [x], "logits")
         text.reduce("total", "sum", [x], "tl.exp(logits - largest)")
@@ -265,7 +271,8 @@ def _checked_target(text: RowKernelText, ignored: int) -> str:
 
 
 def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
-    """Sum of the losses (operand 0), or their mean over the targets (operand 1) that count.
+    """Emit the sum of the losses (operand 0), or their mean over the targets (operand 1) that
+    count.
 
     One program in a fixed order: deterministic.
     """
@@ -299,7 +306,7 @@ def loss_reduction_kernel(op: CrossEntropyOp, name: str) -> EmittedKernel:
 def _pack_arguments(
     weight: Attribute, vector: Attribute | None, n_axis: int
 ) -> list[KernelArgument]:
-    """The tensors and strides of a weight whose dimension `n_axis` is N."""
+    """Return the tensors and strides of a weight whose dimension `n_axis` is N."""
     w, v = pointer_argument("w_ptr", weight, nth_operand(0)), nth_operand(1)
     pointers = [] if vector is None else [pointer_argument("v_ptr", vector, v)]
     strides = [] if vector is None else [KernelArgument("stride_v", "i32", v.stride(0))]
@@ -317,7 +324,7 @@ def _pack_arguments(
 def pack_weight_kernel(
     weight: Attribute, vector: Attribute | None, depth: int | None, *, is_nk: bool, name: str
 ) -> EmittedKernel:
-    """v[n] = sum over k of W[n, k] (· vector[k]), from strided operands."""
+    """Emit v[n] = sum over k of W[n, k] (· vector[k]), from strided operands."""
     block_n, block_k, n_axis = 32, 128, 0 if is_nk else 1
     extent = "K" if depth is None else str(depth)
     arguments = _pack_arguments(weight, vector, n_axis)

@@ -1,4 +1,4 @@
-"""Lines that the kernels of selective scans, and of their gradients, share."""
+"""Text shared by the kernels of selective scans and of their gradients."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -38,34 +38,34 @@ StateSpace = TypeVar("StateSpace", bound=StateSpaceLike)
 
 
 def holds_all(op: StateSpaceLike, *, is_reversed: bool = False) -> bool:
-    """Return whether kernels keep the states at the end of all chunks, for those behind the last
-    position; reversed, the adjoints before all chunks, for that of the states to begin with.
+    """Return whether kernels keep the states at the end of all chunks, for those after the last
+    position; reversed, the adjoints before all chunks, for that of the initial states.
     """
     return getattr(op, "d_initial" if is_reversed else "final", None) is not None
 
 
 @dataclass(frozen=True)
 class StateSpaceText(ABC, Generic[StateSpace]):
-    """Lines that kernels of all state space models share."""
+    """Text shared by the kernels of all state-space models."""
 
     op: StateSpace
     pitches: Mapping[SSAValue, int]
     """The elements between the starts of the rows of operands that are ranges of columns."""
 
     def operand(self, name: str) -> KernelArgument:
-        """The argument for an operand of the model."""
+        """Return the argument for an operand of the model."""
         value = getattr(self.op, name)
         place = nth_operand(list(self.op.operands).index(value))
         return pointer_argument(f"{name}_ptr", element_type_of(value), place)
 
     def carried(self, *names: str) -> list[KernelArgument]:
-        """The arguments for those of the operands of states that there are."""
+        """Return the arguments for the existing operands of states."""
         return [self.operand(name) for name in names if getattr(self.op, name, None) is not None]
 
     @property
     @abstractmethod
     def chunks(self) -> str:
-        """The chunks of a sample in the kernel."""
+        """The number of chunks of a sample, in the kernel."""
 
     def held_chunks(self, *, is_reversed: bool = False) -> str:
         """The number of chunks of a sample whose states kernels keep."""
@@ -74,14 +74,16 @@ class StateSpaceText(ABC, Generic[StateSpace]):
 
     @abstractmethod
     def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
-        """The statement that loads the states of a chunk, which are 0 unless there are some."""
+        """Return the statement that loads the states of a chunk, 0 unless there are some."""
 
     @abstractmethod
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
-        """The statement that adds an operand of states, if there is one, where it is read."""
+        """Return the statement that adds an operand of states, if there is one, where it is
+        read.
+        """
 
     def states_before(self) -> list[str]:
-        """The statements for the states `h` before a chunk."""
+        """Return the statements for the states `h` before a chunk."""
         place = "place - 1" if holds_all(self.op) else "place - sample - 1"
         return [
             "# There are states at the end of chunks, of which a sample may lack the last.",
@@ -90,7 +92,7 @@ class StateSpaceText(ABC, Generic[StateSpace]):
         ]
 
     def adjoints_after(self) -> list[str]:
-        """The statements for the adjoint `g` of the states after a chunk."""
+        """Return the statements for the adjoint `g` of the states after a chunk."""
         place = "place + 1" if holds_all(self.op, is_reversed=True) else "place - sample"
         return [
             "# There are adjoints before chunks, of which a sample may lack the first.",
@@ -101,7 +103,7 @@ class StateSpaceText(ABC, Generic[StateSpace]):
 
 @dataclass(frozen=True)
 class ScanText(StateSpaceText[ScanLike]):
-    """Lines that kernels of selective scans share.
+    """Text shared by the kernels of selective scans.
 
     Tiles are N x `channels`: rows of a warp's threads are channels, which loads of x and dt have as
     neighbours, and sums over the states stay within a thread.
@@ -115,32 +117,34 @@ class ScanText(StateSpaceText[ScanLike]):
 
     @property
     def extent(self) -> str:
-        """The number of channels in the kernel."""
+        """The number of channels, in the kernel."""
         channels = shape_of(self.op.a)[0]
         return "D" if channels == DYNAMIC_INDEX else str(channels)
 
     @property
     def blocks(self) -> str:
-        """The number of blocks of channels in the kernel."""
+        """The number of blocks of channels, in the kernel."""
         if self.extent == "D":
             return f"tl.cdiv(D, {self.channels})"
         return str(-(-int(self.extent) // self.channels))
 
     def grid(self) -> HostValue:
-        """The programs: one for each block of channels of each row of the launch."""
+        """Return the programs: one for each block of channels of each row of the launch."""
         channels = shape_of(self.op.a)[0]
         if channels == DYNAMIC_INDEX:
             return self.operand("a").value.shape(0).ceiling(self.channels) * ROW_COUNT
         return ROW_COUNT * -(-channels // self.channels)
 
     def numbers(self) -> list[KernelArgument]:
-        """The arguments for extents."""
+        """Return the arguments for extents."""
         x = nth_operand(list(self.op.operands).index(self.op.x))
         numbers = [KernelArgument("T", "i32", x.shape(1))]
         return numbers + ([KernelArgument("D", "i32", x.shape(2))] if self.extent == "D" else [])
 
     def place(self, row: str) -> list[str]:
-        """The channels of a program, and the number `row` of its row of the launch."""
+        """Return the statements for the channels of a program, and the number `row` of its row of
+        the launch.
+        """
         return [
             f"{row} = (tl.program_id(0) // {self.blocks}).to(tl.int64)",
             f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
@@ -151,7 +155,9 @@ class ScanText(StateSpaceText[ScanLike]):
         ]
 
     def chunk(self, chunks: str, first: int = 0) -> list[str]:
-        """Which of so many chunks from `first` on, of which sample, a program has, and its rows."""
+        """Return the statements that find the chunk of a program among this many from `first` on,
+        its sample, and its rows.
+        """
         number = f"place % {chunks}"
         return [
             *self.place("place"),
@@ -169,7 +175,9 @@ class ScanText(StateSpaceText[ScanLike]):
         loop: Sequence[str],
         summary: str,
     ) -> EmittedKernel:
-        """A kernel whose `loop` leaves states `h` and a sum `time` for the chunk of `begin`."""
+        """Return a kernel whose `loop` leaves states `h` and a sum `time` for the chunk of
+        `begin`.
+        """
         lines = [
             *begin,
             self.a(),
@@ -183,16 +191,16 @@ class ScanText(StateSpaceText[ScanLike]):
         return self.emitted(name, arguments, lines, summary)
 
     def a(self) -> str:
-        """The statement that loads a."""
+        """Return the statement that loads a."""
         pointer = f"a_ptr + channel * {self.op.state_count} + state"
         return f"a = {load(pointer, element_type_of(self.op.a), 'inside & holds')}"
 
     def load_rows(self, names: Sequence[str]) -> list[str]:
-        """The statements that load rows of some operands: zeros past the end."""
+        """Return the statements that load rows of some operands: zeros past the end."""
         return [self.load_row(name, number) for number in range(STEPS) for name in names]
 
     def load_row(self, name: str, number: int) -> str:
-        """The statement that loads a row of an operand."""
+        """Return the statement that loads a row of an operand."""
         value: SSAValue = getattr(self.op, name)
         is_of_states = name in ("b", "c")
         column, mask = ("state", "holds") if is_of_states else ("channel", "inside")
@@ -203,7 +211,7 @@ class ScanText(StateSpaceText[ScanLike]):
         return f"{name}_{number} = {load(pointer, element_type_of(value), guard)}"
 
     def store_row(self, name: str, number: int, type: Attribute, helpers: set[str]) -> list[str]:
-        """The statements that store a row of channels."""
+        """Return the statements that store a row of channels."""
         pointer = f"{name}_ptr + {row(number)} * {self.extent} + channel"
         value = rounded(f"{name}_{number}", type, helpers)
         return [
@@ -212,11 +220,11 @@ class ScanText(StateSpaceText[ScanLike]):
         ]
 
     def at_states(self, base: str, place: str) -> str:
-        """Where the states of a chunk are."""
+        """Return where the states of a chunk are."""
         return f"{base} + (({place}) * {self.op.state_count} + state) * {self.extent} + channel"
 
     def at_carried(self, base: str) -> str:
-        """Where the states of a sample are in an operand or a result."""
+        """Return where the states of a sample are in an operand or a result."""
         return f"{base} + (sample * {self.extent} + channel) * {self.op.state_count} + state"
 
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
@@ -226,7 +234,7 @@ class ScanText(StateSpaceText[ScanLike]):
         return [f"{name} += tl.load({self.at_carried(f'{operand}_ptr')}, mask={mask}, other=0.0)"]
 
     def zeros(self, name: str, rows: int | None = None) -> str:
-        """The statement for a tile of zeros: of states, or of so many rows of channels."""
+        """Return the statement for a tile of zeros: of states, or of this many rows of channels."""
         count = next_power_of_2(self.op.state_count) if rows is None else rows
         return f"{name} = tl.zeros(({count}, {self.channels}), tl.float32)"
 
@@ -235,15 +243,15 @@ class ScanText(StateSpaceText[ScanLike]):
         return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
 
     def store_states(self, name: str, base: str, place: str) -> str:
-        """The statement that stores them."""
+        """Return the statement that stores the states."""
         return f"tl.store({self.at_states(base, place)}, {name}, mask=inside & holds)"
 
     def at_time(self) -> str:
-        """Where the sum of dt over a chunk is."""
+        """Return where the sum of dt over a chunk is."""
         return f"times_ptr + place * {self.extent} + channel"
 
     def time(self) -> str:
-        """The statement that adds the rows to the sum of dt."""
+        """Return the statement that adds the rows to the sum of dt."""
         return f"time += {' + '.join(f'dt_{number}' for number in range(STEPS))}"
 
     def emitted(
@@ -260,12 +268,12 @@ class ScanText(StateSpaceText[ScanLike]):
 
 
 def row(number: int) -> str:
-    """The row of a step."""
+    """Return the row of a step."""
     return f"(row + {number})" if number else "row"
 
 
 def decay(time: str) -> str:
-    """The factor of the states after `time`, which a column has: exp(time · a).
+    """Return the factor of the states after `time`, which a column has: exp(time · a).
 
     Not a is scaled for the base 2, whose rounding would be the same in all rows.
     """
@@ -273,22 +281,24 @@ def decay(time: str) -> str:
 
 
 def step(number: int, after: str = "h", before: str = "h") -> str:
-    """The statement that moves the states to the next row."""
+    """Return the statement that advances the states by a row."""
     return f"{after} = {decay(f'dt_{number}')} * {before} + dt_{number} * x_{number} * b_{number}"
 
 
 def output(name: str, index: int) -> KernelArgument:
-    """The argument for a tensor of float32 that the host makes."""
+    """Return the argument for a float32 tensor that the host allocates."""
     return pointer_argument(f"{name}_ptr", f32, nth_output(index))
 
 
 def ends(op: StateSpaceLike, name: str, index: int) -> list[KernelArgument]:
-    """The argument for the last states, where they are a result."""
+    """Return the argument for the last states, if they are a result."""
     return [] if getattr(op, name, None) is None else [output(name, index)]
 
 
 def over_chunks(places: str, body: Sequence[str], *, is_reversed: bool) -> list[str]:
-    """The loop over so many places of chunks of a sample, reversed from the last."""
+    """Return the loop over this many places of chunks of a sample, from the last one if
+    reversed.
+    """
     first, behind = f"sample * {places}", f"(sample + 1) * {places}"
     start, condition, move = f"place = {first}", f"place < {behind}", "place += 1"
     if is_reversed:

@@ -10,7 +10,7 @@ from coda_ir.dialects.gemm.tiling import ColumnRange
 
 @dataclass(kw_only=True)
 class SegmentColumns:
-    """Writes the statements for the columns of a tile of `segment`, which is number `tile`."""
+    """Emits the statements for the columns of a tile of `segment`, which is number `tile`."""
 
     segment: Segment
     columns: ColumnRange
@@ -38,7 +38,7 @@ class SegmentColumns:
         return name
 
     def _emit_lane_columns(self, lanes: int, prefix: str) -> ColumnIndex:
-        """The column (in pair mode: the pair) of every lane, within the range's weights."""
+        """Emit the column (in pair mode: the pair) of every lane, within the range's weights."""
         columns = self.columns
         hint = prefix + ("pair" if self.is_pair else "column")
         if columns.is_padded:
@@ -60,7 +60,9 @@ class SegmentColumns:
         return f"tl.arange(0, {lanes})"
 
     def _emit_padded_columns(self, hint: str, lanes: int) -> ColumnIndex:
-        """A group takes the first lanes of a power of two of them, so that it can be reduced."""
+        """Emit columns of padded groups: a group takes the first lanes of a power of two of them,
+        so that it can be reduced.
+        """
         columns = self.columns
         padded, group = columns.padded_group, columns.group
         lane = self._let("lane", self._lane_numbers(lanes))
@@ -73,7 +75,7 @@ class SegmentColumns:
         return ColumnIndex(name, columns.extent, mask)
 
     def _emit_accumulator_columns(self, prefix: str) -> list[ColumnIndex]:
-        """The columns of each accumulator, within the segment."""
+        """Emit the columns of each accumulator, within the segment."""
         lane, n = self.lane_columns, self.segment.columns
         if not self.is_pair:
             if not self.columns.offset:

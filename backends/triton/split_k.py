@@ -1,4 +1,5 @@
-"""Tiles whose K several programs share: each sums a part of K, the last to arrive does the rest.
+"""Split K: several programs share the K of a tile; each sums a part, and the last to arrive does
+the rest.
 
     for k in range(first, last, BLOCK_K):
         ...
@@ -26,7 +27,7 @@ from coda_ir.dialects.gemm import ScheduleAttr
 
 @dataclass(frozen=True)
 class SplitK:
-    """Writes how the programs of a tile share K."""
+    """Emits how the programs of a tile share K."""
 
     programs: int
     """Of each tile."""
@@ -38,7 +39,9 @@ class SplitK:
 
     @staticmethod
     def of(schedule: ScheduleAttr, arguments: ArgumentList, elements: int) -> SplitK | None:
-        """None where one program computes a tile, which has so many sums."""
+        """Return how K is split for tiles with this many sums; None if one program computes
+        a tile.
+        """
         if schedule.split_k.data == 1:
             return None
         first = len(arguments.op.results)
@@ -48,11 +51,13 @@ class SplitK:
         return SplitK(schedule.split_k.data, elements, parameters)
 
     def shared_tiles(self, tiles: HostValue) -> SharedTiles:
-        """The sums and counters that the host allocates for so many tiles."""
+        """Return the sums and counters that the host allocates for this many tiles."""
         return SharedTiles(tiles, self.programs, self.elements)
 
     def prologue(self) -> list[str]:
-        """Which tile and which part of K a program has: neighbours have the same tile."""
+        """Return the statements that find the tile and the part of K of a program: neighbours have
+        the same tile.
+        """
         partials = self.parameters[0].name
         return [
             f"SPLIT_K: tl.constexpr = {self.programs}",
@@ -62,7 +67,9 @@ class SplitK:
         ]
 
     def publish(self, accumulators: Sequence[str], helpers: set[str]) -> list[str]:
-        """Statements that leave the sums of this program, and the condition of what follows."""
+        """Return the statements that store the sums of this program, and the condition of what
+        follows.
+        """
         helpers |= {"store_partial", "is_last_of_tile"}
         stores = [
             f"store_partial({place} + split * {self.elements}, {name}, row_mask)"
@@ -71,7 +78,9 @@ class SplitK:
         return [*stores, f"if is_last_of_tile({self.parameters[1].name} + tile, SPLIT_K):"]
 
     def sums(self, accumulators: int, columns: int, helpers: set[str]) -> list[str]:
-        """The expressions of the sums over all of K, for accumulators of so many columns."""
+        """Return the expressions of the sums over all of K, for accumulators of this many
+        columns.
+        """
         helpers.add("sum_of_partials")
         return [
             f"sum_of_partials({place}, row_mask, {columns}, {self.elements}, SPLIT_K)"
@@ -79,7 +88,7 @@ class SplitK:
         ]
 
     def _places(self, accumulators: int) -> list[str]:
-        """Where the first program of the tile has the sums of each accumulator."""
+        """Return where the first program of the tile has the sums of each accumulator."""
         size = self.elements // accumulators
         return ["partials", *(f"partials + {i * size}" for i in range(1, accumulators))]
 
@@ -87,7 +96,9 @@ class SplitK:
 def workspace(
     host: HostProgram, kernel: EmittedKernel, rows: str, operands: Sequence[str | View]
 ) -> list[str]:
-    """The tensors that the programs of shared tiles meet in; none where there are no such tiles."""
+    """Return the tensors through which the programs of shared tiles communicate; none without such
+    tiles.
+    """
     shared = kernel.shared_tiles
     if shared is None:
         return []

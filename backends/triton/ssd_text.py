@@ -1,4 +1,4 @@
-"""Lines that the kernels of state space models of heads, and of their gradients, share."""
+"""Text shared by the kernels of SSD (state-space models of heads) and of their gradients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ MIN_TILE = 16
 
 @dataclass(frozen=True)
 class SSDText(StateSpaceText[SSDLike]):
-    """Lines that kernels of state space models of heads share.
+    """Text shared by the kernels of SSD.
 
     Tiles are rows x columns of a head, or rows x states. A decay between two rows is computed from
     sums of dt · a of the rows in between alone, all of one sign, so that no digits cancel.
@@ -54,12 +54,12 @@ class SSDText(StateSpaceText[SSDLike]):
 
     @property
     def columns(self) -> int:
-        """The columns of a head in a tile."""
+        """The columns of a head, in a tile."""
         return max(MIN_TILE, next_power_of_2(self.op.head_columns))
 
     @property
     def states(self) -> int:
-        """The states in a tile."""
+        """The states, in a tile."""
         return max(MIN_TILE, next_power_of_2(self.op.state_count))
 
     @property
@@ -68,11 +68,12 @@ class SSDText(StateSpaceText[SSDLike]):
         return self.op.heads // self.op.groups
 
     def result(self, name: str, value: SSAValue, index: int) -> KernelArgument:
-        """The argument for a result."""
+        """Return the argument for a result."""
         return pointer_argument(f"{name}_ptr", element_type_of(value), nth_output(index))
 
     def place(self, programs: int, chunks: str = CHUNKS, first: int = 0) -> list[str]:
-        """The chunk of a program, of `programs` for each, and its `count` rows from `start` on.
+        """Return the statements for the chunk of a program, of `programs` for each, and its `count`
+        rows from `start` on.
 
         Rows in tiles are numbered within the chunk, by 32 bits: tiles of pointers take registers.
         """
@@ -87,7 +88,7 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def tiles(self) -> list[str]:
-        """The places in tiles of rows, of the columns of a head and of states."""
+        """Return the places in tiles of rows, of the columns of a head and of states."""
         return [
             f"offset = tl.arange(0, {ROWS})",
             f"column = tl.arange(0, {self.columns})",
@@ -95,16 +96,16 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def rate(self) -> str:
-        """The statement that loads the rate of the head."""
+        """Return the statement that loads the rate of the head."""
         return f"rate = {load('a_ptr + head', element_type_of(self.op.a), None)}"
 
     def sums(self) -> str:
-        """The statement for where the times and sums of the chunk and the head are."""
+        """Return the statement for where the times and sums of the chunk and the head are."""
         place = f"((sample * {CHUNKS} + chunk) * {self.op.heads} + head)"
         return f"sums = sums_ptr + {place} * {SUMS * CHUNK}"
 
     def rows(self, suffix: str, block: str) -> list[str]:
-        """The statements for rows of a block of the chunk, and their times and decays.
+        """Return the statements for rows of a block of the chunk, and their times and decays.
 
         `passed` is the sum of dt · a from the start of the block to each row, `rest` that from each
         row to the end.
@@ -119,11 +120,13 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def before_block(self) -> str:
-        """The expression of the sum of dt · a over the blocks of the chunk before `block`."""
+        """Return the expression of the sum of dt · a over the blocks of the chunk before
+        `block`.
+        """
         return self._over_blocks("<")
 
     def behind_block(self) -> str:
-        """The same over the blocks behind it."""
+        """Return the same sum over the blocks after it."""
         return self._over_blocks(">")
 
     def _over_blocks(self, order: str) -> str:
@@ -132,7 +135,7 @@ class SSDText(StateSpaceText[SSDLike]):
         return f"tl.sum(tl.load({pointer}, mask={other} {order} block, other=0.0), 0)"
 
     def decays(self, reader: str, writer: str, *, is_transposed: bool = False) -> list[str]:
-        """The statements for the decays from rows that write states to rows that read them.
+        """Return the statements for the decays from rows that write states to rows that read them.
 
         In the block `number` 0, both are of one block; `gap` is the sum of dt · a over blocks
         between others. Rows read no later ones. Columns are those that write, or transposed, rows.
@@ -146,13 +149,13 @@ class SSDText(StateSpaceText[SSDLike]):
         ]
 
     def times(self, suffix: str = "") -> str:
-        """The expression that loads dt of rows of the head."""
+        """Return the expression that loads dt of rows of the head."""
         pitch = self._pitch("dt")
         pointer = f"dt_ptr + (start * {pitch} + head) + row{suffix} * {pitch}"
         return load(pointer, element_type_of(self.op.dt), f"row{suffix} < count")
 
     def tile(self, name: str, suffix: str) -> str:
-        """The statement that loads a block of rows of an operand, in its type."""
+        """Return the statement that loads a block of rows of an operand, in its type."""
         is_of_states = name in ("b", "c")
         index = "state" if is_of_states else "column"
         extent = self.op.state_count if is_of_states else self.op.head_columns
@@ -166,7 +169,7 @@ class SSDText(StateSpaceText[SSDLike]):
         return f"{name}{suffix} = tl.load({pointer}, mask={mask}, other=0.0)"
 
     def only_row(self, name: str) -> str:
-        """The statement that loads the only row of a sample of an operand, in float32."""
+        """Return the statement that loads the only row of a sample of an operand, in float32."""
         op, type = self.op, element_type_of(getattr(self.op, name))
         start = f"{name}_ptr + sample * {self._pitch(name)}"
         if name == "dt":
@@ -179,7 +182,7 @@ class SSDText(StateSpaceText[SSDLike]):
         return f"{name} = {load(f'{start} + {column}', type, mask)}"
 
     def at_scores(self, other: str) -> str:
-        """Where the products of the rows of `block` with those of the block `other` are."""
+        """Return where the products of the rows of `block` with those of the block `other` are."""
         group = f"(place * {self.op.groups} + head // {self.members})"
         place = f"({group} * {BLOCKS} + block) * {BLOCKS} + {other}"
         tile = f"offset[:, None] * {ROWS} + offset[None, :]"
@@ -190,7 +193,7 @@ class SSDText(StateSpaceText[SSDLike]):
         return self.pitches.get(value, shape_of(value)[-1])
 
     def at_states(self, base: str, place: str) -> str:
-        """Where the states of a head at a place are."""
+        """Return where the states of a head at a place are."""
         states, columns = self.op.state_count, self.op.head_columns
         return (
             f"{base} + (({place}) * {self.op.heads} + head) * {states * columns}"
@@ -203,7 +206,9 @@ class SSDText(StateSpaceText[SSDLike]):
         )
 
     def store_columns(self, name: str, value: SSAValue) -> str:
-        """The statement that stores a tile of rows of columns of the head, named as `value` is."""
+        """Return the statement that stores a tile of rows of columns of the head, named as `value`
+        is.
+        """
         op, pitch = self.op, self.op.heads * self.op.head_columns
         pointer = (
             f"{name}_ptr + (start * {pitch} + head * {op.head_columns}) + "
@@ -231,11 +236,11 @@ class SSDText(StateSpaceText[SSDLike]):
         return [f"{name} += tl.load({pointer}, mask={mask}, other=0.0)"]
 
     def narrow(self, value: str) -> str:
-        """`value`, of float32, as an operand of a product."""
+        """Return `value`, of float32, as an operand of a product."""
         return ports.rounded(value, element_type_of(self.op.x), self.helpers)
 
     def product(self, a: str, b: str, shape: tuple[int, int]) -> str:
-        """The product of two tiles."""
+        """Return the product of two tiles."""
         return f"dot({a}, {b}, tl.zeros({shape}, tl.float32))"
 
     def emitted(
@@ -248,7 +253,7 @@ class SSDText(StateSpaceText[SSDLike]):
         num_warps: int = 4,
         num_stages: int = 2,
     ) -> EmittedKernel:
-        """A kernel with so many programs for each row of the launch."""
+        """Return a kernel with this many programs for each row of the launch."""
         x = nth_operand(list(self.op.operands).index(self.op.x))
         kernel = emitted(
             name,

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 
 def names_in(lines: Iterable[str]) -> set[str]:
-    """The names that statements read."""
+    """Return the names that statements read."""
     return set(_names_of("\n".join(lines)))
 
 
@@ -35,7 +35,7 @@ def _read(tree: ast.AST) -> Iterator[str]:
 
 
 def without_unused(lines: Sequence[str]) -> list[str]:
-    """`lines` without the assignments to names that no statement reads afterwards.
+    """Return `lines` without the assignments to names that no statement reads afterwards.
 
     A statement that consists of such assignments goes with them.
     """
@@ -45,14 +45,14 @@ def without_unused(lines: Sequence[str]) -> list[str]:
 
 
 class _Liveness:
-    """Goes through statements from the last to the first, and notes the lines of dead ones."""
+    """Visits statements from the last to the first, and records the lines of dead ones."""
 
     def __init__(self) -> None:
         self.dead: set[int] = set()
         self._names: dict[ast.AST, frozenset[str]] = {}
 
     def read_before(self, body: Sequence[ast.stmt], after: set[str]) -> set[str]:
-        """The names that are read in `body` or, as `after` says, behind it."""
+        """Return the names that are read in `body` or, as given by `after`, after it."""
         read = set(after)
         for statement in reversed(body):
             self.dead.difference_update(_lines(statement))
@@ -120,19 +120,19 @@ class Edit:
 
     @staticmethod
     def replace(node: ast.expr, text: str) -> Edit:
-        """Other text for an expression, which is on one line."""
+        """Return an edit that replaces an expression on one line."""
         assert node.end_lineno == node.lineno and node.end_col_offset is not None
         return Edit(node.lineno, node.col_offset, node.end_col_offset, text)
 
     @staticmethod
     def append(node: ast.expr, text: str) -> Edit:
-        """Text behind an expression."""
+        """Return an edit that appends text to an expression."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         return Edit(node.end_lineno, node.end_col_offset, node.end_col_offset, text)
 
 
 def edited(source: str, edits: Iterable[Edit]) -> str:
-    """`source` with edits that do not overlap; all else stays as it is, comments included."""
+    """Return `source` with non-overlapping edits; everything else, including comments, stays."""
     lines = source.split("\n")
     for edit in sorted(edits, key=lambda each: (each.line, each.start), reverse=True):
         line = lines[edit.line - 1].encode()

@@ -1,1 +1,1 @@
-"""How each operator of a function runs: a generated kernel, or a call of PyTorch."""
+"""Emission of the operators of a function: a generated kernel, or a call of PyTorch."""

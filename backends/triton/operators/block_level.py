@@ -1,4 +1,4 @@
-"""Operators of the block level that have kernels: pointwise ones, and those of whole rows."""
+"""Block-level operators with kernels: pointwise ones, and those of whole rows."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,7 +66,9 @@ def _rope(host: HostProgram, op: Operation) -> None:
 
 
 def _row_kernel(emit: Callable[[Any, str], EmittedKernel], name: str) -> Writer:
-    """A kernel of the rows of the first operand, which is `name` and the kind of the operator."""
+    """Emit a kernel over the rows of the first operand, named `name` and after the kind of the
+    operator.
+    """
 
     def write(host: HostProgram, op: Operation) -> None:
         hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name

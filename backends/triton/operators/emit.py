@@ -1,4 +1,4 @@
-"""Emits the operators of a function in order."""
+"""Emission of the operators of a function in order."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ from coda_ir.remarks import format_location
 
 
 def emit_operators(host: HostProgram) -> None:
-    """Emit the operators of the function in order. Raises CodaError for what has no kernel."""
+    """Emit the operators of the function in order. Raises CodaError for one without a kernel."""
     for op in host.func.body.block.ops:
         if isinstance(op, ReturnOp):
             host.returned(op)
@@ -38,7 +38,7 @@ def emit_operators(host: HostProgram) -> None:
 
 
 def _is_known(op: Operation) -> bool:
-    """Return whether kernels have the result in their code; what else reads it makes a tensor."""
+    """Return whether kernels contain the result in their code; other readers make a tensor."""
     return isinstance(op, ConstantOp) or any(map(is_of_extents, op.results))
 
 

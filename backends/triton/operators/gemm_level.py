@@ -73,7 +73,7 @@ def _map(host: HostProgram, op: Operation) -> None:
 
 
 def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: int) -> None:
-    """State how many partials the columns have, of all rows or of those of each sample."""
+    """Bind the number of partials of the columns, over all rows or over those of each sample."""
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data != ResultKind.PARTIAL_COL:
             continue
@@ -178,7 +178,7 @@ def _scale_weight(host: HostProgram, op: Operation) -> None:
 
 
 def _library(host: HostProgram, op: Operation) -> None:
-    """A call of `library_gemm`, whose result gets the dimensions that the rows have."""
+    """Emit a call of `library_gemm`, whose result gets the dimensions of the rows."""
     assert isinstance(op, LibraryOp)
     if op.groups is not None:
         _write_grouped(host, op)
@@ -212,7 +212,7 @@ _TRANSPOSED = ".t()"
 
 
 def _matrix(host: HostProgram, value: SSAValue, *, transposed: bool) -> str:
-    """A tensor with its leading dimensions flattened, or that transposed."""
+    """Return a tensor with its leading dimensions flattened, or its transpose."""
     name, rank = host.variable(value), len(shape_of(value))
     if rank == 1:
         name = f"{name}[None]"

@@ -36,7 +36,7 @@ from coda_ir.storage import is_placed
 
 
 def attention_arguments(host: HostProgram, op: AttentionLike) -> str:
-    """The arguments of the host function `attention`."""
+    """Return the arguments of the host function `attention`."""
     arguments = [host.variable(value) for value in (op.q, op.k, op.v)]
     arguments += [str(op.head_dim.value.data), str(bool(op.causal.value.data))]
     numbers = {"window": op.window, "scale": op.scale, "softcap": op.softcap}
@@ -58,7 +58,7 @@ def _attention_grad(host: HostProgram, op: Operation) -> None:
 
 
 def attention_of_heads(host: HostProgram, op: CallOp) -> str | None:
-    """The host function for a call of ATen's overrideable attention."""
+    """Return the host function for a call of ATen's overrideable attention."""
     functions = {
         FUSED_ATTENTION: "attention_of_heads",
         FUSED_ATTENTION_GRAD: "attention_of_heads_grad",
@@ -115,7 +115,7 @@ def _pad(host: HostProgram, op: Operation) -> None:
 
 
 def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
-    """A kernel, and the number of targets that count."""
+    """Emit a kernel, and the number of targets that count."""
     assert isinstance(op, CrossEntropyGradOp)
     kernel = cross_entropy_grad_kernel(op, host.kernels.names.copy().fresh("cross_entropy_grad"))
     kernel = host.kernels.use(kernel, op)
@@ -133,7 +133,7 @@ def _cross_entropy_grad(host: HostProgram, op: Operation) -> None:
 
 
 def _embedding_grad(host: HostProgram, op: Operation) -> None:
-    """A sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
+    """Emit a sort of the ids, zeros, and a kernel that stores the rows of the ids that occur."""
     assert isinstance(op, EmbeddingGradOp)
     kernel = embedding_grad_kernel(op, host.kernels.names.copy().fresh("embedding_grad"))
     kernel = host.kernels.use(kernel, op)
@@ -166,7 +166,7 @@ def _vjp(host: HostProgram, op: Operation) -> None:
 
 @contextmanager
 def repeatable(host: HostProgram, op: CallOp | LibraryCallOp | VjpOp) -> Generator[None]:
-    """Have what is emitted for a call of PyTorch run so that it gives the same bits each time."""
+    """Make the statements of a PyTorch call give the same bits in each run."""
     start, needs = len(host.lines), determinism_of(op)
     yield
     if needs != Determinism.GIVEN:

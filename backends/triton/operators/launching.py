@@ -1,4 +1,4 @@
-"""Launches of kernels, whose results are new tensors or take the place of operands."""
+"""Kernel launches, whose results are new tensors or overwrite operands."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeAlias
@@ -27,7 +27,7 @@ def kernel_of(
     emit: Callable[[NameAllocator], EmittedKernel],
     layout: Hashable = None,
 ) -> EmittedKernel:
-    """The kernel that `emit` makes, unless the module has the same one already.
+    """Return the kernel that `emit` makes, or an equal one that the module has already.
 
     With a `layout`, which has all that `emit` reads beside the operator, equal operators are
     emitted once.
@@ -39,7 +39,9 @@ def kernel_of(
 
 
 def by_operand(op: Operation, pitches: Mapping[SSAValue, int]) -> tuple[int | None, ...]:
-    """The layout of operands, of which some are ranges: the elements between starts of rows."""
+    """Return the layout of operands, some of which are ranges: the elements between starts
+    of rows.
+    """
     return tuple(pitches.get(operand) for operand in op.operands)
 
 
@@ -67,7 +69,9 @@ def launch(
 def operands_of(
     host: HostProgram, op: Operation, ranges: Collection[SSAValue] = ()
 ) -> list[str | View]:
-    """The tensors of the operands of `op`: dense but for `ranges`, which keep their strides."""
+    """Return the tensors of the operands of `op`: dense except for `ranges`, which keep their
+    strides.
+    """
     in_place = [overwritten(result) for result in op.results]
     return [
         host.owned(operand)
@@ -80,7 +84,7 @@ def operands_of(
 
 
 def rows_of(domain: Dims, columns: int) -> Dims:
-    """The rows of a domain; all of it where it is taken as one column."""
+    """Return the rows of a domain; all elements if it is taken as one column."""
     return domain[:-1] if domain and domain[-1] == columns else domain
 
 
@@ -115,8 +119,8 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
 def _map_operand(
     host: HostProgram, value: SSAValue, lowered: LoweredMap, domain: Dims, *, is_range: bool
 ) -> str | View:
-    """The tensor of an operand, with its strides where it `is_range`; "None" for a constant and for
-    positions, which are in the kernel.
+    """Return the tensor of an operand, with its strides if it `is_range`; "None" for a constant or
+    positions, which the kernel contains.
     """
     if is_range:
         return host.kernel_operand(value, is_range=True)

@@ -1,5 +1,5 @@
-"""Parts of other tensors that kernels read where they are: ranges of columns, single rows, shifted
-rows, and single columns as rows.
+"""Parts of other tensors that kernels read in place: ranges of columns, single rows, shifted rows,
+and single columns as rows.
 """
 
 from collections.abc import Collection, Sequence
@@ -64,7 +64,7 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
 
 
 def _column(value: SSAValue) -> Moved | None:
-    """Where the elements of `value` are, if it is one of several columns: that of a tap."""
+    """Return where the elements of `value` are, if it is one of several columns: that of a tap."""
     reshape = value.owner
     part = reshape.x.owner if isinstance(reshape, ReshapeOp) else None
     if not isinstance(part, SliceOp) or len(shape_of(value)) != 1:

@@ -1,4 +1,4 @@
-"""State space models, selective scans and models of heads: kernels over chunks of rows."""
+"""Launches of state-space models (selective scans and SSD): kernels over chunks of rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ Emit = Callable[[Any, str, Mapping[SSAValue, int]], EmittedKernel]
 
 
 def row_pitches_of(host: HostProgram, op: StateSpaceLike) -> Mapping[SSAValue, int]:
-    """The pitches of operands that are ranges of columns."""
+    """Return the pitches of operands that are ranges of columns."""
     tensors = [value for value in dict.fromkeys(op.operands) if value not in op.carried]
     pitches = {value: row_pitch(host, value) for value in tensors}
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
@@ -47,7 +47,7 @@ class _Chunks:
         self.all = host.number(f"{self.samples} * {self.chunks}", "all_chunks")
 
     def scratch(self, name: str, *extents: str | int) -> str:
-        """A tensor of float32 of so many elements, uninitialized."""
+        """Return an uninitialized float32 tensor of this many elements."""
         return self.host.scratch(" * ".join(map(str, extents)), name)
 
     def launch(self, emit: Emit, name: str, outputs: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class _Chunks:
         end: SSAValue | None = None,
         given: Sequence[str] = (),
     ) -> str:
-        """States of the extents `size`, carried over all chunks of a sample but one.
+        """Return states of the extents `size`, carried over all chunks of a sample but one.
 
         Two kernels compute them, one for each chunk and one for each sample, which get `given`
         behind the states and their times. Where the states that are carried out of the last chunk
@@ -87,7 +87,7 @@ class _Chunks:
         return states
 
     def add_up(self, result: SSAValue, parts: str, shape: Sequence[str | int], dim: int) -> None:
-        """Have PyTorch add up parts of a gradient, of `shape`, where something uses it."""
+        """Let PyTorch add up the parts of a gradient, of `shape`, if it is used."""
         if result.uses.get_length():
             type = torch_type(element_type_of(result))
             whole = self.host.extents.shape(self.host.dims(result))
@@ -146,7 +146,7 @@ class _HeadChunks(_Chunks):
 
 
 def _step(host: HostProgram, op: StateSpaceModel, emit: Emit, name: str) -> None:
-    """Launch the kernel of the only position; the last states may be stored in place."""
+    """Launch the kernel of the only position; it may store the last states in place."""
     pitches = row_pitches_of(host, op)
     kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(name), pitches))
     samples = host.extents.of(host.dims(op.x)[0])

@@ -90,7 +90,7 @@ def _call_torch(host: HostProgram, op: Operation) -> None:
 
 
 def call_library(host: HostProgram, op: Operation) -> None:
-    """An operator that is one call of PyTorch."""
+    """Emit an operator that is one call of PyTorch."""
     assert isinstance(op, LibraryCallOp)
     operands = [host.variable(operand) for operand in op.operands]
     call = f"torch.ops.{op.callee.data}({op.template.render(operands, {})})"
@@ -124,7 +124,7 @@ def _concat(host: HostProgram, op: Operation) -> None:
 
 
 def _copy_others(host: HostProgram, op: ConcatOp) -> None:
-    """Copy the parts that no kernel has stored where they belong."""
+    """Copy the parts that no kernel has stored to their places."""
     dim, start = op.dim.value.data, 0
     for part in op.parts:
         extent, number = shape_of(part)[dim], filling(part)
@@ -158,7 +158,7 @@ def _reshape(host: HostProgram, op: Operation) -> None:
 
 
 def _barrier(host: HostProgram, op: Operation) -> None:
-    """Nothing: statements run in order."""
+    """Emit nothing: statements run in order."""
     assert isinstance(op, BarrierOp)
     x = host.variable(op.x)
     host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
@@ -176,7 +176,7 @@ def _slice(host: HostProgram, op: Operation) -> None:
 
 
 def _shift(host: HostProgram, op: Operation) -> None:
-    """Nothing where kernels load the rows that they need."""
+    """Emit nothing if kernels load the shifted rows themselves."""
     assert isinstance(op, ShiftOp)
     if is_shifted_where_read(op):
         return

@@ -1,4 +1,4 @@
-"""Kernels of `gemm.fused` for Hopper in Gluon: warps that load beside warps that compute.
+"""Kernels of `gemm.fused` for Hopper in Gluon: dedicated warps load while others compute.
 
 A program stays on its multiprocessor and computes tile after tile. One warp loads operands through
 TMA, some steps ahead; two groups of four warps compute 64 rows of a tile each. Neither waits for

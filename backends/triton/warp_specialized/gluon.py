@@ -1,4 +1,4 @@
-"""Gluon's spelling: what differs from `tl`, and the device functions that kernels share."""
+"""Gluon: its differences from `tl`, and the device functions that kernels share."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ _HELPERS = read_definitions("warp_groups")
 
 
 def translated(source: str) -> str:
-    """Functions in `tl` as functions in Gluon, which call the helpers in Gluon."""
+    """Translate functions in `tl` to Gluon, calling the helpers in Gluon."""
     tree = ast.parse(source)
     return edited(source, [edit for node in ast.walk(tree) for edit in _edits(node)])
 
@@ -79,7 +79,7 @@ _SHARED = device_definitions().keys() - {"SUM_TYPE"}
 
 
 def render_gluon_prelude(helpers: Iterable[str]) -> str:
-    """The source of device functions in Gluon, those of `prelude.py` by their names there."""
+    """Return the source of device functions in Gluon, named as in `prelude.py`."""
     needed = set(helpers)
     own = render(with_uses(_HELPERS, needed & _HELPERS.keys()))
     shared = translated(render_prelude(needed - _HELPERS.keys()))
@@ -97,16 +97,16 @@ class Layouts:
     used: set[tuple[Attribute, Box]] = field(default_factory=set[tuple[Attribute, Box]])
 
     def name(self, element: Attribute, box: Box) -> str:
-        """The constant that holds the layout of a box."""
+        """Return the constant that holds the layout of a box."""
         self.used.add((element, box))
         return f"BOX_{'x'.join(map(str, box))}_{triton_type(element).upper()}"
 
     def of(self, element: Attribute, box: Box) -> Layout:
-        """The layout of a box, by its name and as text."""
+        """Return the layout of a box, by its name and as text."""
         return Layout(self.name(element, box), layout_text(element, box))
 
     def constants(self) -> frozenset[str]:
-        """The statements that define them."""
+        """Return the statements that define the constants."""
         return frozenset(
             f"{self.name(element, box)} = gl.{layout_text(element, box)}"
             for element, box in self.used
@@ -114,7 +114,7 @@ class Layouts:
 
 
 def layout_text(element: Attribute, box: Box) -> str:
-    """The layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
+    """Return the layout as Gluon prints it, with rows swizzled over as many bytes as they have."""
     swizzle = min(128, box[-1] * element_bytes(element))
     bits, rank = 8 * element_bytes(element), len(box)
     return f"NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={bits}, rank={rank})"

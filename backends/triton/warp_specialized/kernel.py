@@ -56,8 +56,8 @@ COPY_REGISTERS = 88
 def emit_warp_specialized(
     op: FusedOp, schedule: ScheduleAttr, names: NameAllocator, pitches: Mapping[SSAValue, int]
 ) -> EmittedKernel:
-    """The kernel of `op`; `names` are the function names of the module, `pitches` has the elements
-    between the starts of the rows of tiles and tables that are not dense.
+    """Emit the kernel of `op`; `names` are the function names of the module, `pitches` has the
+    elements between the starts of the rows of tiles and tables that are not dense.
 
     Raises CodaError where `op` cannot run so (see `coda_ir.dialects.gemm.warp_specialized`).
     """
@@ -175,12 +175,12 @@ class _Emitter(GemmEmitter):
 
     @staticmethod
     def _tile(start: int) -> str:
-        """The number of a tile within the range that begins with tile `start`."""
+        """Return the number of a tile within the range that begins with tile `start`."""
         return "tile" if start else "tile_n"
 
     @staticmethod
     def _numbered(start: int, body: Sequence[str]) -> list[str]:
-        """`body` behind the statement that gives a tile its number within a range."""
+        """Return `body` after the statement that numbers a tile within a range."""
         return [f"tile = tile_n - {start}", *body] if start and body else [*body]
 
     def _constants(self) -> list[str]:
@@ -192,8 +192,8 @@ class _Emitter(GemmEmitter):
     def _tile_loop(
         self, body: Sequence[str], before: Sequence[str] = (), *, alternate: bool = False
     ) -> list[str]:
-        """The loop over all tiles of a program, or over every other one of `GROUP`: `before` and
-        `body` for each of them that has rows.
+        """Return the loop over all tiles of a program, or over every other one of `GROUP`: `before`
+        and `body` for each of them that has rows.
         """
         first, distance = "tl.program_id(0)", "tl.num_programs(0)"
         if alternate:
@@ -254,7 +254,7 @@ class _Emitter(GemmEmitter):
 
     @property
     def _first_row(self) -> str:
-        """The statement that gives the first row of a group of warps."""
+        """The statement for the first row of a group of warps."""
         bm, rows = self.schedule.block_m.data, self.schedule.group_rows
         own = f" + {rows} * GROUP" if rows < bm else ""
         return f"first_row = {self.row_tiles.first}{own}"
@@ -270,7 +270,7 @@ class _Emitter(GemmEmitter):
         ]
 
     def _products(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """The statements that leave the accumulators of a tile in `acc`."""
+        """Return the statements that leave the accumulators of a tile in `acc`."""
         axes = (str(int(self.op.is_transposed)), str(int(self.has_column_stages)))
         a_stages, *b_stages = self.memory.boxes
         stages = (a_stages, _tuple(b_stages), "full", "empty")
@@ -297,7 +297,7 @@ class _Emitter(GemmEmitter):
         ]
 
     def _weight_scales(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """The statement that says where the scales of blocks are, of columns that share one."""
+        """Return the statement for the place of the block scales of columns that share one."""
         op, blocks = self.op, self.op.blocks
         if not isinstance(blocks, BlocksAttr) or op.x_scales is None:
             return []
@@ -313,7 +313,7 @@ class _Emitter(GemmEmitter):
 
     @property
     def _scales(self) -> list[str]:
-        """The arguments for scales of blocks."""
+        """The arguments for block scales."""
         scales = self.op.x_scales
         if scales is None:
             return []
@@ -356,8 +356,8 @@ class _Emitter(GemmEmitter):
         return "\n".join(["@triton.jit", *definition(name, parameters), *indented(body)])
 
     def _used(self, body: Sequence[str], arguments: Sequence[KernelArgument]) -> list[str]:
-        """Return what a function takes: shared memory, then parameters of the kernel that it
-        names.
+        """Return the parameters of a function: shared memory, then the parameters of the kernel
+        that it names.
         """
         used = names_in(body)
         candidates = [*self.memory.names, *(argument.name for argument in arguments)]
@@ -397,7 +397,7 @@ class _Emitter(GemmEmitter):
 
 
 def _tuple(values: Sequence[str]) -> str:
-    """One value unchanged, or several as a tuple."""
+    """Return one value unchanged, or several as a tuple."""
     return values[0] if len(values) == 1 else f"({', '.join(values)})"
 
 

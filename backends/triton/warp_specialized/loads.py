@@ -1,4 +1,4 @@
-"""The warps that load: the boxes of each column range, step after step.
+"""The loading warps: the boxes of each column range, step after step.
 
 One warp loads boxes through TMA. Where rows are no box, two warps load, and copy these, 16 bytes by
 each thread at a time; what they copy arrives at the barrier of a stage as boxes do:
@@ -40,7 +40,7 @@ MOST_ROWS_BEFORE = 0x7FFF0000
 
 @dataclass(frozen=True)
 class WeightRows:
-    """Consecutive columns of a weight, and where they go in a stage, or in stages of their own."""
+    """Consecutive columns of a weight, and their place in a stage, or in stages of their own."""
 
     weight: int
     """Index of the weight in its term."""
@@ -58,7 +58,7 @@ class WeightRows:
 def weight_rows(
     segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[WeightRows]:
-    """Return what the accumulators of tile number `tile` are multiplied with, side by side in a
+    """Return the weight columns for the accumulators of tile number `tile`, side by side in a
     stage.
     """
     count = columns.lanes * columns.parts
@@ -91,8 +91,8 @@ def weight_rows(
 def scaled_columns(
     blocks: BlocksAttr, segment: Segment, columns: ColumnRange, tile: str, schedule: ScheduleAttr
 ) -> list[tuple[int, str]]:
-    """For each part of the columns of a tile that has one scale for each row, its weight and its
-    first column there.
+    """Return for each part of the columns of a tile that has one scale for each row its weight and
+    its first column there.
     """
     count = schedule.block_n.data
     found: list[tuple[int, str]] = []
@@ -108,7 +108,7 @@ def scaled_columns(
 
 
 def _pieces(whole: WeightRows, schedule: ScheduleAttr) -> list[WeightRows]:
-    """The columns of a tile in pieces that are multiplied together."""
+    """Return the columns of a tile in pieces that are multiplied together."""
     wide, narrow = schedule.pieces
     return [
         replace(whole, count=wide),
@@ -117,7 +117,7 @@ def _pieces(whole: WeightRows, schedule: ScheduleAttr) -> list[WeightRows]:
 
 
 def _place_in_group(first: str, piece: int, group: int, half: int, columns: int) -> str:
-    """The column of pair `first + piece`: of its first or second half."""
+    """Return the column of pair `first + piece`: of its first or second half."""
     pair = f"({first} + {piece})" if piece else f"({first})"
     offset = f" + {half * group // 2}" if half else ""
     if group == columns:
@@ -127,7 +127,7 @@ def _place_in_group(first: str, piece: int, group: int, half: int, columns: int)
 
 @dataclass
 class BoxDescriptors:
-    """The descriptors of a kernel: parameters that tell TMA where boxes of a tensor are."""
+    """The TMA descriptors of a kernel, which are parameters."""
 
     arguments: ArgumentList
     layouts: Layouts = field(default_factory=Layouts)
@@ -140,12 +140,14 @@ class BoxDescriptors:
         default: str,
         pitch: int | None = None,
     ) -> str:
-        """The descriptor of an operand or result as rows x columns, dense without a `pitch`."""
+        """Return the descriptor of an operand or result as rows x columns, dense without a
+        `pitch`.
+        """
         strides = () if pitch is None else (pitch, 1)
         return self._add(value, extents, box, default, strides=strides)
 
     def bounded(self, value: SSAValue, columns: int, box: Box, default: str, pitch: int) -> str:
-        """The descriptor of boxes of a result that end before a row which the kernel names.
+        """Return the descriptor of boxes of a result that end before a row which the kernel names.
 
         TMA stores nothing past an extent. That of rows is BOUND, and the row before which a box
         ends has this number (`BoxMove.corner`). The second dimension adds where that row is, and
@@ -157,12 +159,14 @@ class BoxDescriptors:
         return self._add(value, extents, (1, 1, *box), default, strides=strides)
 
     def rows_of(self, value: SSAValue, rows: HostValue, box: Box, default: str) -> str:
-        """The descriptor of a contiguous operand that may have no rows: of others then."""
+        """Return the descriptor of a contiguous operand; if that may have no rows, of another one
+        then.
+        """
         extents = (joined(rows, " or 1"), shape_of(value)[-1])
         return self._add(value, extents, box, default, is_never_empty=False)
 
     def every_other(self, weight: SSAValue, start: int, box: Box) -> str:
-        """The descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
+        """Return the descriptor of rows `start`, `start + 2`, ... of an N x K weight."""
         n, k = shape_of(weight)
         view, strides = f".view({n // 2}, {2 * k})[:, {start * k}:]", (2 * k, 1)
         return self._add(weight, (n // 2, k), box, "w", view=view, strides=strides)
@@ -192,7 +196,7 @@ class BoxDescriptors:
 
 @dataclass(frozen=True)
 class Depths:
-    """K of each input of `op`, as text of a kernel: a number, or a parameter."""
+    """K of each input of `op`, as kernel text: a number, or a parameter."""
 
     op: FusedOp
     arguments: ArgumentList
@@ -203,11 +207,11 @@ class Depths:
         return self.arguments.add("K", "i32", self.rows(term)) if term else "K"
 
     def rows(self, term: int) -> HostValue:
-        """The host's flattened rows of a transposed input."""
+        """Return the host's flattened rows of a transposed input."""
         return self.arguments.flattened_rows(self.op.inputs[term]) if term else ROW_COUNT
 
     def steps(self, block_k: int) -> str:
-        """Over all inputs, as an expression of the kernel."""
+        """The steps over all inputs, as an expression of the kernel."""
         if self.op.is_transposed:
             counts = [f"tl.cdiv({self[term]}, {block_k})" for term in range(len(self.op.inputs))]
             return " + ".join(counts)
@@ -216,7 +220,7 @@ class Depths:
 
 @dataclass(frozen=True)
 class LoadEmitter:
-    """Writes the loops that load the stages of a column range."""
+    """Emits the loops that load the stages of a column range."""
 
     op: FusedOp
     schedule: ScheduleAttr
@@ -227,19 +231,19 @@ class LoadEmitter:
 
     @property
     def copies(self) -> bool:
-        """True if warps copy rows, so that TMA is not alone in filling stages."""
+        """True if warps copy rows, so that stages are not filled by TMA alone."""
         return self.op.gather is not None or self.op.has_ragged_depth
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a stage that TMA loads."""
+        """The bytes of a stage that TMA loads."""
         bm, bn, _ = self.schedule.tile
         gathered = (bm, self.op.gather), (bn, self.op.gather_weights)
         copied = sum(rows for rows, ids in gathered if ids is not None)
         return stage_bytes(self.schedule) - STEP_BYTES * copied
 
     def before_ranges(self) -> list[str]:
-        """Statements for a tile that all ranges of columns share."""
+        """Return the statements for a tile that all ranges of columns share."""
         if not self.copies:
             return []
         if self.op.has_ragged_depth:
@@ -254,12 +258,12 @@ class LoadEmitter:
 
     @property
     def _ids(self) -> str:
-        """The parameter that points to the numbers of the rows that are gathered."""
+        """The parameter that points to the numbers of the gathered rows."""
         ids = self.op.gather if self.op.gather_weights is None else self.op.gather_weights
         return "None" if ids is None else self.descriptors.arguments.operand(ids, "ids")
 
     def emit(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """The statements for tile number `tile` (a name) of the range, one loop per term."""
+        """Emit the statements for tile number `tile` (a name) of the range, one loop per term."""
         if self.op.has_ragged_depth:
             return self._emit_ragged(segment, columns, tile)
         lines: list[str] = []
@@ -272,7 +276,7 @@ class LoadEmitter:
         return lines
 
     def _loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
-        """The loop that fills the stages of all steps, each when it is free."""
+        """Return the loop that fills the stages of all steps, each when it is free."""
         wait = [
             "stage = step % STAGES",
             "mbarrier.wait(empty.index(stage), ((step // STAGES) & 1) ^ 1)",
@@ -318,14 +322,14 @@ class LoadEmitter:
     # Copies
 
     def _copy_gathered(self) -> list[str]:
-        """Copy rows of x that are gathered."""
+        """Emit the copy of gathered rows of x."""
         x = self.op.x
         copy = self._copy("a_stages", x, "gathered", "is_row", "k", shape_of(x)[-1])
         return [*copy, _ARRIVE]
 
     def _emit_ragged(self, segment: Segment, columns: ColumnRange, tile: str) -> list[str]:
-        """The loop over the rows of a group: boxes but for rows that are gathered, and for those of
-        a last step which is not whole.
+        """Emit the loop over the rows of a group: boxes, except for gathered rows and those of an
+        incomplete last step.
         """
         (weights,), bk = segment.terms, self.schedule.block_k.data
         box: list[str] = []

@@ -1,4 +1,4 @@
-"""The shared memory of a kernel: stages, slots, and the barriers that tell who may use them."""
+"""The shared memory of a kernel: stages, slots, and the barriers that guard them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class SharedMemory:
 
     @property
     def names(self) -> list[str]:
-        """All of it: stages, then the slots of ports and results."""
+        """The names of all shared memory: stages, then the slots of ports and results."""
         ports = [f"port{number}_slots" for number in range(len(self.staging.loads))]
         slots = [slots_name(self.staging, shape) for shape in self.staging.stores]
         turned = [turned_name(self.staging, shape) for shape in self.staging.turned]
@@ -39,7 +39,7 @@ class SharedMemory:
 
     @property
     def _barriers(self) -> dict[str, int]:
-        """Return how many barriers there are by each name, beside those of the stages."""
+        """The number of barriers by name, besides those of the stages."""
         turns = {TURNS: self.schedule.groups} if self.schedule.alternates else {}
         return turns | self.protocol.allocated()
 
@@ -48,7 +48,7 @@ class SharedMemory:
         return self.protocol.staging
 
     def emit(self) -> list[str]:
-        """The statements of the kernel that allocate and initialize it."""
+        """Emit the statements that allocate and initialize it."""
         stages, groups = self.schedule.stages.data, self.schedule.groups
         ahead = groups * self.staging.depth
         text = _Statements(self.layouts)
@@ -97,12 +97,12 @@ class _Statements:
 
 
 def slots_name(staging: Staging, shape: SlotShape) -> str:
-    """The slots that results of a shape are stored through."""
+    """Return the slots through which results of a shape are stored."""
     if len(staging.stores) == 1:
         return "slots"
     return f"slots_{list(staging.stores).index(shape)}"
 
 
 def turned_name(staging: Staging, shape: SlotShape) -> str:
-    """The slots in which results of a shape change their threads."""
+    """Return the slots in which results of a shape are redistributed among threads."""
     return f"turned_{staging.turned.index(shape)}" if len(staging.turned) > 1 else "turned"

@@ -1,4 +1,6 @@
-"""In which order an epilogue goes over the parts of a tile: those that need the same together."""
+"""The order in which an epilogue visits the parts of a tile: those that need the same operands
+together.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ PLACE = "place"
 
 @dataclass(frozen=True)
 class PartOrder:
-    """The parts of a tile, of which those follow each other that are `period` apart.
+    """The order of the parts of a tile, in which parts that are `period` apart follow each other.
 
     Of a tile of two heads in four parts, the period is 2 and the order 0, 2, 1, 3. The number of a
     part stays the variable `part` of the innermost loop.
@@ -32,7 +34,7 @@ class PartOrder:
 
     @property
     def repeats(self) -> int:
-        """Return the number of parts that need the same operands."""
+        """The number of parts that need the same operands."""
         return self.parts // self.period
 
     @property
@@ -47,7 +49,7 @@ class PartOrder:
         return "part" if self.is_plain else PLACE
 
     def loops(self, shared: Sequence[str], body: Sequence[str]) -> list[str]:
-        """The loop whose `body` is that of a part, after the statements that parts share."""
+        """Return the loop whose `body` is that of a part, after the statements that parts share."""
         if self.is_plain:
             return [*shared, f"for part in tl.static_range({self.parts}):", *body]
         inner = f"for part in tl.static_range({PLACE}, {self.parts}, {self.period}):"
@@ -65,16 +67,14 @@ class PartOrder:
         return f"part % {joined} == 0" if self.is_plain else "part == 0"
 
     def held(self, joined: int) -> list[str]:
-        """Where the parts of a box are among those held, as expressions of its last part."""
+        """Return where the parts of a box are among those held, as expressions of its last part."""
         if self.is_plain:
             return [str(number) for number in range(joined)]
         first = f"part // {self.period}"
         return [first, *(f"{self.repeats * number} + {first}" for number in range(1, joined))]
 
     def box(self, joined: int) -> str:
-        """Return how many boxes are complete before that of `part`, in brackets where that takes
-        them.
-        """
+        """Return the number of complete boxes before that of `part`, in brackets if necessary."""
         if joined > 1:
             return f"(part // {joined})"
         if self.is_plain:
@@ -83,7 +83,7 @@ class PartOrder:
 
 
 def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrder:
-    """The order in which operands that vary by column, but for tiles, are loaded least often.
+    """Return the order in which operands that vary by column, except tiles, are loaded least often.
 
     It is the plain one where one of them does not repeat within a tile: a bias beside the tables of
     a rotary embedding is loaded for each part, and so are they. It stays plain as well where tiles
@@ -113,7 +113,9 @@ def part_order(segment: Segment, columns: ColumnRange, moves: Moves) -> PartOrde
 
 
 def _period(segment: Segment, port: Port) -> int | None:
-    """After how many columns (in pair mode: pairs) the elements of a port repeat, if they do."""
+    """Return after how many columns (in pair mode: pairs) the elements of a port repeat, if they
+    do.
+    """
     if not port.kind.is_table or port.kind.is_group:
         return None
     width = shape_of(port.value)[-1]

@@ -1,4 +1,4 @@
-"""The rows of a tile in the loops of a persistent kernel, whatever groups these are in.
+"""The rows of a tile in the loops of a persistent kernel, grouped or not.
 
 Each group of warps walks over the tiles on its own. If rows are in groups, it finds the group of
 a tile from that of the tile before, which is the same one or close to it:
@@ -24,7 +24,7 @@ _PLACE = ("row_group", "tiles_before", "group_start", "end_row")
 
 @dataclass(frozen=True)
 class RowTiles:
-    """Writes which rows a tile has."""
+    """Emits which rows a tile has."""
 
     groups: RowGroups | None
     ragged: RaggedDepth | None
@@ -32,7 +32,7 @@ class RowTiles:
 
     @property
     def end(self) -> str:
-        """The name of the row behind the last one that a tile may have."""
+        """The name of the row after the last one that a tile may have."""
         return "M" if self.groups is None and self.ragged is None else "end_row"
 
     @property
@@ -46,7 +46,7 @@ class RowTiles:
 
     @property
     def first_of_group(self) -> str:
-        """The same within the rows of a group, of which each is one of the columns of x."""
+        """The first row within a group whose rows are columns of x."""
         assert self.ragged is not None
         return f"tile_m % {self._tiles_of_group} * {self.block_m}"
 
@@ -56,13 +56,13 @@ class RowTiles:
         return -(-self.ragged.rows // self.block_m)
 
     def before(self) -> list[str]:
-        """Statements before the loop over tiles."""
+        """Return the statements before the loop over tiles."""
         if self.groups is None:
             return []
         return [f"{', '.join(_PLACE)} = -1, 0, 0, 0"]
 
     def within(self, body: Sequence[str], helpers: set[str]) -> list[str]:
-        """`body` for tiles that have rows, behind the statements that find them."""
+        """Return `body` for tiles that have rows, after the statements that find them."""
         if self.groups is not None:
             helpers.add("group_of_tile")
             count = self.groups.count

@@ -50,7 +50,7 @@ MOST_AHEAD = 32
 
 @dataclass(frozen=True)
 class Ahead:
-    """A device function that loads the ports of a part, which an earlier part asks for."""
+    """A device function that loads the ports of a part ahead, in an earlier part."""
 
     name: str
     loaded: Sequence[str]
@@ -74,7 +74,7 @@ class Ahead:
 
 @dataclass
 class GroupSegmentEmitter(SegmentEmitter):
-    """Writes what a group of warps does with the accumulators of a tile.
+    """Emits the epilogue of a group of warps on the accumulators of a tile.
 
     In scope are `acc`, `tile_m`, `first_row`, `M`, with several groups the constant `GROUP` and,
     where tiles move, what `TileMoves` counts.
@@ -111,7 +111,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         self.lane_columns = ColumnIndex("part", self.columns.extent, None)
 
     def emit_with(self, products: Sequence[str], tile: str) -> list[str]:
-        """The statements for tile number `tile`, whose main loop is `products`.
+        """Emit the statements for tile number `tile`, whose main loop is `products`.
 
         What the first part needs is asked for before the main loop, which hides that.
         """
@@ -144,11 +144,11 @@ class GroupSegmentEmitter(SegmentEmitter):
         return [*before, *products, *split, *loop]
 
     def emit_moves(self) -> list[str]:
-        """The statements of the warp that moves tiles, after those that compute."""
+        """Emit the statements of the warp that moves tiles, after those that compute."""
         return self.tile_moves.emit(self.program_tile)
 
     def _emit_parts(self) -> list[str]:
-        """The names of the accumulators' parts."""
+        """Return the names of the accumulators' parts."""
         names = self._accumulator_names()
         sources = ["acc"]
         if len(names) == 2:
@@ -192,7 +192,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         return lines
 
     def _take_ahead(self, ahead: Ahead) -> list[str]:
-        """Take what was asked for before, and ask for what is needed after it."""
+        """Take the ports that were loaded ahead, and request those of the next part."""
         taken = [f"{name} = ahead[{index}]" for index, name in enumerate(ahead.loaded)]
         last, place = self.order.period - 1, self.order.place
         further = [f"    ahead = {ahead.call(f'{place} + 1')}"]
@@ -255,7 +255,7 @@ class GroupSegmentEmitter(SegmentEmitter):
     # Tiles through slots
 
     def _first_column(self, columns: ColumnIndex) -> Callable[[str], str]:
-        """The first of consecutive columns of a part, as an expression of its number."""
+        """Return the first of consecutive columns of a part, as an expression of its number."""
         is_second = self.is_pair and columns is self.accumulator_columns[1]
         is_of_lanes = columns is self.lane_columns or not self.is_pair
 
@@ -268,14 +268,16 @@ class GroupSegmentEmitter(SegmentEmitter):
         return first
 
     def _first_place(self, columns: ColumnIndex, port: ResultPortAttr) -> Callable[[str], str]:
-        """Where the first of consecutive columns of a part is stored, in the row of its tensor."""
+        """Return where the first of consecutive columns of a part is stored, in the row of its
+        tensor.
+        """
         first, place = self._first_column(columns), port.place
         if not isinstance(place, PlaceAttr):
             return first
         return lambda part: place_of_column(place, f"({first(part)})")
 
     def _place_in_group(self, start: str, *, is_second: bool) -> str:
-        """The column of pair `start`: of its first or second half."""
+        """Return the column of pair `start`: of its first or second half."""
         group = self.segment.group_size
         assert group is not None, "neighbouring columns are not consecutive in their tensor"
         half = group // 2
@@ -301,7 +303,9 @@ class GroupSegmentEmitter(SegmentEmitter):
         return self._let(hint, f"{slot}.load(LAYOUT){extended}")
 
     def _load_ahead(self, hint: str, port: Port, columns: ColumnIndex) -> str:
-        """Load what varies by column ahead of its part, as it is stored: conversions would wait."""
+        """Load ports that vary by column ahead of their part, unconverted, because conversions
+        would wait.
+        """
         if not port.kind.has_columns or not self.has_room_ahead:
             return super()._load_port(hint, port, columns)
         before, self.lines = self.lines, []
@@ -314,7 +318,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     @property
     def has_room_ahead(self) -> bool:
-        """True if there are registers for what the next part needs."""
+        """True if there are registers for the ports of the next part."""
         if is_heavy(self.segment):
             return False
         # Four threads share the columns of a part.
@@ -335,7 +339,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         transposed: bool,
         bounded: bool = False,
     ) -> str:
-        """The descriptor of an operand or a result that moves through slots."""
+        """Return the descriptor of an operand or a result that moves through slots."""
         op = self.arguments.op
         # The rows of a transposed x are those that its products sum over.
         is_matrix = transposed or (isinstance(op, FusedOp) and op.is_transposed)
@@ -419,7 +423,7 @@ class GroupSegmentEmitter(SegmentEmitter):
 
     @staticmethod
     def _hold(held: str, value: str, begins: str) -> list[str]:
-        """Keep a part of a result until there are all that are stored together."""
+        """Hold a part of a result until all parts that are stored together exist."""
         return [
             f"if {begins}:",
             f"    {held} = ({value},)",
@@ -437,7 +441,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         )
 
     def _slot_of_store(self, shape: SlotShape, joined: int) -> str:
-        """The slot of the next result of a part, or of so many parts."""
+        """Return the slot of the next result of a part, or of this many parts."""
         moves = self.tile_moves
         load = self.tile_moves.staging.in_place(self.moves).get(len(moves.stores))
         if load is not None:

@@ -1,4 +1,4 @@
-"""How tiles of an epilogue move between memory and slots: by a warp that does nothing else.
+"""Moves of epilogue tiles between memory and slots, by a dedicated warp.
 
 The warps that compute use no TMA, for which they would have to wait for each other. Three kinds of
 barriers say who may use which slots:
@@ -56,14 +56,14 @@ class BoxMove:
     """The row before which it ends, if the descriptor leaves that to the kernel."""
 
     def store(self) -> list[str]:
-        """Statements that store it, once or in several periods of its place."""
+        """Return the statements that store the box, once or in several periods of its place."""
         if self.place is None or self.place.copies.data == 1:
             return call("tma_store", (self.descriptor, self.corner(), self.slot))
         corner = self.corner(further=f" + copy * {self.place.period.data}")
         return in_copies(self.place, call("tma_store", (self.descriptor, corner, self.slot)))
 
     def corner(self, part_tile: str = "part_tile", further: str = "") -> str:
-        """The first row and column of the box of a part."""
+        """Return the first row and column of the box of a part."""
         first = part_tile if self.joined == 1 else f"({part_tile} - {self.joined - 1})"
         corner = ("first_row", f"{self.column(first)}{further}")
         if self.end is not None:
@@ -84,21 +84,23 @@ class Protocol:
     """The variables of the warps that compute."""
 
     def of_group(self, count: int, number: str = "") -> str:
-        """A number among `count` of the group's own (nothing for 0), as one among those of all."""
+        """Return a number among `count` of the group (nothing for 0) as one among those of all
+        groups.
+        """
         if self.groups == 1:
             return number or "0"
         first = "GROUP" if count == 1 else f"{count} * GROUP"
         return f"{first} + {number}" if number else first
 
     def allocated(self) -> dict[str, int]:
-        """Return how many barriers there are by each name."""
+        """Return the number of barriers by name."""
         found = {READY: self.groups * self.staging.depth} if self.staging.loads else {}
         found |= {FREE: self.groups} if self.staging.stores else {}
         return found | ({DONE: self.groups * self.barriers} if self.counters else {})
 
 
 def protocol_of(staging: Staging, groups: int, parts: Sequence[int]) -> Protocol:
-    """Return what column ranges of so many parts each have in common."""
+    """Return the common protocol of column ranges with these numbers of parts."""
     counters = [MOVED] if staging.loads or staging.stores else []
     if staging.loads and any(count // staging.depth % 2 for count in parts):
         counters.append(LOADED)
@@ -146,7 +148,7 @@ class TileMoves:
 
     @property
     def _asks_again(self) -> bool:
-        """True if all parts ask for slots, not only the first one of a tile that needs some."""
+        """True if all parts request slots, not only the first one of a tile that needs some."""
         is_counted = FREED in self.protocol.counters
         return not is_counted or self.staging.under_way(self.moves) is not None
 
@@ -157,13 +159,13 @@ class TileMoves:
 
     @property
     def _every(self) -> int:
-        """After how many parts slots are handed over."""
+        """The number of parts after which slots are handed over."""
         return 1 if self.loads else self._stored
 
     # The warps that compute
 
     def wait_for_loads(self) -> str:
-        """Waits for the tiles of a part."""
+        """Return the wait for the tiles of a part."""
         depth = self.staging.depth
         terms = [LOADED] if LOADED in self.protocol.counters else []
         if depth < self.order.parts:
@@ -173,20 +175,22 @@ class TileMoves:
         return f"mbarrier.wait({READY}.index({self.place_of_loads}), {turn} & 1)"
 
     def count_loads(self) -> list[str]:
-        """The end of a tile: counts how often its tiles were loaded to each slot."""
+        """Return the end of a tile, which counts how often its tiles were loaded to each slot."""
         if not self.loads or LOADED not in self.protocol.counters:
             return []
         return [f"{LOADED} += {self.order.parts // self.staging.depth}"]
 
     def ask_for_slots(self) -> list[str]:
-        """Before the epilogue of a part: waits for slots that are free by then.
+        """Return the wait, before the epilogue of a part, for slots that are free by then.
 
         A wait between its values and their stores would keep more of them in registers.
         """
         return _in_blocks([(self._turns, self._wait_for_slots())]) if self._asks_early else []
 
     def write(self, box: BoxMove, value: str) -> list[str]:
-        """Writes a result of a part, or of several parts, to the slot that it is stored from."""
+        """Return the write of a result of a part, or of several parts, to the slot that it is
+        stored from.
+        """
         is_first = [len(self.stores)] == self.staging.turns(self.moves)[:1]
         self.stores.append(box)
         waits = is_first and not self._asks_early
@@ -213,7 +217,7 @@ class TileMoves:
         return [f"if part == {self._turns - 1}:", *indented(lines)]
 
     def hand_over(self) -> list[str]:
-        """The end of a part: says that its slots were read and written."""
+        """Return the end of a part, which signals that its slots were read and written."""
         fence = [(self._stored, ["fence_async_shared()"])] if self.stores else []
         arrive = [f"mbarrier.arrive({self._done})", f"{MOVED} += 1"]
         return _in_blocks([*fence, (self._every, arrive)]) if self.loads or fence else []
@@ -221,7 +225,7 @@ class TileMoves:
     # The warp that moves
 
     def emit(self, program_tile: str) -> list[str]:
-        """The statements of the warp that moves for tile number `program_tile`."""
+        """Emit the statements of the warp that moves for tile number `program_tile`."""
         if not self.loads and not self.stores:
             return []
         part_tile = f"part_tile = {program_tile} * {self.order.parts} + part"
@@ -236,11 +240,11 @@ class TileMoves:
 
     @property
     def _is_in_place(self) -> bool:
-        """True if tiles are loaded to slots that results are stored from."""
+        """True if results are stored from the slots of loaded tiles."""
         return bool(self.loads and self.staging.in_place(self.moves))
 
     def _begin(self, part_tile: str) -> list[str]:
-        """Return the loads of the first parts, once the previous tile is done."""
+        """Return the loads of the first parts, after the previous tile is done."""
         first = [part_tile, *self._load("part_tile")]
         loop = [f"for part in tl.static_range({self.staging.depth}):", *indented(first)]
         lines = loop if self.loads else []
@@ -257,7 +261,7 @@ class TileMoves:
         return lines
 
     def _load_further(self) -> list[_Block]:
-        """The tiles of the part that gets the slots of this one."""
+        """Return the loads of the part that reuses the slots of this one."""
         depth, parts = self.staging.depth, self.order.parts
         if not self.loads or depth == parts:
             return []
@@ -266,7 +270,9 @@ class TileMoves:
         return [(1, [f"if part < {parts - depth}:", *indented(lines)])]
 
     def _free_slots(self) -> list[_Block]:
-        """Wait until the slots of the next results are free, but for those of the next tile."""
+        """Return the wait until the slots of the next results are free, except those of the next
+        tile.
+        """
         if not self._turns or not self._asks_again:
             return []
         last = self.order.parts // self._turns - 1
@@ -277,7 +283,7 @@ class TileMoves:
 
 
 def _in_blocks(statements: Sequence[_Block]) -> list[str]:
-    """Statements under the conditions that they are for, neighbours under one."""
+    """Return statements under their conditions, merging neighbours with the same one."""
     lines: list[str] = []
     for joined, blocks in groupby(statements, key=itemgetter(0)):
         body = [line for _, block in blocks for line in block]
