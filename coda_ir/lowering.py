@@ -47,8 +47,8 @@ _is_inside: ContextVar[bool] = ContextVar("coda_own_stack", default=False)
 
 
 def on_own_stack(work: Callable[[], R]) -> R:
-    """Run `work` in a thread with a large stack and the context variables of the caller; nested
-    work stays in its thread. Raises what `work` raises.
+    """Run `work` in a thread of its own with the context variables of the caller; nested work stays
+    in its thread. Raises what `work` raises.
 
     What PyTorch keeps for each thread, such as the current device, has its defaults there.
 
@@ -153,7 +153,7 @@ class Lowering:
         return self._modules[level]
 
     def _apart(self, work: Callable[[], R]) -> R:
-        """Run `work` on a large stack, unless it measures on the current device."""
+        """Run `work` on a stack of its own, unless it measures on the current device."""
         return work() if self.options.tuning is not None else on_own_stack(work)
 
     def _make(self, level: Level, levels: tuple[Level, ...]) -> ModuleOp:

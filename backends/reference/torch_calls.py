@@ -143,12 +143,25 @@ def _histogram(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0)
     return torch.histc(values, bins, min, max).to(x.dtype)
 
 
+def _topk(
+    x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Sequence[torch.Tensor]:
+    """`torch.topk` that takes the first of equal elements, as the kernels do.
+
+    PyTorch leaves open which one.
+    """
+    return [part.narrow(dim, 0, k) for part in x.sort(dim=dim, descending=largest, stable=True)]
+
+
 _IMPLEMENTED: Mapping[str, Callable[..., torch.Tensor | Sequence[torch.Tensor]]] = {
     FUSED_ATTENTION: fused_attention,
     FUSED_ATTENTION_GRAD: fused_attention_grad,
     "aten.histc.default": _histogram,
+    "aten.topk.default": _topk,
 }
-"""Operators that PyTorch leaves to devices other than those that it has kernels for."""
+"""Operators that PyTorch leaves to devices other than those that it has kernels for, or partly
+undefined.
+"""
 
 
 def overload(op: CallOp | LibraryCallOp | VjpOp) -> Any:

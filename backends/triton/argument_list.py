@@ -1,4 +1,4 @@
-"""The run-time arguments of a kernel, which it gets once for each operand and number."""
+"""The run-time arguments of a kernel, without duplicates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,9 @@ class Layout(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Where the elements of an operand are in another tensor, which the kernel gets for it."""
+    """The place of an operand's elements in another tensor, which is passed to the kernel
+    instead.
+    """
 
     source: SSAValue
     """The other tensor."""
@@ -70,41 +72,43 @@ class ArgumentList:
     )
 
     def place(self, value: SSAValue) -> HostValue:
-        """The host's tensor of an operand, or of a result that is none."""
+        """Return the host's tensor of an operand, or of a result that is not an operand."""
         operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
         if value in operands:
             return nth_operand(operands.index(value))
         return nth_output(results.index(value))
 
     def flattened_rows(self, value: SSAValue) -> HostValue:
-        """The host's number of rows of an operand, with all dimensions but the last as one."""
+        """Return the host's number of rows of an operand, with all dimensions but the last
+        as one.
+        """
         place, columns = self.place(value), shape_of(value)[-1]
         if columns == DYNAMIC_INDEX:
             return place.member("shape[:-1].numel()")
         return place.rows_of(columns)
 
     def operand(self, value: SSAValue, default: str) -> str:
-        """The parameter that points to the first element of an operand."""
+        """Return the parameter that points to the first element of an operand."""
         holder = self._holder(value)
         hint = f"{holder.name_hint or default}_ptr"
         return self.add(hint, pointer_type(element_type_of(value)), self.place(holder))
 
     def _holder(self, value: SSAValue) -> SSAValue:
-        """The first operand for which the kernel gets the same tensor as for `value`."""
+        """Return the first operand for which the kernel gets the same tensor as for `value`."""
         if value not in self.moved:
             return value
         source = self.moved[value].source
         return next(x for x, moved in self.moved.items() if moved.source is source)
 
     def output(self, value: SSAValue, default: str) -> str:
-        """The parameter that points to the first element of a result."""
+        """Return the parameter that points to the first element of a result."""
         hint = f"{value.name_hint or default}_ptr"
         is_wide = is_wide_partial(value) and default == ResultKind.PARTIAL_ROW.value
         type = WIDE_POINTER if is_wide else pointer_type(element_type_of(value))
         return self.add(hint, type, self.place(value))
 
     def table_rows(self, value: SSAValue) -> str:
-        """The number of rows of a table: a literal, or a parameter where it is dynamic."""
+        """Return the number of rows of a table: a literal, or a parameter if it is dynamic."""
         leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
@@ -113,18 +117,18 @@ class ArgumentList:
         return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
 
     def computed(self, value: SSAValue) -> PositionsOp | None:
-        """Return what computes the elements of an operand that no tensor has."""
+        """Return the operator that computes the elements of an operand without memory."""
         return positions_in(value) if self.has_positions else None
 
     def extent(self, value: SSAValue) -> str | None:
-        """The parameter of an operand that is an extent; None for a tensor."""
+        """Return the parameter of an operand that is an extent; None for a tensor."""
         if extent_in(value) is None:
             return None
         hint = value.name_hint or "extent"
         return self.add(hint, "i32", replace(self.place(value), tensor=None))
 
     def _rows_in_domain(self, leading: Sequence[int]) -> HostValue:
-        """The host's number of rows of a table whose `leading` dimensions are not 1 where they are
+        """Return the host's number of rows of a table whose `leading` dimensions, unless 1, are
         those of the domain.
         """
         assert self.domain is not None
@@ -132,8 +136,8 @@ class ArgumentList:
         return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
 
     def table_repeats(self, value: SSAValue) -> str:
-        """The number of consecutive rows that take the same row of a table: a literal, or a
-        parameter where it is dynamic.
+        """Return the number of consecutive rows that share a row of a table: a literal, or a
+        parameter if it is dynamic.
         """
         behind = repeated_dims(shape_of(value))
         if self.domain is None or not behind:
@@ -142,8 +146,8 @@ class ArgumentList:
         return self._product_of_rows(first, f"{value.name_hint or 'table'}_repeats")
 
     def sample_rows(self, samples: int) -> str:
-        """The rows of each sample, where the first `samples` dimensions are those of the samples:
-        a literal, or a parameter where it is dynamic.
+        """Return the number of rows of each sample, given the number of leading sample dimensions:
+        a literal, or a parameter if it is dynamic.
         """
         return self._product_of_rows(samples, "sample_rows")
 
@@ -161,12 +165,14 @@ class ArgumentList:
         return self.add(hint, "i32", reduce(mul, factors))
 
     def sample_tiles(self, output: SSAValue) -> str:
-        """The number of partials that each sample has of a column, a parameter."""
+        """Return the parameter for the number of partials per column of each sample."""
         hint = f"{output.name_hint or 'partial'}_tiles"
         return self.add(hint, "i32", self.place(output).shape(-2))
 
     def positions(self, value: SSAValue) -> str:
-        """The number of positions of a sample: a literal, or a parameter where it is dynamic."""
+        """Return the number of positions of a sample: a literal, or a parameter if it is
+        dynamic.
+        """
         extent = shape_of(value)[-2]
         if extent != DYNAMIC_INDEX:
             return str(extent)
@@ -192,7 +198,7 @@ class ArgumentList:
         is_never_empty: bool = True,
         layout: Layout | None = None,
     ) -> str:
-        """The parameter of a descriptor that loads a `box` of a tensor, seen as `extents`.
+        """Return the parameter of a descriptor that loads a `box` of a tensor, seen as `extents`.
 
         The memory is contiguous unless there are `strides`. `view` is what follows the tensor.
         There is no descriptor of nothing: of another row, where the tensor may be empty. `layout`
@@ -217,7 +223,7 @@ class ArgumentList:
         return self.add(hint, f"tensordesc<{type}>", replace(call, tensor=passed))
 
     def add(self, hint: str, type: str, value: HostValue) -> str:
-        """The parameter that passes `value`, which is added unless it exists."""
+        """Return the parameter that passes `value`, added if it does not exist."""
         key = (type, value)
         if key not in self._by_value:
             name = self.names.fresh(hint)

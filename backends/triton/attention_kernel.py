@@ -33,12 +33,12 @@ from coda_ir.remarks import format_location
 
 @dataclass(kw_only=True)
 class _SumEmitter(SegmentEmitter):
-    """The epilogue of sums that are there already, for the columns of one head."""
+    """Emits the epilogue of computed sums, for the columns of one head."""
 
     head: HeadParts
 
     def emit_sums(self, sums: list[str]) -> list[str]:
-        """The statements for `sums`: `a_parts` has the parts of a head of the sums `a`."""
+        """Emit the statements for `sums`: `a_parts` has the parts of a head of the sums `a`."""
         self.tile = self.program_tile = "head"
         if self.split is not None:
             return self._emit_shared(self.split, sums)
@@ -49,7 +49,7 @@ class _SumEmitter(SegmentEmitter):
         return self.lines
 
     def _emit_shared(self, split: SplitK, sums: list[str]) -> list[str]:
-        """The same in that program of a tile which knows the sums of all."""
+        """Emit the epilogue in the program of a tile that has the sums of all programs."""
         before = split.publish([f"{name}_parts[0]" for name in sums], self.helpers)
         lanes = self.head.first
         self._emit_part_of_head(0, lanes, sums, split.sums(len(sums), lanes, self.helpers))
@@ -58,7 +58,7 @@ class _SumEmitter(SegmentEmitter):
     def _emit_part_of_head(
         self, part: int, lanes: int, sums: list[str], values: Sequence[str]
     ) -> None:
-        """The epilogue of one part, of which the sums have these values."""
+        """Emit the epilogue of one part, given the values of its sums."""
         self.part = part
         self.columns = replace(self.columns, lanes=lanes // (2 if self.is_pair else 1))
         # A port has other columns in each part.
@@ -82,7 +82,7 @@ class _SumEmitter(SegmentEmitter):
         return ColumnIndex(name, extent, mask)
 
     def _accumulators_of(self, total: str) -> list[str]:
-        """`total`, or in pair mode its first and its second columns."""
+        """Return `total`, or in pair mode its first and its second columns."""
         pairing = self.segment.pairing
         if pairing is None:
             return [total]
@@ -96,7 +96,7 @@ class _SumEmitter(SegmentEmitter):
 def emit_attention_sums(
     op: AttentionSumOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
 ) -> EmittedKernel:
-    """The kernel of a scheduled `gemm.attention`, `gemm.attention_dq` or `gemm.attention_dkv`.
+    """Emit the kernel of a scheduled `gemm.attention`, `gemm.attention_dq` or `gemm.attention_dkv`.
 
     One program computes a tile: BM rows of one head. `pitches` has the elements between the starts
     of the rows of those operands that are ranges of columns. Raises CodaError without a schedule.
@@ -111,7 +111,7 @@ def emit_attention_sums(
 
 @dataclass(frozen=True)
 class _Tensor:
-    """An operand, and how many of its rows are loaded at a time."""
+    """An operand, and the number of its rows that are loaded at a time."""
 
     name: str
     value: SSAValue
@@ -182,16 +182,16 @@ class _Kernel:
     # Extents
 
     def _batches(self) -> HostValue:
-        """The number of batches."""
+        """Return the number of batches."""
         q = self.op.q
         return self.arguments.place(q).shape(0) if len(shape_of(q)) == 3 else constant(1)
 
     def _extent_of(self, value: SSAValue) -> HostValue:
-        """The rows of a tensor of heads."""
+        """Return the rows of a tensor of heads."""
         return self.arguments.place(value).shape(len(shape_of(value)) - 2)
 
     def _rows(self) -> str:
-        """The rows of the sums, in the kernel."""
+        """Return the rows of the sums, in the kernel."""
         return "T" if self.is_of_queries else "S"
 
     def _extents(self) -> list[KernelArgument]:
@@ -219,7 +219,9 @@ class _Kernel:
         return [f"{name}: tl.constexpr = {value!r}" for name, value in values.items()]
 
     def _place(self) -> list[str]:
-        """The tile of a program. Blocks with the most steps begin first."""
+        """Emit the statements that find the tile of a program. Blocks with the most steps come
+        first.
+        """
         heads, group = self.op.tile_heads, self.schedule.group_m.data
         is_last_first = self.is_of_queries and self.op.causal.value.data
         block = "blocks - 1 - turn" if is_last_first else "turn"
@@ -233,7 +235,7 @@ class _Kernel:
         ]
 
     def _tensors(self) -> list[_Tensor]:
-        """The operands before the ports, by what they are for: one tensor may be several."""
+        """Return the operands before the ports by their roles; one tensor may have several."""
         op, (bm, bn, _) = self.op, self.schedule.tile
         queries, keys = (bm, bn) if self.is_of_queries else (bn, bm)
         inputs = [
@@ -253,7 +255,7 @@ class _Kernel:
         return [*before, *inputs]
 
     def _call(self) -> list[str]:
-        """The sums of the tile."""
+        """Emit the call that computes the sums of the tile."""
         op, tensors = self.op, self._tensors()
         arguments = [self._argument(tensor) for tensor in tensors]
         if isinstance(op, AttentionDqOp):
@@ -278,7 +280,9 @@ class _Kernel:
         ]
 
     def _heads_of_queries(self) -> tuple[str, int]:
-        """The argument for the first head of queries of a tile of keys, and how many share keys."""
+        """Return the argument for the first query head of a tile of keys, and the number of heads
+        that share keys.
+        """
         shared = self.op.shared_heads
         if self.is_of_queries:
             return "", shared
@@ -288,21 +292,21 @@ class _Kernel:
         return f" head * {shared} + split * {count},", count
 
     def _names(self) -> list[str]:
-        """The variables of the sums."""
+        """Return the variables of the sums."""
         return [name.lower() for name in self.op.SUMS]
 
     def _pitch(self, value: SSAValue) -> int:
-        """The elements from one row to the next."""
+        """Return the number of elements from one row to the next."""
         return self.pitches.get(value, shape_of(value)[-1])
 
     def _optional(self, name: str) -> str:
-        """The parameter of an operand that may be left out."""
+        """Return the parameter of an optional operand."""
         value: SSAValue | None = getattr(self.op, name)
         return "None" if value is None else self.arguments.operand(value, name)
 
     def _argument(self, tensor: _Tensor) -> str:
-        """The parameters of a tensor: for each part of a head a descriptor of its boxes, or a
-        pointer.
+        """Return the parameters of a tensor: for each part of a head a descriptor of its boxes, or
+        a pointer.
         """
         if tensor.rows is None:
             return self.arguments.operand(tensor.value, tensor.name)

@@ -1,4 +1,4 @@
-"""Definitions that are copied into emitted modules: those that a module uses, and what they use.
+"""Definitions that are copied into emitted modules, with their dependences.
 
 They are written in the Python files of `runtime/`, where they are checked like all other code.
 """
@@ -25,7 +25,7 @@ class Definition:
 
 
 def used_names(source: str) -> frozenset[str]:
-    """The names that a text takes from the module that it is a part of, or defines there."""
+    """Return the names that a text uses from its surrounding module, or defines there."""
     return frozenset(_global_names(symtable(source, "<source>", "exec")))
 
 
@@ -38,7 +38,7 @@ def _global_names(table: SymbolTable) -> Iterator[str]:
 
 
 def read_definitions(*files: str) -> dict[str, Definition]:
-    """The definitions in files of `runtime/`, by name and in order."""
+    """Return the definitions in files of `runtime/`, by name and in order."""
     found: dict[str, Definition] = {}
     for file in files:
         text = (RUNTIME / f"{file}.py").read_text()
@@ -53,14 +53,18 @@ def read_definitions(*files: str) -> dict[str, Definition]:
 
 
 def _standard_modules(tree: ast.Module) -> frozenset[str]:
-    """Return what a file imports, but for PyTorch and Triton, which every emitted module has."""
+    """Return the imports of a file, except PyTorch and Triton, which every emitted module
+    imports.
+    """
     imports = [node for node in tree.body if isinstance(node, ast.Import)]
     names = {alias.name for node in imports for alias in node.names if alias.asname is None}
     return frozenset(names - {"torch", "triton"})
 
 
 def _places(tree: ast.Module, lines: Sequence[str]) -> list[tuple[str, int, int]]:
-    """The names of definitions and their lines, with the text below a variable that explains it."""
+    """Return the names of definitions and their lines, with the text after a variable that
+    documents it.
+    """
     places: list[tuple[str, int, int]] = []
     for node in tree.body:
         assert node.end_lineno is not None
@@ -83,7 +87,7 @@ def _defined_name(node: ast.stmt) -> str | None:
 
 
 def _first_line(node: ast.stmt, lines: Sequence[str]) -> int:
-    """The index of the first line of a definition, with its decorators and comments."""
+    """Return the index of the first line of a definition, including its decorators and comments."""
     decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
     first = min(each.lineno for each in (node, *decorators)) - 1
     while first > 0 and lines[first - 1].startswith("#"):
@@ -92,7 +96,7 @@ def _first_line(node: ast.stmt, lines: Sequence[str]) -> int:
 
 
 def with_uses(definitions: Mapping[str, Definition], names: Iterable[str]) -> list[Definition]:
-    """The definitions of `names`, and what they use, in the order of the files."""
+    """Return the definitions of `names` and their dependences, in the order of the files."""
     found: set[str] = set()
     pending = set(names)
     while pending:
@@ -103,5 +107,5 @@ def with_uses(definitions: Mapping[str, Definition], names: Iterable[str]) -> li
 
 
 def render(definitions: Iterable[Definition]) -> str:
-    """The text of definitions, two empty lines apart."""
+    """Return the text of definitions, separated by two empty lines."""
     return "\n\n".join(definition.source for definition in definitions)

@@ -1,4 +1,4 @@
-"""Kernels whose launches overlap with the kernels before: programmatic dependent launch of Hopper.
+"""Overlapping launches: programmatic dependent launch on Hopper.
 
     @triton.jit
     def gemm(...):
@@ -28,14 +28,14 @@ _IMPORT = "from triton.language.extra.cuda import gdc_launch_dependents, gdc_wai
 
 
 def start_next_kernel(helpers: set[str]) -> list[str]:
-    """The statement behind which the next kernel may begin."""
+    """Return the statement after which the next kernel may begin."""
     helpers.add("start_next_kernel")
     return ["start_next_kernel()"]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How the kernel of an operator is launched, and what its text needs for that."""
+    """The launch of an operator's kernel, and the statements that its text needs for it."""
 
     is_dependent: bool
 
@@ -52,12 +52,12 @@ class Launch:
         return frozenset({"OVERLAPPING"} if self.is_dependent else ())
 
     def wait(self, helpers: set[str]) -> list[str]:
-        """Statements before the first access to memory."""
+        """Return the statements before the first access to memory."""
         if not self.is_dependent:
             return []
         helpers.add("wait_for_earlier_kernels")
         return ["wait_for_earlier_kernels()"]
 
     def wait_and_start_next(self, helpers: set[str]) -> list[str]:
-        """The same for a kernel that is over soon: the next one may begin at once, and waits."""
+        """Return the statements for a short kernel, after which the next one may begin at once."""
         return [*self.wait(helpers), *(start_next_kernel(helpers) if self.is_dependent else [])]

@@ -1,4 +1,4 @@
-"""The text that kernels of a module share: imports, constants and device functions."""
+"""The shared text of the kernels in a module: imports, constants and device functions."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,14 +8,14 @@ from coda_ir.backends.triton.warp_specialized.gluon import render_gluon_prelude
 
 
 def import_lines(kernels: Iterable[EmittedKernel]) -> list[str]:
-    """The import statements of kernels, then the constants that need them."""
+    """Return the import statements of kernels, then the constants that need them."""
     imports = sorted({line for kernel in kernels for line in kernel.imports})
     constants = sorted({line for kernel in kernels for line in kernel.constants})
     return [*imports, *(["", *constants] if constants else [])]
 
 
 def device_functions(kernels: Sequence[EmittedKernel]) -> list[str]:
-    """The helpers that kernels call, once in each of their languages."""
+    """Return the helpers that kernels call, once in each of their languages."""
     triton, gluon = (
         {helper for kernel in kernels if kernel.language == language for helper in kernel.helpers}
         for language in ("triton", "gluon")

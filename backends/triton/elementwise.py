@@ -1,4 +1,4 @@
-"""Block-level pointwise operators as segments of a map kernel: what no pass has fused."""
+"""Unfused block-level pointwise operators as segments of a map kernel."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ from coda_ir.symbolic_shapes import Dims, SymbolicShapes
 
 
 def broadcast_port(dims: Dims, domain: Dims) -> PortKind | None:
-    """The port by which a tensor broadcasts to `domain`; None where there is none."""
+    """Return the port by which a tensor broadcasts to `domain`; None if there is none."""
     while dims and dims[0] == 1:
         dims = dims[1:]
     if not dims:
@@ -52,7 +52,7 @@ def _all_ones(dims: Dims) -> bool:
 
 
 def lower_elementwise(op: ElementwiseOp | CastOp, shapes: SymbolicShapes) -> LoweredMap:
-    """The map of an elementwise operator; constants become part of its region."""
+    """Lower an elementwise operator to a map; constants become part of its region."""
     domain = shapes.dims(op.result)
     columns = (shape_of(op.result) or (1,))[-1]
     block = Block()
@@ -119,7 +119,7 @@ def _static_columns(op: GluOp | RopeOp) -> int:
 
 
 def lower_glu(op: GluOp) -> LoweredMap:
-    """act(x[j]) · x[j + F] over the pairs of the two halves, or of neighbouring columns."""
+    """Lower act(x[j]) · x[j + F] over the pairs of the two halves, or of neighbouring columns."""
     block = Block(arg_types=[f32, f32])
     gate, up = block.args
     gate.name_hint, up.name_hint = "gate", "up"
@@ -133,7 +133,7 @@ def lower_glu(op: GluOp) -> LoweredMap:
 
 
 def lower_rope(op: RopeOp) -> LoweredMap:
-    """The rotation of the pairs of each head."""
+    """Lower the rotation of the pairs of each head."""
     kind, of_pair = table_kind(op), ("_first", "_second") if op.is_per_column else ("",)
     names = ["first", "second", *(f"{table}{of}" for table in ("cos", "sin") for of in of_pair)]
     block = Block(arg_types=[f32] * len(names))

@@ -30,19 +30,19 @@ ELEMENTS = 8192
 
 @dataclass(frozen=True)
 class _Tiling:
-    """How the columns are split between programs: their number, None where it is not known."""
+    """The split of the columns between programs: their number is None if unknown."""
 
     columns: int | None
 
     @property
     def block(self) -> int:
-        """Columns of a program."""
+        """The columns of a program."""
         columns = MAX_COLUMNS if self.columns is None else self.columns
         return min(next_power_of_2(columns), MAX_COLUMNS)
 
     @property
     def rows(self) -> int:
-        """Rows that a program adds at a time."""
+        """The rows that a program adds at a time."""
         return min(ELEMENTS // self.block, 128)
 
     @property
@@ -59,7 +59,7 @@ class _Tiling:
 
 
 def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
-    """out[id] = the sum of dy[order[n]] for all n with ids[n] = id, for each id that occurs.
+    """Emit out[id] = the sum of dy[order[n]] for all n with ids[n] = id, for each id that occurs.
 
     Operands: `ids` and `order` as the host function `sorted_ids` gives them, and dy.
     """
@@ -91,7 +91,7 @@ def embedding_grad_kernel(op: EmbeddingGradOp, name: str) -> EmittedKernel:
 
 
 def _lines(op: EmbeddingGradOp, tiling: _Tiling, helpers: set[str]) -> list[str]:
-    """The body of the kernel; ids that are no row of the table count for none."""
+    """Return the body of the kernel; ids that are no row of the table are ignored."""
     type, extent, block, rows = element_type_of(op.dy), tiling.extent, tiling.block, tiling.rows
     dy = load(f"dy_ptr + row * {extent} + column", type, f"inside & (column < {extent})")
     counts = "(id != before) & (id >= 0) & (id < V)"

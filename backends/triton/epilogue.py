@@ -36,7 +36,7 @@ class EmittedRegion:
 
 @dataclass
 class RegionEmitter:
-    """Writes the operators of a region as `tl` statements, with names from the name hints.
+    """Emits the operators of a region as `tl` statements, named after their name hints.
 
         emitter = RegionEmitter(names)
         region = emitter.emit(block, {block.args[0]: "acc", block.args[1]: "bias"})
@@ -62,7 +62,7 @@ class RegionEmitter:
         arguments: Mapping[SSAValue, str],
         yielded: Sequence[SSAValue] | None = None,
     ) -> EmittedRegion:
-        """The statements for `yielded`, or for what the terminator yields."""
+        """Emit the statements for `yielded`, or for the operands of the terminator."""
         terminator = block.last_op
         assert terminator is not None, "a region ends in gemm.yield"
         yielded = terminator.operands if yielded is None else yielded
@@ -77,7 +77,7 @@ class RegionEmitter:
 
 
 def stored_values(segment: Segment) -> list[SSAValue]:
-    """Return what the region yields, without roundings to the types that stores round to."""
+    """Return the yielded values of a region, without roundings that stores repeat."""
     return [
         _before_rounding(value, type.element_type)
         for index, (_, type) in enumerate(segment.results)
@@ -94,7 +94,7 @@ def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
 
 
 def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
-    """The operators on which values depend."""
+    """Return the operators on which values depend."""
     live: set[Operation] = set()
     pending: list[SSAValue] = list(yielded)
     while pending:
@@ -106,7 +106,7 @@ def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation
 
 
 class _Statements:
-    """The statements of one region while they are written.
+    """The statements of one region while they are emitted.
 
     An unnamed value with one use stays an expression inside its user, as long as it is short.
     """
@@ -153,7 +153,7 @@ class _Statements:
         return expression
 
     def _operands(self, op: Operation) -> list[Expression]:
-        """The operands; an operator on constants alone needs one of them as a tensor."""
+        """Return the operands; an operator on constants alone needs one of them as a tensor."""
         operands = [self.values[value] for value in op.operands]
         if operands and all(operand.is_literal for operand in operands):
             operands[-1] = operands[-1].materialized(op.operands[-1].type)
@@ -172,7 +172,7 @@ class _Statements:
         return atom(f"{self.emitter.column}.to({tl_type(op.result.type)})")
 
     def operand_name(self, value: SSAValue) -> str:
-        """A name or literal for a value, which gets a statement unless it has one."""
+        """Return a name or literal for a value, which gets a statement unless it has one."""
         if not self.values[value].is_atom:
             owner = value.owner
             assert isinstance(owner, Operation)
@@ -180,7 +180,7 @@ class _Statements:
         return self.values[value].text
 
     def _name_longest(self, op: Operation) -> bool:
-        """Give the longest unnamed operand of `op` a statement; False where there is none."""
+        """Give the longest unnamed operand of `op` a statement; return False if there is none."""
         unnamed = [value for value in op.operands if not self.values[value].is_atom]
         if not unnamed:
             return False

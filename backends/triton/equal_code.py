@@ -1,4 +1,4 @@
-"""Which kernels have the same code: the layers of a model differ in names alone."""
+"""Detection of kernels with the same code: the layers of a model differ only in names."""
 
 import ast
 from collections.abc import Hashable
@@ -13,7 +13,8 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 
 
 def code_of(source: str) -> str:
-    """The code of a kernel in a normal form: equal for kernels that do the same on equal calls.
+    """Return the code of a kernel in a normal form: equal for kernels that do the same on equal
+    calls.
 
     What its functions bind (themselves, their parameters and variables) is renamed in the order in
     which it appears; docstrings, comments and layout do not count. Other names stay: they are
@@ -30,7 +31,7 @@ def code_of(source: str) -> str:
 
 @dataclass
 class _Code:
-    """The nodes of syntax trees in order, and the attributes in which they differ."""
+    """The nodes of syntax trees in order, and the attributes in which they may differ."""
 
     words: list[str] = field(default_factory=list[str])
     names: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -85,8 +86,8 @@ PLACES = "coda.buffers"
 
 
 def key_of(op: Operation) -> Hashable:
-    """Equal for operators whose kernels differ in names alone, but for what a kernel has to know of
-    the layout of its operands.
+    """Return a key that is equal for operators whose kernels differ only in names, given the
+    operand layouts that are part of their code.
     """
     numbers: dict[SSAValue, int] = {}
     key: list[Hashable] = [_origin(operand) for operand in op.operands]
@@ -108,7 +109,9 @@ def key_of(op: Operation) -> Hashable:
 
 
 def _origin(operand: SSAValue) -> Hashable:
-    """The facts of an operand that kernels have in their code: values, the number of partials."""
+    """Return the facts about an operand that are part of a kernel's code: values, the number of
+    partials.
+    """
     if isinstance(operand.owner, ConstantOp) or positions_in(operand) is not None:
         return operand
     if extent_in(operand) is not None:

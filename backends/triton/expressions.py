@@ -1,4 +1,4 @@
-"""Each scalar operator of `arith` and `math` as a `tl` expression."""
+"""Scalar operators of `arith` and `math` as `tl` expressions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Expression:
 
     @property
     def is_atom(self) -> bool:
-        """True if it can be repeated without computing it again."""
+        """True if the expression can be repeated without recomputation."""
         return self.is_literal or self.text.isidentifier()
 
     def inside(self, strength: int) -> str:
-        """The text as an operand of an operator that binds with `strength`."""
+        """Return the text as an operand of an operator that binds with `strength`."""
         return self.text if self.strength >= strength else f"({self.text})"
 
     def materialized(self, type: Attribute) -> Expression:
-        """A literal as a `tl` scalar of `type`."""
+        """Return a literal as a `tl` scalar of `type`."""
         return call("tl.full", "()", self.text, _dtype(type))
 
 
@@ -57,7 +57,7 @@ def call(function: str, *arguments: str) -> Expression:
 
 
 def literal(op: arith.ConstantOp) -> Expression:
-    """A constant as a Python literal."""
+    """Return a constant as a Python literal."""
     match op.value:
         case FloatAttr():
             text = _float_literal(op.value.value.data)
@@ -79,7 +79,7 @@ def _float_literal(value: float) -> str:
 
 
 def default_name(value: SSAValue) -> str:
-    """A name for a value without a hint: after its operator."""
+    """Return a name for a value without a hint: that of its operator."""
     owner = value.owner
     assert isinstance(owner, Operation)
     name = owner.name.split(".")[-1]
@@ -145,7 +145,7 @@ def _function(name: str, *, helper: bool = False) -> Writer:
 
 
 def _write_power(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
-    """A power; an exponent that is known is not rounded to float32."""
+    """Write a power; a known exponent is not rounded to float32."""
     _require_f32(op)
     exponent = op.operands[1].owner
     number = exact_number(exponent) if isinstance(exponent, arith.ConstantOp) else 0.0
@@ -174,7 +174,7 @@ _CMPF = (
 
 
 def _write_cmpf(op: Operation, operands: Sequence[Expression], _: set[str]) -> Expression:
-    """An unordered predicate is the negation of the opposite ordered one."""
+    """Write a comparison; an unordered predicate is the negation of the opposite ordered one."""
     assert isinstance(op, arith.CmpfOp)
     _require_f32(op)
     predicate = _CMPF[op.predicate.value.data]
@@ -197,8 +197,8 @@ COMPARISONS = ("arith.cmpf", "arith.cmpi")
 
 
 def truth_of_scalars(comparison: Expression) -> Expression:
-    """A comparison of scalars as a truth value also in Triton's interpreter, which repeats it for
-    the elements of a tile as a number of the type that it compared.
+    """Write a comparison of scalars as a truth value that also works in Triton's interpreter, which
+    repeats it for the elements of a tile as a number of the compared type.
     """
     return call("tl.where", comparison.text, "True", "False")
 
@@ -223,7 +223,7 @@ def _as_unsigned(op: Operation, operands: Sequence[Expression]) -> list[Expressi
 
 
 def _unsigned(write: Writer) -> Writer:
-    """An operator on the operands' bits as unsigned integers, with a signless result."""
+    """Write an operator on the operands' bits as unsigned integers, with a signless result."""
 
     def write_unsigned(
         op: Operation, operands: Sequence[Expression], helpers: set[str]
@@ -242,7 +242,7 @@ def _write_select(op: Operation, operands: Sequence[Expression], _: set[str]) ->
 
 
 def _write_cast(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
-    """A conversion by value; floats round to nearest even, in the interpreter too."""
+    """Write a conversion by value; floats round to nearest even, in the interpreter too."""
     target, given, source = op.results[0].type, op.operands[0].type, operands[0]
     if is_float8(given):
         return atom(extended(source.inside(ATOM), given, helpers))
@@ -275,7 +275,7 @@ def _write_checked_index(
 
 
 def _helper(name: str) -> Writer:
-    """A function of `runtime/device.py` that computes with its operands as tensors."""
+    """Write a call of a function of `runtime/device.py` with its operands as tensors."""
 
     def write(op: Operation, operands: Sequence[Expression], helpers: set[str]) -> Expression:
         _require_f32(op)

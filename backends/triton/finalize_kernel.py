@@ -40,7 +40,8 @@ IDENTITY = {Combiner.ADD: "0.0", Combiner.MAX: 'float("-inf")', Combiner.LSE: 'f
 def emit_finalize(
     op: FinalizeOp, names: NameAllocator, tiles: Sequence[int | None], elements: int | None
 ) -> EmittedKernel:
-    """One thread block combines the partials of a block of elements in a fixed order.
+    """Emit a kernel in which one thread block combines the partials of a block of elements in a
+    fixed order.
 
     An element is a row of the (M x tiles) partials of axis `row`, or a column of the (tiles x N)
     partials of axis `col`, or of those of a sample; `rows` of the launch is the number of elements.
@@ -102,7 +103,7 @@ class _FinalizeEmitter:
 
     @property
     def sample_columns(self) -> int | None:
-        """The number of columns, where these have partials for each sample."""
+        """The number of columns, if these have partials for each sample."""
         shape = shape_of(self.op.partials[0])
         return None if self.is_by_row or len(shape) == 2 else shape[-1]
 
@@ -113,7 +114,7 @@ class _FinalizeEmitter:
 
     @property
     def block(self) -> int:
-        """Elements of a program: fewer where each has many partials."""
+        """The elements of a program: fewer if each has many partials."""
         widest = max(map(self._tile_block, self.tiles))
         return min(self.most_elements, MOST_ELEMENTS, PROGRAM_ELEMENTS // widest)
 
@@ -124,15 +125,18 @@ class _FinalizeEmitter:
         return "_".join(["finalize", *axis, *dict.fromkeys([*kinds, *math])])
 
     def _tile_block(self, tiles: int | None) -> int:
-        """Partials of an element that are read at a time: more where there are few elements."""
+        """Return the number of partials of an element that are read at a time: more if there are
+        few elements.
+        """
         if self.op.order is not None:
             return self.op.order["partials"]
         widest = max(WIDEST_BLOCK, PROGRAM_ELEMENTS // self.most_elements)
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> list[str]:
-        """The names of the combined partials, one per element (a column vector), and of the rest
-        of wide ones."""
+        """Return the names of the combined partials, one per element (a column vector), and of the
+        remainder of wide ones.
+        """
         base = self.names.fresh(partial.name_hint, "partial")
         pointer = self.names.fresh(f"{base}_ptr")
         place = nth_operand(index)
@@ -157,7 +161,7 @@ class _FinalizeEmitter:
         return [total]
 
     def _combine_wide_lse(self, sweep: _Sweep, base: str, total: str) -> list[str]:
-        """The float32 next to the sum in float64, and what it lacks."""
+        """Combine a logsumexp in float64: return the nearest float32, and the remainder."""
         wide, rest = self.names.fresh(f"{base}_wide"), self.names.fresh(f"{base}_rest")
         self._combine_lse(sweep, base, wide)
         self.helpers.add("rest_of")
@@ -168,7 +172,9 @@ class _FinalizeEmitter:
         return [total, rest]
 
     def _combine_lse(self, sweep: _Sweep, base: str, total: str) -> None:
-        """A maximum of -inf is not subtracted: nothing but -inf combines to -inf."""
+        """Combine a logsumexp; a maximum of -inf is not subtracted, so that -inf alone combines to
+        -inf.
+        """
         largest = self.names.fresh(f"{base}_max")
         shift = self.names.fresh(f"{base}_shift")
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
@@ -209,7 +215,7 @@ class _FinalizeEmitter:
 
 @dataclass
 class _Sweep:
-    """Reads the partials of the elements, block by block, as the variable `name`."""
+    """A loop that reads the partials of the elements, block by block, as the variable `name`."""
 
     emitter: _FinalizeEmitter
     name: str
@@ -225,7 +231,9 @@ class _Sweep:
     def reduce(
         self, total: str, kind: Literal["sum", "max"], expression: str, missing: str
     ) -> None:
-        """`total` = `expression` over all partials; missing partials read as `missing`."""
+        """Reduce `expression` over all partials to `total`; missing partials are read as
+        `missing`.
+        """
         emitter = self.emitter
         combined, update, identity = reduction(
             kind, total, expression, emitter.helpers, is_ordered=emitter.op.order is not None
@@ -252,7 +260,7 @@ class _Sweep:
         ]
 
     def _place(self) -> str:
-        """Where the partials of `tile` are."""
+        """Return where the partials of `tile` are."""
         columns = self.emitter.sample_columns
         if self.emitter.is_by_row:
             return f"element.to(tl.int64) * {self.extent} + tile"

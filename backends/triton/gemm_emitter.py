@@ -18,7 +18,7 @@ from coda_ir.remarks import format_location
 
 
 class GemmEmitter:
-    """The parts of a kernel of `op` that do not depend on how its products are computed."""
+    """The parts of a kernel of `op` that are independent of the main loop."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GemmEmitter:
 
     @property
     def tiles_n(self) -> int:
-        """Tiles of all segments in one row of tiles."""
+        """The tiles of all segments in one row of tiles."""
         return sum(columns.programs for _, columns in self.ranges)
 
     @property
@@ -67,16 +67,16 @@ class GemmEmitter:
 
     @property
     def extent(self) -> KernelArgument:
-        """The extent that is known when the kernel is launched: K of transposed inputs, or M."""
+        """The extent that is known only at launch: K of transposed inputs, or M."""
         return KernelArgument("K" if self.op.is_transposed else "M", "i32", ROW_COUNT)
 
     @property
     def constant_extents(self) -> list[str]:
-        """The statement of the extent M that all calls have in common, if there is one."""
+        """The statement that defines the extent M if all calls have it in common."""
         return [f"M: tl.constexpr = {self.op.row_shape[-1]}"] if self.op.is_transposed else []
 
     def device_tiles(self, block_m: str) -> str:
-        """The most tiles of rows that there can be, as an expression of the kernel."""
+        """The largest possible number of row tiles, as an expression of the kernel."""
         if self.groups is not None:
             return self.groups.device_tiles(block_m)
         if self.ragged is not None:
@@ -84,12 +84,12 @@ class GemmEmitter:
         return f"tl.cdiv(M, {block_m})"
 
     def tile_of(self, program: str, block_m: str) -> str:
-        """The statement that says which tile has the number `program`."""
+        """Return the statement that finds the tile with the number `program`."""
         place = f"{self.device_tiles(block_m)}, {self.tiles_n}, {self.schedule.group_m.data}"
         return f"tile_m, tile_n = grouped_tile({program}, {place})"
 
     def numbered_ranges(self) -> Iterator[tuple[Segment, ColumnRange, int, int]]:
-        """Column ranges, each with its first tile and the partials of its segment before it."""
+        """The column ranges, each with its first tile and the partials of its segment before it."""
         start = 0
         partials: dict[int, int] = {}
         for segment, columns in self.ranges:
@@ -98,11 +98,11 @@ class GemmEmitter:
             partials[id(segment)] = partials.get(id(segment), 0) + columns.partials
 
     def partials_of(self, segment: Segment) -> int:
-        """The partials of a row of all column ranges of a segment."""
+        """Return the partials of a row over all column ranges of a segment."""
         return sum(columns.partials for each, columns in self.ranges if each is segment)
 
     def branches(self, bodies: Sequence[Sequence[str]], *, spaced: bool = False) -> list[str]:
-        """The statements of each range, under its condition where there are several."""
+        """Return the statements of each range, under its condition if there are several."""
         space = [""] if spaced else []
         lines: list[str] = []
         ranges = zip(self.numbered_ranges(), bodies, strict=True)

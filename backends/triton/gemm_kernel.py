@@ -31,7 +31,7 @@ from coda_ir.remarks import format_location
 def emit_gemm(
     op: FusedOp, names: NameAllocator, pitches: Mapping[SSAValue, int] | None = None
 ) -> EmittedKernel:
-    """The kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
+    """Emit the kernel of a scheduled `gemm.fused`; `names` are the function names of the module.
 
     One program computes one tile: BLOCK_M rows of BLOCK_N accumulator columns of one segment.
     `pitches` has the elements between starts of rows of tiles and tables that are not dense.
@@ -118,7 +118,7 @@ class _GemmEmitter(GemmEmitter):
         ]
 
     def _rows(self, bm: int) -> list[str]:
-        """Statements that define the rows of a tile."""
+        """Return the statements that define the rows of a tile."""
         if self.groups is not None:
             return self.groups.rows(self.helpers)
         if self.ragged is not None:
@@ -130,14 +130,16 @@ class _GemmEmitter(GemmEmitter):
         ]
 
     def _scattered_rows(self) -> list[str]:
-        """The statement that defines the rows in which results are stored, if they are others."""
+        """Return the statement that defines the rows in which results are stored, if they
+        differ.
+        """
         if self.op.scatter is None:
             return []
         ids = self.arguments.operand(self.op.scatter, "ids")
         return [f"scattered = tl.load({ids} + row).to(tl.int64)"]
 
     def _clamped_rows(self, bm: int) -> list[str]:
-        """Rows that exist, for loads without a mask."""
+        """Return rows clamped to existing ones, for loads without a mask."""
         if not self.op.is_transposed:
             return [
                 "# Rows past the end repeat the last one, so that loads need no mask.",

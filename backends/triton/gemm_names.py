@@ -1,4 +1,4 @@
-"""Names and descriptions of GEMM kernels, after what they fuse."""
+"""Names and descriptions of GEMM kernels, derived from the fused operators."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -27,7 +27,7 @@ _LONGEST_NAME = 60
 
 
 def gemm_kernel_name(op: FusedOp) -> str:
-    """A name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
+    """Return a name such as `gemm_residual_ssq_scale`, `gemm_silu_glu` or `gemm_qk_norm_rope`."""
     parts = dict.fromkeys(part for segment in op.segments() for part in segment_features(segment))
     name = "gemm_transposed" if op.is_transposed else "gemm"
     if op.groups is not None:
@@ -45,7 +45,7 @@ def gemm_kernel_name(op: FusedOp) -> str:
 
 
 def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
-    """One line for listings: the extents of the products, and the tile."""
+    """Return a line for listings: the extents of the products, and the tile."""
     m = op.row_shape[-1] if op.is_transposed else "M"
     n = sum(segment.columns for segment in op.segments())
     depths = [op.depth(index) for index in range(len(op.inputs))]
@@ -59,7 +59,7 @@ def summary_of(op: FusedOp, schedule: ScheduleAttr) -> str:
 
 
 def docstring(op: FusedOp, summary: str) -> list[str]:
-    """The docstring of a kernel: what its epilogue does, and where that stands in the source."""
+    """Return the docstring of a kernel: what its epilogue does, and the source location."""
     place = location_comment(op.location)
     lines = [f'"""{summary}, with its epilogue.', "", *map(describe_segment, op.segments())]
     if place is not None:
@@ -68,13 +68,17 @@ def docstring(op: FusedOp, summary: str) -> list[str]:
 
 
 def range_comment(segment: Segment, columns: ColumnRange, start: int, tiles: int) -> str:
-    """Which of all `tiles` of a row are those of a range, the first of them number `start`."""
+    """Return a comment with the tiles of a range among all `tiles` of a row; the first is number
+    `start`.
+    """
     weights = ", ".join(segment.weights[i].name_hint or "w" for i in columns.weights)
     return f"# {weights}: tiles {start} to {start + columns.programs - 1} of {tiles}"
 
 
 def tile_condition(start: int, end: int, tiles: int) -> str:
-    """Return whether `tile_n` is from `start` to `end`, given that it is below `tiles`."""
+    """Return the condition that `tile_n` is from `start` to `end`, given that it is below
+    `tiles`.
+    """
     if start == 0:
         return f"tile_n < {end}"
     if end == tiles:
@@ -83,7 +87,7 @@ def tile_condition(start: int, end: int, tiles: int) -> str:
 
 
 def segment_features(segment: Segment) -> list[str]:
-    """Return what the epilogue of a segment does, in the order in which it does it."""
+    """Return the features of a segment's epilogue, in the order in which it computes them."""
     return [
         *_port_features(segment),
         *_group_features(segment),
@@ -94,7 +98,7 @@ def segment_features(segment: Segment) -> list[str]:
 
 
 def describe_segment(segment: Segment) -> str:
-    """One line of a kernel's docstring: weights, columns, pairing and what is fused."""
+    """Return one line of a kernel's docstring: weights, columns, pairing and fused operators."""
     weights = " + ".join(
         ", ".join(weight.name_hint or "w" for weight in weights) for weights in segment.terms
     )
@@ -109,7 +113,7 @@ def describe_segment(segment: Segment) -> str:
 
 
 def _port_features(segment: Segment) -> list[str]:
-    """Return what the ports are for, in the order of their first uses."""
+    """Return the purposes of the ports, in the order of their first uses."""
     position = {op: index for index, op in enumerate(segment.block.ops)}
     tiles = [
         arg
@@ -134,7 +138,7 @@ Meeting: TypeAlias = tuple[str, SSAValue]
 
 
 def _meetings(port: SSAValue) -> list[Meeting]:
-    """Where a port meets what is computed without it; constants are left out.
+    """Return the operators where a port meets values computed without it, except constants.
 
     In `1 + x` and in `x * gelu(x)` it meets nothing, in `acc + 2 * x` the accumulator by a sum.
     """
@@ -154,7 +158,7 @@ def _meetings(port: SSAValue) -> list[Meeting]:
 
 
 def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
-    """The purpose of a port of an epilogue."""
+    """Return the purpose of a port of an epilogue."""
     kind = PortKind.ROW if _is_by_column(port) else port.kind
     met_by = {name for name, _ in meetings}
     added = bool(met_by & _SUMS)
@@ -174,13 +178,13 @@ def _port_feature(port: Port, meetings: Sequence[Meeting]) -> str | None:
 
 
 def _is_by_column(port: Port) -> bool:
-    """Return whether a port is a table with a row for each sample, read as a row is."""
+    """Return whether a port is a table with a row for each sample, read like a row."""
     is_table = port.kind.is_table and not port.kind.is_group
     return is_table and serves_samples(shape_of(port.value))
 
 
 def _map_feature(port: Sequence[SSAValue], tiles: Sequence[SSAValue]) -> str | None:
-    """Return how a tile of a pointwise kernel meets another one."""
+    """Return how a tile of a pointwise kernel is combined with another one."""
     others = [tile for tile in tiles if tile not in port]
     met_by = {name for arg in port for name, value in _meetings(arg) if depend_on([value], others)}
     names = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
@@ -209,7 +213,7 @@ def _pair_features(segment: Segment) -> list[str]:
 
 
 def _activation_features(block: Block) -> Iterable[str]:
-    """The activations in a region, told by their characteristic operators."""
+    """Return the activations in a region, recognized by their characteristic operators."""
     for op in block.ops:
         match op.name:
             case "math.erf":
@@ -237,7 +241,7 @@ def _is_negated_cubic(exp: Operation) -> bool:
 
 
 def _sigmoid_numerator(exp: Operation) -> Operation | None:
-    """Return what is divided by 1 + exp(-a): a constant of a sigmoid, `a` itself of a SiLU."""
+    """Return the numerator over 1 + exp(-a): a constant for a sigmoid, `a` itself for a SiLU."""
     if not isinstance(exp.operands[0].owner, arith.NegfOp):
         return None
     for use in exp.results[0].uses:

@@ -56,7 +56,7 @@ _TREES = {Combiner.ADD: "tree_sum", Combiner.MAX: "reduce_max", Combiner.LSE: "t
 
 @dataclass(kw_only=True)
 class SegmentEmitter(SegmentColumns):
-    """Writes the statements of a column range of `segment`, whose tiles are numbered `tile`.
+    """Emits the statements of a column range of `segment`, whose tiles are numbered `tile`.
 
     In scope are `rows`, `row`, `row_mask`, `tile_m`, `BLOCK_M` and what the main loop needs.
     """
@@ -89,7 +89,7 @@ class SegmentEmitter(SegmentColumns):
         """The names of the loaded ports, by region argument."""
 
     def emit(self, tile: str) -> list[str]:
-        """The statements for program number `tile` (an expression) of this range."""
+        """Emit the statements for program number `tile` (an expression) of this range."""
         parts = self.columns.parts
         self.tile = self.program_tile = self._tile_number(tile)
         self._set_columns(self.columns.lanes * parts, "tile_" if parts > 1 else "")
@@ -105,7 +105,7 @@ class SegmentEmitter(SegmentColumns):
         return self.lines
 
     def _emit_in_last_program(self, split: SplitK, accumulators: Sequence[str]) -> None:
-        """The epilogue in that program of the tile which knows the sums of all."""
+        """Emit the epilogue in the program of the tile that has the sums of all programs."""
         before = [*self.lines, *split.publish(accumulators, self.helpers)]
         self.lines = []
         columns = self.columns.lanes * self.columns.parts
@@ -116,7 +116,7 @@ class SegmentEmitter(SegmentColumns):
         self.lines = [*before, *indented(self.lines)]
 
     def _emit_parts_of(self, accumulators: list[str]) -> None:
-        """The epilogue of the accumulators, of one part after the other where there are several."""
+        """Emit the epilogue of the accumulators, part by part if there are several."""
         if self.columns.parts == 1:
             self._emit_tile(accumulators)
             return
@@ -126,12 +126,12 @@ class SegmentEmitter(SegmentColumns):
         self.lines = [*before, *self._loop_over_parts()]
 
     def _loop_over_parts(self) -> list[str]:
-        """The statements of a part, which are in `lines`, for one part after the other."""
+        """Emit the statements of a part, given in `lines`, for each part in turn."""
         loop = f"for part in tl.static_range({self.columns.parts}):"
         return [*self.before_parts, loop, *indented(self.lines), *self.after_parts]
 
     def _emit_part(self, accumulators: list[str]) -> None:
-        """One of several tiles of the program, number `part`."""
+        """Emit part `part` of several tiles of the program."""
         parts = self.columns.parts
         self.helpers.add("column_part")
         self.tile = self._let("part_tile", f"{self.tile} * {parts} + part")
@@ -144,7 +144,7 @@ class SegmentEmitter(SegmentColumns):
         )
 
     def _accumulator_names(self) -> list[str]:
-        """The name hints of the accumulators, made different from one another."""
+        """Return the name hints of the accumulators, made unique."""
         hints = [acc.name_hint or "acc" for acc in self.segment.accumulators]
         if len(hints) == 2 and hints[0] == hints[1]:
             return [f"{hints[0]}_first", f"{hints[1]}_second"]
@@ -154,7 +154,7 @@ class SegmentEmitter(SegmentColumns):
         return [self.names.fresh(name + suffix) for name in self._accumulator_names()]
 
     def _emit_tile(self, accumulators: list[str]) -> None:
-        """Epilogue and stores of one tile."""
+        """Emit the epilogue and the stores of one tile."""
         yields = self._emit_epilogue(accumulators)
         start = 0
         for index, result in enumerate(self.segment.results):
@@ -184,7 +184,8 @@ class SegmentEmitter(SegmentColumns):
         return names
 
     def _load_ports(self, *, with_columns: bool, combine: bool = True) -> None:
-        """Load the ports that vary by column, or those that do not: these once for all parts.
+        """Load the ports that vary by column, or those that do not, which are loaded once for all
+        parts.
 
         Without `combine`, partials are left for later.
         """
@@ -199,11 +200,11 @@ class SegmentEmitter(SegmentColumns):
                     self.port_values[arg] = self._load_port(hint, port, column)
 
     def _columns_of(self, port: Port) -> list[ColumnIndex]:
-        """The columns that each argument of a port is loaded for, if it has columns."""
+        """Return the columns for which each argument of a port is loaded, if it has columns."""
         return [self.lane_columns] if port.kind.is_half else self.accumulator_columns
 
     def _load_partials(self) -> None:
-        """Load the partials of ports before the main loop, which hides that."""
+        """Load the partials of ports before the main loop, which hides their latency."""
         for kind, value in dict.fromkeys(self.segment.ports):
             if kind.combiner is not None:
                 name = self.names.fresh(f"{value.name_hint or 'row'}_tiles")
@@ -211,7 +212,7 @@ class SegmentEmitter(SegmentColumns):
                 self.partials[Port(kind, value)] = name
 
     def _combine_partials(self, hint: str, port: Port, combiner: Combiner) -> str:
-        """The name of a port's combined partials, one value per row."""
+        """Return the name of a port's combined partials, one value per row."""
         partials = self.partials.get(port) or self._let(f"{hint}_tiles", self._partials(port))
         reduction = _REDUCTIONS[combiner]
         if reduction != "tl.sum":
@@ -219,14 +220,14 @@ class SegmentEmitter(SegmentColumns):
         return self._let(hint, f"{self._by_row(f'{reduction}({partials}, 1)')}[:, None]")
 
     def _partials(self, port: Port) -> str:
-        """The partials of the rows, as an expression."""
+        """Return the partials of the rows, as an expression."""
         self.helpers.add("row_partials")
         pointer = self.arguments.operand(port.value, port.kind.value)
         combiner, tiles, width = partial_extents(port)
         return f"row_partials({pointer}, row, {tiles}, {width}, {IDENTITY[combiner]})"
 
     def _by_row(self, vector: str) -> str:
-        """A vector of one element per row that was reduced from partials."""
+        """Return a vector with one element per row that was reduced from partials."""
         return vector
 
     def _load_port(self, hint: str, port: Port, columns: ColumnIndex) -> str:
@@ -237,7 +238,7 @@ class SegmentEmitter(SegmentColumns):
         return self._let(hint, load_port(port, columns, self.arguments, self.helpers, index=index))
 
     def _emit_epilogue(self, accumulators: list[str]) -> list[str]:
-        """The statements of the region; returns the yielded values."""
+        """Emit the statements of the region; return the yielded values."""
         segment = self.segment
         if self.columns.parts == 1:
             self._load_ports(with_columns=False)
@@ -270,7 +271,7 @@ class SegmentEmitter(SegmentColumns):
         return Groups(self.columns, columns // 2 if self.is_pair else columns)
 
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
-        """A reduction over the lanes of each group; padding lanes take the identity."""
+        """Emit a reduction over the lanes of each group; padding lanes get the identity."""
         combiner = op.combiner.data
         value = self._of_group(self._whole(op.value, value), combiner)
         ordered = self.is_ordered and combiner != Combiner.MAX
@@ -279,13 +280,13 @@ class SegmentEmitter(SegmentColumns):
         return f"{helper}({value}, {self._groups(op.group.data).lanes})"
 
     def _of_group(self, value: str, combiner: Combiner) -> str:
-        """`value` without what lanes behind the columns of a group hold."""
+        """Return `value` with the padding lanes of each group masked out."""
         if self.in_group is None:
             return value
         return f"tl.where({self.in_group}[None, :], {value}, {IDENTITY[combiner]})"
 
     def _whole(self, value: SSAValue, text: str) -> str:
-        """`text` as a value of every row and lane of the tile."""
+        """Return `text` as a value of every row and lane of the tile."""
         if isinstance(value.owner, Operation) and value.owner.name == "arith.constant":
             return f"tl.full((BLOCK_M, {self.columns.lanes}), {text}, tl.float32)"
         if self.extents[value] == (True, True):
@@ -320,7 +321,7 @@ class SegmentEmitter(SegmentColumns):
                 self._store_groups(port.group_columns, pointer, values[0])
 
     def _output_pointer(self, output: SSAValue, port: ResultPortAttr) -> str:
-        """The parameter that points to a result: to the operand whose place it takes."""
+        """Return the parameter that points to a result, or to the operand that it overwrites."""
         kind = port.kind.data
         if kind == ResultKind.ACCUMULATE and isinstance(port.index, IntAttr):
             return self.arguments.operand(self.segment.ports[port.index.data].value, kind.value)
@@ -334,14 +335,14 @@ class SegmentEmitter(SegmentColumns):
         self.lines += ["tl.store(", f"    {address},", f"    {value},", f"    mask={mask},", ")"]
 
     def _place(self, columns: ColumnIndex, port: ResultPortAttr) -> str:
-        """Where the elements of a tile are in their tensor."""
+        """Return where the elements of a tile are in their tensor."""
         if self.segment.is_stored_transposed(port):
             return transposed_place(columns)
         pitch, row, column = columns.extent, self.stored_row, columns.of_stores
         if isinstance(port.place, PlaceAttr):
             pitch = port.place.pitch(columns.extent)
             if (rows := port.place.rows(columns.extent)) is None:
-                column = self._let("place", place_of_column(port.place, column))
+                column = self._let("place", place_of_column(port.place, column, pitch))
             else:
                 row = self._let("place", place_of_row(rows, row))
         return f"{row}[:, None] * {pitch} + {column}[None, :]"
@@ -418,7 +419,7 @@ class SegmentEmitter(SegmentColumns):
         self._store(f"{pointer} + {address}", element, groups.mask(number))
 
     def _combine_parts(self, index: int, vector: str) -> str:
-        """The name of what one vector of each part, an element per row, is combined to."""
+        """Return the name of the combination of one vector per part, with an element per row."""
         combiner = self._combiner(index)
         total = self.names.fresh(f"{combiner.value}_of_parts")
         self.before_parts.append(f"{total} = {self._full_row_vector(IDENTITY[combiner])}")
@@ -431,7 +432,7 @@ class SegmentEmitter(SegmentColumns):
         return total
 
     def _combine_exponentials(self, value: str, mask: str | None) -> str:
-        """The logsumexp of all parts in float64, of which they need the maximum and the sum."""
+        """Return the logsumexp of all parts in float64, which requires their maximum and sum."""
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[Combiner.LSE]})"
         largest, total = self.names.fresh("largest"), self.names.fresh("exp_sum")
@@ -457,7 +458,7 @@ class SegmentEmitter(SegmentColumns):
     def _store_sample_sums(
         self, index: int, pointer: str, columns: ColumnIndex, value: str
     ) -> None:
-        """The sums of the rows of each sample, of which a tile may have some of several.
+        """Store the sums over the rows of each sample; a tile may have rows of several.
 
         Raises CodaError where the order of the rows is stated, which the tiles would change.
         """
@@ -475,15 +476,17 @@ class SegmentEmitter(SegmentColumns):
         self.lines.append(f"store_sample_sums({call})")
 
     def _full_row_vector(self, value: str) -> str:
-        """The same value for each row."""
+        """Return a vector with the same value for each row."""
         return f"tl.full((BLOCK_M,), {value}, tl.float32)"
 
     def _row_vector(self, column: str) -> str:
-        """A port of one element per row without its second dimension."""
+        """Return a port with one element per row without its second dimension."""
         return f"tl.reshape({column}, (BLOCK_M,))"
 
     def _store_select(self, index: int, pointer: str, value: str) -> None:
-        """The tile that owns the column stores it; tile 0 stores 0 for rows without a column."""
+        """Store a selected column by the tile that owns it; tile 0 stores 0 for rows without a
+        column.
+        """
         port_index = self.segment.results[index].port.index
         assert isinstance(port_index, IntAttr)
         index_port = self.port_values[self.segment.port_args(port_index.data)[0]]

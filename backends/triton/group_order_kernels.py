@@ -27,12 +27,12 @@ COUNTS = 4096
 
 
 def block_of(rows: int | None) -> int:
-    """The rows of a block, where their number is known."""
+    """Return the rows of a block, if their number is known."""
     return MAX_BLOCK if rows is None else max(MIN_BLOCK, min(MAX_BLOCK, next_power_of_2(rows)))
 
 
 def group_count_kernel(op: GroupOrderOp, name: str, block: int) -> EmittedKernel:
-    """The number of rows of each group in each block: blocks x groups."""
+    """Emit the count of rows of each group in each block: blocks x groups."""
     groups = op.given["groups"]
     lines = [
         *_ids(groups, block),
@@ -50,7 +50,7 @@ def group_count_kernel(op: GroupOrderOp, name: str, block: int) -> EmittedKernel
 
 
 def group_order_kernel(op: GroupOrderOp, name: str, block: int, *, is_alone: bool) -> EmittedKernel:
-    """The order of the rows, and the ends of the groups; `is_alone` if there is one block."""
+    """Emit the order of the rows, and the ends of the groups; `is_alone` if there is one block."""
     groups = op.given["groups"]
     lanes = next_power_of_2(groups)
     lines = [
@@ -94,7 +94,7 @@ def _ids_argument(op: GroupOrderOp) -> KernelArgument:
 
 
 def _ids(groups: int, block: int) -> list[str]:
-    """The statements that load the numbers of the groups of a block."""
+    """Return the statements that load the numbers of the groups of a block."""
     return [
         "block = tl.program_id(0)",
         f"lane = tl.arange(0, {block})",
@@ -106,7 +106,7 @@ def _ids(groups: int, block: int) -> list[str]:
 
 
 def _counted(groups: int, lanes: int, block: int) -> list[str]:
-    """The statements that add up the counts of all blocks, and of those before the own one."""
+    """Return the statements that add up the counts of all blocks, and of those before this one."""
     rows = max(1, COUNTS // lanes)
     return [
         f"blocks = tl.cdiv(M, {block})",

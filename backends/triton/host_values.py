@@ -1,4 +1,4 @@
-"""Expressions of a host program over what a launch is given: its rows, operands and outputs.
+"""Host expressions in terms of a launch: its rows, operands and outputs.
 
 (ROW_COUNT.ceiling(128) * 43).text({ROWS: "B * T"})      # (B * T + 127) // 128 * 43
 """
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True)
 class Place:
-    """One of these: the number of rows, or the operand or output of a number."""
+    """A placeholder: the number of rows, or an operand or output by number."""
 
     kind: Literal["rows", "operands", "outputs"]
     index: int = 0
@@ -26,7 +26,9 @@ Given: TypeAlias = Mapping[Place, str]
 
 
 def given(rows: str, operands: Sequence[str], outputs: Sequence[str]) -> Given:
-    """The expressions by place: tensors in the order of the operator's operands and results."""
+    """Return the expressions by place: tensors in the order of the operator's operands and
+    results.
+    """
     return {
         ROWS: rows,
         **{Place("operands", index): text for index, text in enumerate(operands)},
@@ -36,23 +38,23 @@ def given(rows: str, operands: Sequence[str], outputs: Sequence[str]) -> Given:
 
 @dataclass(frozen=True)
 class HostValue:
-    """A Python expression: text, and places that become text where a launch is written."""
+    """A Python expression: text, with places that become text when a launch is emitted."""
 
     pieces: tuple[str | Place, ...]
     tensor: Place | None = None
     """The tensor that is passed, by its address or a descriptor; None for numbers and views."""
 
     def text(self, given: Given) -> str:
-        """The expression for a launch."""
+        """Return the text of the expression for a launch."""
         return "".join(piece if isinstance(piece, str) else given[piece] for piece in self.pieces)
 
     @property
     def places(self) -> list[Place]:
-        """Return what the expression needs of a launch, in order."""
+        """The places that the expression uses, in order."""
         return [piece for piece in self.pieces if isinstance(piece, Place)]
 
     def member(self, text: str) -> HostValue:
-        """An attribute, or the result of a method."""
+        """Return an attribute, or the result of a method."""
         return joined(self, f".{text}")
 
     def shape(self, axis: int) -> HostValue:
@@ -62,11 +64,11 @@ class HostValue:
         return self.member(f"stride({axis})")
 
     def rows_of(self, columns: int) -> HostValue:
-        """The rows of a tensor, all of its dimensions but the last as one."""
+        """Return the rows of a tensor, with all of its dimensions but the last as one."""
         return joined(self.member("numel()"), f" // {columns}")
 
     def ceiling(self, block: int) -> HostValue:
-        """The number of blocks that cover an extent. Factors have to follow it."""
+        """Return the number of blocks that cover an extent. Factors must follow it."""
         if block == 1:
             return self
         match self.pieces:
@@ -80,7 +82,7 @@ class HostValue:
 
 
 def joined(*parts: HostValue | str) -> HostValue:
-    """The expression whose text is that of its parts, one after the other."""
+    """Return the expression that concatenates the text of its parts."""
     pieces: list[str | Place] = []
     for part in parts:
         pieces += [part] if isinstance(part, str) else part.pieces
@@ -88,12 +90,12 @@ def joined(*parts: HostValue | str) -> HostValue:
 
 
 def constant(value: int | str) -> HostValue:
-    """A number, or the name of a constant of the module."""
+    """Return a number, or the name of a constant of the module."""
     return HostValue((str(value),))
 
 
 def listed(values: Sequence[HostValue | int]) -> HostValue:
-    """The elements of a list, or the arguments of a call."""
+    """Return the elements of a list, or the arguments of a call."""
     parts: list[HostValue | str] = []
     for value in values:
         parts += [", ", constant(value) if isinstance(value, int) else value]
@@ -106,12 +108,12 @@ def _tensor(kind: Literal["operands", "outputs"], index: int) -> HostValue:
 
 
 def nth_operand(index: int) -> HostValue:
-    """An operand of the operator, in the order of `op.operands`."""
+    """Return an operand of the operator, in the order of `op.operands`."""
     return _tensor("operands", index)
 
 
 def nth_output(index: int) -> HostValue:
-    """A preallocated output, in the order of `op.results`."""
+    """Return a preallocated output, in the order of `op.results`."""
     return _tensor("outputs", index)
 
 

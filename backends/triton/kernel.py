@@ -1,4 +1,6 @@
-"""What every kernel emitter returns: the text of a Triton function and how the host launches it."""
+"""The result of every kernel emitter: the text of a Triton function, and how the host
+launches it.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +31,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class SharedTiles:
-    """Tiles whose K several programs share.
+    """Tiles whose K is shared by several programs.
 
     The kernel takes two outputs more: `elements` sums (float32) of each program of each tile, with
     anything in them, and a number (int32) for each tile, 0 before and after.
@@ -45,7 +47,8 @@ class SharedTiles:
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """One `@triton.jit` function of an emitted module, and everything the host must know of it.
+    """One `@triton.jit` function of an emitted module, with everything that the host needs to
+    launch it.
 
     Pure data: the source has all tile shapes and static extents written into it, so that the
     arguments are tensors (or tensor descriptors) and run-time integers only.
@@ -84,7 +87,7 @@ class EmittedKernel:
     """Which of Triton's languages the source is in; helpers are rendered in the same."""
 
     def launch(self, given: Given) -> list[str]:
-        """The host statement that launches the kernel, as source lines without indentation.
+        """Return the host statement that launches the kernel, as source lines without indentation.
 
         All tensors must be contiguous. Unless it `runs_without_rows`, nothing runs where the rows
         are 0: the host must skip the launch or allow a grid of 0.
@@ -103,18 +106,18 @@ class EmittedKernel:
 
 
 def with_final_names(kernel: EmittedKernel) -> EmittedKernel:
-    """A kernel that is complete, with final names in its text and of its arguments."""
+    """Return a complete kernel with final names in its text and of its arguments."""
     names = final_names(kernel.source)
     arguments = [replace(each, name=names.get(each.name, each.name)) for each in kernel.arguments]
     return replace(kernel, source=renamed(kernel.source, names), arguments=tuple(arguments))
 
 
 class ElementTypeError(CodaError):
-    """An element type that kernels cannot load or store."""
+    """An element type that kernels can neither load nor store."""
 
 
 def triton_type(type: Attribute) -> str:
-    """Triton's short name of an element type: bf16, fp16, fp32, i1, i8, i16, i32, i64.
+    """Return Triton's short name of an element type: bf16, fp16, fp32, i1, i8, i16, i32, i64.
 
     Raises ElementTypeError for a type that kernels do not have.
     """
@@ -125,7 +128,7 @@ def triton_type(type: Attribute) -> str:
 
 
 def unsupported(type: Attribute) -> ElementTypeError:
-    """The error for an element type that kernels do not have."""
+    """Return the error for an element type that kernels do not support."""
     return ElementTypeError(
         f"the triton backend does not support tensors of {type} in kernels",
         "use f32, f16, bf16 or an integer type, a call of PyTorch, or the reference target",
@@ -133,7 +136,7 @@ def unsupported(type: Attribute) -> ElementTypeError:
 
 
 def tl_type(type: Attribute) -> str:
-    """The `tl` dtype of an element type, such as `tl.bfloat16`."""
+    """Return the `tl` dtype of an element type, such as `tl.bfloat16`."""
     known = BY_ATTRIBUTE.get(type)
     if known is None or known.tl is None:
         raise unsupported(type)
@@ -145,12 +148,12 @@ WIDE_POINTER = "*fp64"
 
 
 def pointer_type(type: Attribute) -> str:
-    """Triton's signature type of a pointer to elements of `type`, such as `*bf16`."""
+    """Return Triton's signature type of a pointer to elements of `type`, such as `*bf16`."""
     return f"*{triton_type(type)}"
 
 
 def location_comment(location: LocationAttr) -> str | None:
-    """`# llama_layer.coda:12:9` for a known location, without the folder of the file."""
+    """Return `# llama_layer.coda:12:9` for a known location, without the folder of the file."""
     position = source_position(location)
     if position is None:
         return None
@@ -159,7 +162,7 @@ def location_comment(location: LocationAttr) -> str | None:
 
 
 def ceiling(extent: str, block: int) -> str:
-    """The expression of how many blocks cover an extent.
+    """Return the expression for the number of blocks that cover an extent.
 
     Factors have to follow it. It is plain arithmetic: `triton.cdiv` takes microseconds on the host.
     """
@@ -171,21 +174,21 @@ def ceiling(extent: str, block: int) -> str:
 
 
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
-    """`lines` moved right by `depth` levels; empty lines stay empty."""
+    """Indent `lines` by `depth` levels; empty lines stay empty."""
     return ["    " * depth + line if line else line for line in lines]
 
 
 def definition(name: str, parameters: Sequence[str]) -> list[str]:
-    """The first lines of a function."""
+    """Return the first lines of a function."""
     return bracketed(f"def {name}(", parameters, "):", 96)
 
 
 def call(function: str, arguments: Sequence[str]) -> list[str]:
-    """A call as one line, or as one line per argument where it is long."""
+    """Return a call as one line, or as one line per argument if it is long."""
     return bracketed(f"{function}(", arguments, ")", 80)
 
 
 def bracketed(start: str, items: Sequence[str], end: str, width: int) -> list[str]:
-    """`items` between brackets, on one line, or on one line each where that is long."""
+    """Return `items` between brackets, on one line, or on one line each if that is long."""
     line = f"{start}{', '.join(items)}{end}"
     return [line] if len(line) <= width else [start, *(f"    {item}," for item in items), end]

@@ -1,4 +1,4 @@
-"""Text of loads, stores and signatures that kernels share; `emitted` makes a kernel of it."""
+"""Text of loads, stores and signatures that kernels share; `emitted` completes a kernel."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -27,26 +27,28 @@ NEGATIVE_INFINITY = 'float("-inf")'
 
 
 def load(pointer: str, type: Attribute, mask: str | None, other: str = "0.0") -> str:
-    """An expression that loads elements of `type` and extends floats to float32."""
+    """Return an expression that loads elements of `type` and widens floats to float32."""
     guard = f", mask={mask}, other={other if stores_floats(type) else '0'}" if mask else ""
     loaded = f"tl.load({pointer}{guard})"
     return f"{loaded}.to(tl.float32)" if isinstance(type, NARROW_FLOATS) else loaded
 
 
 def rounded(value: str, type: Attribute, helpers: set[str]) -> str:
-    """The name or literal `value`, float32 or an integer, as it is stored in a tensor of `type`."""
+    """Return the name or literal `value`, float32 or an integer, rounded as a tensor of `type`
+    stores it.
+    """
     if not value.isidentifier() and is_float(type):
         value = f"tl.full((), {value}, tl.float32)"
     return ports.rounded(value, type, helpers)
 
 
 def pointer_argument(name: str, type: Attribute, value: HostValue) -> KernelArgument:
-    """The argument for a tensor with elements of `type`."""
+    """Return the argument for a tensor with elements of `type`."""
     return KernelArgument(name, pointer_type(type), value)
 
 
 def is_specialized(argument: KernelArgument) -> bool:
-    """Return whether Triton compiles a kernel anew for some values of a number: strides."""
+    """Return whether Triton compiles a kernel again for some values of a number: strides."""
     return argument.type == "i32" and argument.name.startswith("stride")
 
 
@@ -63,7 +65,7 @@ def emitted(
     num_warps: int = 4,
     num_stages: int = 2,
 ) -> EmittedKernel:
-    """The kernel with the body `lines`, whose names are final and whose dead code is dropped.
+    """Return the kernel with the body `lines`, with final names and without dead code.
 
     `docstring` has the lines of one that says more than `summary`.
     """
@@ -90,7 +92,7 @@ def emitted(
 def signature(
     name: str, arguments: Iterable[KernelArgument], *, asserts: bool = False
 ) -> list[str]:
-    """The first lines of a kernel.
+    """Return the first lines of a kernel.
 
     Extents are not specialized, so that one compiled kernel serves all of them; strides are, as
     a stride of 1 makes loads wide. `asserts`: `tl.device_assert` has an effect.
@@ -108,7 +110,9 @@ def signature(
 
 
 class Reduction(NamedTuple):
-    """How the elements of a block are combined over its columns, and then over blocks."""
+    """A reduction: how the elements of a block are combined over its columns, and then over
+    blocks.
+    """
 
     combined: str
     """The expression of one block: a column."""
@@ -125,7 +129,7 @@ def reduction(
     *,
     is_ordered: bool = False,
 ) -> Reduction:
-    """The sum or the maximum of `element` as the variable `name`; NaN wins."""
+    """Return the sum or the maximum of `element` as the variable `name`; NaN wins."""
     if kind == "max":
         helpers |= {"maximum", "reduce_max"}
         combined = f"tl.expand_dims(reduce_max({element}, 1), 1)"
@@ -138,7 +142,7 @@ def reduction(
 
 
 def over_blocks(extent: str, block: int, body: Sequence[str]) -> list[str]:
-    """The loop over an extent, with `body` for the elements from `start` on."""
+    """Return the loop over an extent, with `body` for the elements from `start` on."""
     if extent.isdecimal():
         return [f"for start in range(0, {extent}, {block}):", *indented(body)]
     # Not a range: the interpreter's run-time integers are no bounds of one.

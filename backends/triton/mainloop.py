@@ -1,4 +1,4 @@
-"""The main loop of a GEMM kernel: how a tile of accumulators is computed."""
+"""The main loop of a GEMM kernel, which computes a tile of accumulators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ TENSOR_DESCRIPTOR = frozenset({"from triton.tools.tensor_descriptor import Tenso
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """The columns of a range that a program computes."""
+    """The columns of a range that one program computes."""
 
     segment: Segment
     columns: ColumnRange
@@ -52,12 +52,12 @@ class ColumnTile:
         return self.columns.lanes * self.columns.parts
 
     def weight(self, accumulator: int, weights: Sequence[SSAValue]) -> SSAValue:
-        """Which of the weights of the segment an accumulator, by its number, is computed from."""
+        """Return which weight of the segment an accumulator, given by number, is computed from."""
         found = self.columns.weights
         return weights[found[min(accumulator, len(found) - 1)]]
 
     def weight_columns(self) -> list[str]:
-        """The column of each lane within the weight of each accumulator."""
+        """Return the column of each lane within the weight of each accumulator."""
         if self.segment.pairing is None:
             return [self.lanes.name]
         if len(self.segment.weights) == 2:
@@ -67,7 +67,7 @@ class ColumnTile:
 
 @dataclass
 class MainLoop(ABC):
-    """Writes the loops over K of each input of `op`, which a device function has.
+    """Emits the loops over K of each input of `op`, by calls of a device function.
 
     acc = tl.zeros((BLOCK_M, 128), SUM_TYPE)
     (acc,) = multiply(
@@ -102,7 +102,7 @@ class MainLoop(ABC):
         self.depths = [self._depth(index) for index in range(len(self.op.inputs))]
 
     def _depth(self, index: int) -> str:
-        """The flattened rows of a transposed input are known when the kernel is launched."""
+        """Return the flattened rows of a transposed input, which are known at launch."""
         if not self.op.is_transposed:
             return str(self.op.depth(index))
         if not index:
@@ -111,11 +111,11 @@ class MainLoop(ABC):
         return self.arguments.add("K", "i32", rows)
 
     def prologue(self) -> list[str]:
-        """Statements before all column ranges."""
+        """Return the statements before all column ranges."""
         return []
 
     def emit(self, tile: ColumnTile) -> list[str]:
-        """Statements that assign the accumulators of a tile."""
+        """Emit the statements that assign the accumulators of a tile."""
         names = list(tile.accumulators)
         # Where the order of the steps is stated, so is what each of them is rounded to.
         sum = "tl.float32" if self.op.order is not None else "SUM_TYPE"
@@ -135,7 +135,7 @@ class MainLoop(ABC):
         return lines
 
     def _scales(self, tile: ColumnTile) -> list[str]:
-        """The arguments that say where the scales of blocks of each row and column are."""
+        """Return the arguments for the places of the block scales of each row and column."""
         op, blocks = self.op, self.op.blocks
         if not isinstance(blocks, BlocksAttr) or op.x_scales is None:
             return []
@@ -155,12 +155,14 @@ class MainLoop(ABC):
         ]
 
     def _accumulation(self) -> list[str]:
-        """The argument that lets products of float8 have few bits in their sum."""
+        """Return the argument that allows float8 products to be summed with few bits."""
         is_fast = numerics_mode(self.op) == NumericsMode.FAST
         return ["IS_FAST=True"] if is_fast and is_float8(element_type_of(self.op.x)) else []
 
     def _bounds(self, term: int) -> tuple[list[str], tuple[str, str]]:
-        """Where the loop over K of an input begins and ends, behind the statements that say so."""
+        """Return where the loop over K of an input begins and ends, after the statements that
+        compute both.
+        """
         depth = self.depths[term]
         if self.ragged is not None:
             self.helpers.add("bound")
@@ -178,22 +180,26 @@ class MainLoop(ABC):
         return [], ("bound(first_row)", "bound(end_row)")
 
     def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
-        """Statements of a step of its own, behind the loop."""
+        """Return the statements of a separate last step after the loop."""
         return []
 
     @property
     def stages_of_ids(self) -> int:
-        """Stages of the loop before those of its tiles: ids of rows are loaded before the rows."""
+        """The additional stages of the loop that load row ids before the rows."""
         ids = self.op.gather or self.op.gather_weights
         return int(self.ragged is not None and ids is not None)
 
     @abstractmethod
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
-        """Where the rows of an input are, and the columns of a weight for each accumulator."""
+        """Return where the rows of an input are, and the columns of a weight for each
+        accumulator.
+        """
 
     @abstractmethod
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """The last arguments of the device function: how operands are stored, and the tile."""
+        """Return the last arguments of the device function: the storage of operands, and
+        the tile.
+        """
 
 
 @dataclass
@@ -230,14 +236,18 @@ class PointerMainLoop(MainLoop):
         return [self.rows[term], tuple_text(places)]
 
     def _weight(self, weight: SSAValue) -> str:
-        """Where the first element of a weight is: of that of the group of the rows."""
+        """Return where the first element of a weight is, for grouped rows that of the weight of
+        their group.
+        """
         pointer = self.arguments.operand(weight, "w")
         if self.groups is None:
             return pointer
         return f"{pointer} + row_group.to(tl.int64) * {prod(shape_of(weight)[1:])}"
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """K, and the distances of two elements of a row of x and of a weight's column."""
+        """Return K, and the distances between two elements of a row of x and of a weight's
+        column.
+        """
         segment, is_transposed = tile.segment, self.op.is_transposed
         of_x = str(shape_of(self.op.x)[-1]) if is_transposed else "1"
         of_weight = "1"
@@ -249,7 +259,7 @@ class PointerMainLoop(MainLoop):
         return [*(f"{name}={x}" for name, x in extents.items()), "BLOCK_K=BLOCK_K", *known]
 
     def _gathered_depths(self) -> list[str]:
-        """The arguments that say which rows are summed over, of x and of the weights."""
+        """Return the arguments for the rows that are summed over, of x and of the weights."""
         ids = {"a_ids": self.op.gather, "b_ids": self.op.gather_weights}
         return [
             f"{name}={self.arguments.operand(value, 'ids')}"
@@ -259,14 +269,14 @@ class PointerMainLoop(MainLoop):
 
 
 class OneRowMainLoop(PointerMainLoop):
-    """Multiplies one row in float32: no tensor core is of use, and no tile has rows for nothing."""
+    """Multiplies one row in float32 without tensor cores, so that no rows of a tile are wasted."""
 
     FUNCTION = "multiply_row"
 
 
 @dataclass
 class TmaMainLoop(MainLoop):
-    """Loads boxes through Hopper's TMA, from descriptors that the host makes at each launch.
+    """Loads boxes through Hopper's TMA, with descriptors that the host makes at each launch.
 
     The weights are taken as they are: columns that pair up are boxes of a view (see `tma.py`).
     TMA gives zeros past the end of K.
@@ -276,7 +286,9 @@ class TmaMainLoop(MainLoop):
     IMPORTS = TENSOR_DESCRIPTOR
 
     def _bounds_of_group(self) -> tuple[list[str], tuple[str, str]]:
-        """The loop has whole steps: the box of the last one has rows of the next group, too."""
+        """Return the bounds of the loop, which has whole steps: the box of the last one also
+        contains rows of the next group.
+        """
         whole = "whole = first_row + (end_row - first_row) // BLOCK_K * BLOCK_K"
         return [whole], ("bound(first_row)", "bound(whole)")
 
@@ -315,7 +327,7 @@ class TmaMainLoop(MainLoop):
         ]
 
     def extents(self, term: int, tile: ColumnTile) -> list[str]:
-        """Which dimension of x and of the weights is K, the last one or the first."""
+        """Return which dimension of x and of the weights is K, the last one or the first."""
         a_is_last, b_is_last = not self.op.is_transposed, tile.segment.layout == Layout.NK
         last = [f"A_K_IS_LAST={a_is_last}", f"B_K_IS_LAST={b_is_last}"]
         is_below = self.groups is not None and not b_is_last
@@ -332,7 +344,9 @@ class TmaMainLoop(MainLoop):
         *,
         is_last: bool,
     ) -> str:
-        """The parameter of a descriptor of `value` as `view`, with K as the last or the first."""
+        """Return the parameter of a descriptor of `value` as `view`, with K as the last or the
+        first dimension.
+        """
         bk = self.schedule.block_k.data
         extents, boxes = ((*view, depth), (*box, bk)) if is_last else ((depth, *view), (bk, *box))
         is_never_empty = not self.op.is_transposed
@@ -341,7 +355,7 @@ class TmaMainLoop(MainLoop):
         )
 
     def _rows(self, term: int) -> HostValue | int:
-        """The host's K, at least 1 where it is known when the kernel is launched."""
+        """Return the host's K, at least 1, if it is known only at launch."""
         if not self.op.is_transposed:
             return self.op.depth(term)
         rows = self.arguments.flattened_rows(self.op.inputs[term]) if term else ROW_COUNT
@@ -349,13 +363,13 @@ class TmaMainLoop(MainLoop):
 
 
 def tuple_text(elements: Iterable[str]) -> str:
-    """A tuple of expressions as text."""
+    """Return a tuple of expressions as text."""
     *others, last = elements
     return f"({', '.join([*others, last])})" if others else f"({last},)"
 
 
 def corners(tile: ColumnTile, box: WeightBox) -> list[str]:
-    """For each accumulator, where its box starts in the first dimensions of the view."""
+    """Return for each accumulator where its box starts in the first dimensions of the view."""
     segment, group = tile.segment, tile.segment.group_size
     if segment.pairing is None:
         return [f"({tile.number} * {tile.width},)"]
@@ -373,7 +387,7 @@ def corners(tile: ColumnTile, box: WeightBox) -> list[str]:
 
 
 def usable_box(segment: Segment, columns: ColumnRange) -> WeightBox:
-    """The box of a range's weights. Raises CodaError where there is none."""
+    """Return the box of a range's weights. Raises CodaError if there is none."""
     box = weight_box(segment, columns)
     if isinstance(box, str):
         raise CodaError(
@@ -441,8 +455,8 @@ class QuantizedMainLoop(PointerMainLoop):
     def _places(
         self, tile: ColumnTile, values: Sequence[SSAValue], packed: int, hint: str
     ) -> Iterator[str]:
-        """The place of the first word of each column, `packed` of which share a word, in the tensor
-        of each accumulator, one of `values`.
+        """Yield the place of the first word of each column, `packed` of which share a word, in the
+        tensor of each accumulator, one of `values`.
         """
         for column, value in zip(self._columns(tile), values, strict=True):
             place = column if packed == 1 else f"({column} // {packed})"
@@ -455,5 +469,5 @@ class QuantizedMainLoop(PointerMainLoop):
 
 
 def _step(value: SSAValue, layout: Layout) -> int:
-    """The distance of two words of a column."""
+    """Return the distance between two words of a column."""
     return 1 if layout == Layout.NK else shape_of(value)[1]

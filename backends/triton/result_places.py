@@ -47,11 +47,14 @@ def place_of_row(rows: tuple[int, int, int], row: str) -> str:
     return f"{row} // {width} * {period} + {within}"
 
 
-def place_of_column(place: PlaceAttr, column: str) -> str:
+def place_of_column(place: PlaceAttr, column: str, pitch: int = 0) -> str:
     """The column of a concatenation that `column` of one of its parts is, the first one where it is
-    in several places. Columns past the end are past the end of the row.
+    in several places. Columns past the end are past the end of the row, which has
+    `pitch` elements.
     """
     offset, width, period = place.numbers
+    if pitch >= 2**31:
+        column = f"{column}.to(tl.int64)"
     within = f"{column} % {width} + {offset}" if offset else f"{column} % {width}"
     return f"{column} // {width} * {period * place.copies.data} + {within}"
 

@@ -123,9 +123,13 @@ def _stored_row(value: SSAValue) -> Part | None:
     if use is None or op is None or row is None or op.operands[use.index] is not row.values:
         return None
     kept = shape_of(op.operands[0])[row.dim :]
-    if DYNAMIC_INDEX in (*kept, *columns) or not prod(kept):
+    if not columns or DYNAMIC_INDEX in (*kept, *columns) or not prod((*kept, *columns)):
         return None
-    return Part(op.results[0], PlaceAttr.of(0, prod(kept[1:]), prod(kept)), row.number)
+    width = prod(kept[1:])
+    # A run has whole rows of `value`, or each of them has whole runs.
+    if max(width, *columns) % min(width, *columns):
+        return None
+    return Part(op.results[0], PlaceAttr.of(0, width, prod(kept)), row.number)
 
 
 def _joined_part(value: SSAValue) -> Part | None:

@@ -26,6 +26,7 @@ from coda_ir.dialects.torch.ops import (
     COPY as COPY,
     CallOp as CallOp,
     LinearScanOp as LinearScanOp,
+    StoredRow as StoredRow,
     VjpOp as VjpOp,
     in_place as in_place,
 )

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnitAttr,
-    i1,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -193,8 +193,10 @@ class CallOp(IRDLOperation):
         if named or index not in self.inputs or values not in self.inputs:
             return None
         shape = shape_of(self.inputs[0])
-        is_row = shape_of(index) == (1,) and element_type_of(index) != i1
+        # Other types of indices are masks, or PyTorch refuses them.
+        is_row = shape_of(index) == (1,) and element_type_of(index) in (i32, i64)
         is_whole = shape_of(values) == (*shape[:dim], 1, *shape[dim + 1 :])
+        is_whole &= element_type_of(values) == element_type_of(self.inputs[0])
         return StoredRow(dim, index, values) if is_row and is_whole else None
 
     @property

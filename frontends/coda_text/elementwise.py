@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.elementwise import FloorDivideOp, RoundOp
+from coda_ir.dialects.coda.elementwise import FloorDivideOp, RemainderOp, RoundOp
 from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.frontends.coda_text.arguments import SECOND, Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
@@ -174,7 +174,17 @@ def combined(call: Invocation, operator: str, left: Value, right: Value) -> Tens
 def binary_call(call: Invocation) -> TensorValue:
     """The binary operator that `call` names, on the arguments `a` and `b`."""
     make = BINARY[call.name]
+    if make in (FloorDivideOp, RemainderOp):
+        _expect_divisor(call.value("a"), call.value("b"))
     return _of_two(call, make, make.ELEMENTS)
+
+
+def _expect_divisor(a: Value | None, b: Value | None) -> None:
+    """Raises Mistake for the division of integers by the number 0."""
+    is_zero = isinstance(b, int | float) and is_number(b) and not b
+    if is_zero and isinstance(a, TensorValue) and a.type.element in RANGES:
+        message = f"division of {a.type} by zero"
+        raise Mistake(message, "the divisor of integers must not be 0", argument="b")
 
 
 def infix(call: Invocation) -> TensorValue:

@@ -373,6 +373,8 @@ class Invocation:
 
     def axis(self, name: str, rank: int, default: int) -> int:
         """A dimension counted from the front; negative ones count from the back."""
+        if isinstance(self.value(name), ListValue):
+            raise self.wrong(name, "expected an integer", "a call takes one dimension")
         axis = self.integer(name, default)
         if not -rank <= axis < rank:
             raise self.wrong(name, f"expected {-rank} to {rank - 1}", given=axis)

@@ -191,7 +191,7 @@ class GraphCompiler:
             return GraphRunner(captured, imported, compiled, self._cuda_graphs(compiled))
 
     def _import(self, captured: DynamoGraph) -> tuple[ImportedGraph, list[Remark]]:
-        """Return the raised module of a graph, and the operators that it contains after raising."""
+        """Import a graph and raise its operators; return the module, and the remarks of raising."""
         with collect_remarks() as remarks, _tensors_with_data():
             imported = GraphImporter(captured.source, HANDLERS, "graph").run()
             TorchToCodaPass().apply(make_context(), imported.module)

@@ -75,7 +75,7 @@ def _find_stops(graph: GraphModule) -> dict[Node, list[Node]]:
 
 
 def _stop(node: Node, inputs: Sequence[Node]) -> None:
-    """Stop the gradients of `inputs` of a node; without any, insert a `detach`."""
+    """Stop the gradients of `inputs` of a node; without any, make a stop of the node itself."""
     for given in inputs:
         with node.graph.inserting_before(node):
             stopped = node.graph.call_function(STOP, (given,))

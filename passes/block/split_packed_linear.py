@@ -1,5 +1,7 @@
 """Pass `split-packed-linear`: slices of a packed projection become projections of their own."""
 
+from collections.abc import Sequence
+
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, Use
 
@@ -23,8 +25,8 @@ class SplitPackedLinearPass(FunctionPass):
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
-        for op in reversed(rewriter.ops):
-            if is_pointwise(op) and _is_of_packed(op) and _is_sliced(op):
+        for op in reversed(_packed(rewriter.ops)):
+            if _is_sliced(op):
                 _compute_in_slices(op, rewriter)
         for op in rewriter.ops:
             if isinstance(op, coda.LinearOp) and _is_sliced(op):
@@ -53,19 +55,18 @@ def _reads_slices(op: Operation) -> bool:
     return is_per_sample or isinstance(op, coda.AttentionOp | ReturnOp)
 
 
-def _is_of_packed(op: Operation) -> bool:
-    """Return whether pointwise code computes columns of a projection that nothing else reads, and
+def _packed(ops: Sequence[Operation]) -> list[Operation]:
+    """Return the pointwise code that computes columns of a projection that nothing else reads, and
     that has more than one row for each sample.
     """
-    shape = shape_of(op.results[0])
-    if not shape or 1 in shape[1:-1]:
-        return False
-    wide = [x for x in op.operands if x.has_one_use() and shape_of(x)[-1:] == shape[-1:]]
-    makers = [x.owner for x in wide if isinstance(x.owner, Operation)]
-    return any(
-        isinstance(maker, coda.LinearOp) or (is_pointwise(maker) and _is_of_packed(maker))
-        for maker in makers
-    )
+    found: dict[Operation, None] = {}
+    for op in filter(is_pointwise, ops):
+        shape = shape_of(op.results[0])
+        wide = [x.owner for x in op.operands if x.has_one_use() and shape_of(x)[-1:] == shape[-1:]]
+        is_packed = any(isinstance(maker, coda.LinearOp) or maker in found for maker in wide)
+        if is_packed and shape and 1 not in shape[1:-1]:
+            found[op] = None
+    return list(found)
 
 
 def _compute_in_slices(op: Operation, rewriter: FunctionRewriter) -> None:

@@ -14,6 +14,7 @@ from coda_ir.dialects.coda.shapes import (
 )
 from coda_ir.dialects.gemm import PortKind
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.passes.support.editing import operands_first
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import check_rounding_may_move, is_tilewise, name_of
 from coda_ir.passes.support.matching import operand_pairs, unwidened
@@ -68,11 +69,14 @@ def _is_over_rows(op: coda.SumToOp) -> bool:
 
 def _is_on_chip(value: SSAValue) -> bool:
     """Return whether a GEMM computes `value`, or what pointwise code makes it of."""
-    found = [value]
-    for each in found:
+    found, pending = {value}, [value]
+    for each in pending:
         if isinstance(each.owner, Operation) and is_pointwise(each.owner):
-            found += [x for x in each.owner.operands if x not in found]
-    return any(is_tilewise(each) for each in found if not is_pointwise(each.owner))
+            pending += [x for x in dict.fromkeys(each.owner.operands) if x not in found]
+            found.update(each.owner.operands)
+        elif is_tilewise(each):
+            return True
+    return False
 
 
 def _why_not(op: coda.SumToOp) -> Refusal | None:
@@ -169,12 +173,32 @@ def _row(x: SSAValue, number: int, like: SSAValue, insert: OpInserter) -> SSAVal
 
 def _part(x: SSAValue, number: int, insert: OpInserter) -> SSAValue:
     """Return row `number` of x. Pointwise code that nothing else reads computes only that row."""
-    op, shape = x.owner, shape_of(x)
-    if not (isinstance(op, Operation) and is_pointwise(op) and x.has_one_use()):
-        return insert.insert(coda.SliceOp(x, len(shape) - 2, number, number + 1), x.name_hint)
-    is_same = [len(shape_of(value)) < 2 or shape_of(value)[-2] == 1 for value in op.operands]
-    operands = [
-        value if same else _part(value, number, insert)
-        for value, same in zip(op.operands, is_same, strict=True)
-    ]
-    return insert.again(op, operands, (*shape[:-2], 1, shape[-1]))
+
+    def inner(op: Operation) -> list[Operation]:
+        owners = (value.owner for value in op.operands if _is_computed(value))
+        return [owner for owner in owners if isinstance(owner, Operation)]
+
+    if not (isinstance(x.owner, Operation) and _is_computed(x)):
+        return _sliced(x, number, insert)
+    parts: dict[SSAValue, SSAValue] = {}
+    for op in operands_first(x.owner, inner):
+        operands = [parts.get(value) or _sliced(value, number, insert) for value in op.operands]
+        shape = shape_of(op.results[0])
+        parts[op.results[0]] = insert.again(op, operands, (*shape[:-2], 1, shape[-1]))
+    return parts[x]
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Return whether only the sum reads several rows of pointwise code."""
+    return _has_rows(value) and is_pointwise(value.owner) and value.has_one_use()
+
+
+def _sliced(value: SSAValue, number: int, insert: OpInserter) -> SSAValue:
+    if not _has_rows(value):
+        return value
+    dim = len(shape_of(value)) - 2
+    return insert.insert(coda.SliceOp(value, dim, number, number + 1), value.name_hint)
+
+
+def _has_rows(value: SSAValue) -> bool:
+    return len(shape_of(value)) > 1 and shape_of(value)[-2] != 1

@@ -1,18 +1,20 @@
 """Pass `place-parts`: kernels store their results directly in a concatenation."""
 
+from collections.abc import Sequence
+
 from xdsl.ir import Attribute, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import Port, PortKind, Result
 from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
-from coda_ir.dialects.torch import CallOp
+from coda_ir.dialects.torch import CallOp, StoredRow
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
 from coda_ir.passes.support.legality import name_of
 from coda_ir.storage import ALIGNMENT, EXPAND, is_view, repeated_number, storage_root
-from coda_ir.symbolic_shapes import Dims
+from coda_ir.symbolic_shapes import Dim, Dims
 
 MOST_COPIES = 1
 """Parts that are copied beside others: each takes a call, PyTorch's concatenation one for all."""
@@ -42,8 +44,9 @@ class PlacePartsPass(FunctionPass):
 
     A call that stores one row in place, such as the keys of a token in a cache of B x H x S x D,
     has nothing to do if a kernel stores the row: `tile<0>` says that port 0 has its number. Legal
-    iff nothing reads or changes the cache between the kernel and the call, and the number is known
-    before the kernel runs. A number that is no row ends the program with an error, as in PyTorch.
+    iff the row has the extents of the cache, nothing reads or changes the cache between the kernel
+    and the call, and the number is known before the kernel runs. A number that is no row ends the
+    program with an error, as in PyTorch.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -58,7 +61,7 @@ class PlacePartsPass(FunctionPass):
                 _place_parts(op, rewriter)
             elif isinstance(op, CallOp) and (row := op.stored_row) is not None:
                 value = _reshaped(row.values)
-                refusal = _why_no_row(op, row.number, value, rewriter)
+                refusal = _why_no_row(op, row, value, rewriter)
                 if rewriter.accepts(op, refusal, f"{name_of(value)} is stored in place"):
                     _place(value, rewriter)
 
@@ -111,23 +114,32 @@ def _reshaped(values: SSAValue) -> SSAValue:
 
 
 def _why_no_row(
-    op: CallOp, number: SSAValue, value: SSAValue, rewriter: FunctionRewriter
+    op: CallOp, row: StoredRow, value: SSAValue, rewriter: FunctionRewriter
 ) -> Refusal | None:
     """Return why no kernel can store the row `value` for a call in place."""
     site, part, order = Site.of(value), part_of(value), rewriter.order
-    if site is None or part is None:
+    if site is None or not (value.has_one_use() and row.values.has_one_use()):
         return Refusal(
-            "the call is the only use of a tile of a kernel, and the extents of rows are known",
+            "the call is the only use of a tile of a kernel",
             f"{name_of(value)} is copied: no kernel computes its elements for this call alone",
+        )
+    whole, stored = (list(rewriter.shapes.dims(x)) for x in (op.inputs[0], row.values))
+    whole[row.dim] = 1
+    if part is None or stored != whole:
+        return Refusal(
+            "the extents of the row are those of the tensor, known behind its dimension, and it "
+            "has whole rows of the tile or is a part of one",
+            f"{name_of(value)} is copied: {_extents(rewriter.shapes.dims(value))} elements are "
+            f"stored in rows of {_extents(whole)}",
         )
     runs = PlaceAttr.of(0, part.place.width.data, part.place.width.data)
     if not _is_aligned(value, runs):
         return _why_unaligned(value, runs)
-    before = order.slices_after([number], site.op)
+    before = order.slices_after([row.number], site.op)
     if before is None or not all(map(is_view, before)):
         return Refusal(
             "the number of the row is known before the kernel runs",
-            f"{name_of(value)} is copied: {name_of(number)} is computed after it",
+            f"{name_of(value)} is copied: {name_of(row.number)} is computed after it",
         )
     memory, first, last = storage_root(part.whole), order.position(site.op), order.position(op)
     between = [each for each in rewriter.ops if first <= order.position(each) < last]
@@ -137,6 +149,10 @@ def _why_no_row(
             f"{name_of(value)} is copied: {name_of(memory)} is used before the call",
         )
     return None
+
+
+def _extents(dims: Sequence[Dim]) -> str:
+    return " x ".join(map(str, dims))
 
 
 def _is_aligned(value: SSAValue, place: PlaceAttr) -> bool:

@@ -241,7 +241,7 @@ def _scaled(
 
 
 def _pow(call: ElementwiseCall) -> Operation | None:
-    """Raise a constant power of x; the power 0 is 1 for any x."""
+    """Raise a constant, finite power of x other than 0."""
     x, *exponents = call.arguments
     if len(exponents) != 1 or call.options or not isinstance(x, SSAValue):
         return None

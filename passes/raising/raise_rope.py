@@ -122,7 +122,7 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
 def _tables(
     insert: OpInserter, rotation: Rotation, heads: Heads, *, is_full: bool
 ) -> tuple[SSAValue, SSAValue] | None:
-    """Cosines and sines; for one column of each pair unless they are `is_full`."""
+    """Return cosines and sines of one column of each pair; `is_full` if there are those of both."""
     if rotation.is_operator:
         return rotation.cos, rotation.sin
     layout = rotation.layout

@@ -18,8 +18,11 @@ from coda_ir.passes.support.legality import check_rounding_may_move
 from coda_ir.passes.support.matching import Norm, only_use, taken_norm
 from coda_ir.passes.support.order import BlockOrder
 
-NormConsumer: TypeAlias = coda.LinearOp | coda.MatmulOp | coda.RopeOp | FusedOp
-"""What a norm moves past: a rotation of columns only where it does nothing but scale rows."""
+NormConsumer: TypeAlias = (
+    coda.LinearOp | coda.MatmulOp | coda.LowBitLinearOp | coda.RopeOp | FusedOp
+)
+"""What a norm moves past. An RMSNorm only scales rows and columns, so that it also moves past a
+rotation of columns, and past a quantized weight, which has no other vectors."""
 
 
 POST_NORM = (
@@ -97,7 +100,7 @@ def _lets_pass(consumer: NormConsumer, norm: Norm) -> bool:
     if isinstance(consumer, FusedOp):
         vectors = only_scales or all(map(takes_row_vectors, consumer.segments()))
         return takes_scaled_rows(consumer) and vectors
-    return only_scales or not isinstance(consumer, coda.RopeOp)
+    return only_scales or not isinstance(consumer, coda.RopeOp | coda.LowBitLinearOp)
 
 
 def _not_deferred(use: Use) -> Refusal:
@@ -111,6 +114,8 @@ def _not_deferred(use: Use) -> Refusal:
         condition = f"{condition}, not a grouped one"
         what = "a grouped GEMM (of experts) reads its rows"
         remedy = "none: the rows for the experts are gathered from the stored norm"
+    elif isinstance(consumer, coda.LowBitLinearOp):
+        what, remedy = "its mean cannot move past a quantized weight", None
     elif calls := [each for each in _behind_views(consumer) if isinstance(each, CallOp)]:
         what, remedy = f"a call of PyTorch, {calls[0].callee.data}, reads its rows", None
     elif isinstance(consumer, coda.ReshapeOp) and all(
@@ -126,7 +131,7 @@ def _not_deferred(use: Use) -> Refusal:
 
 
 def _behind_views(op: Operation) -> list[Operation]:
-    """Return `op`, or for operators that only rearrange or select rows, their users."""
+    """Return `op` without reshapes, and the readers of those and of selected rows in turn."""
     found = [op]
     for each in found:
         if isinstance(each, coda.ReshapeOp | coda.IndexOp | coda.GatherOp):
@@ -176,7 +181,7 @@ def _is_gemm_tile(value: SSAValue) -> bool:
         if len(tiles) != 1:
             return False
         value = tiles[0]
-    return isinstance(value.owner, coda.LinearOp | coda.MatmulOp)
+    return isinstance(value.owner, coda.LinearOp | coda.MatmulOp | coda.LowBitLinearOp)
 
 
 def _tiles(op: Operation) -> list[SSAValue]:

@@ -26,16 +26,27 @@ def scaled_input(insert: OpInserter, x: SSAValue, weight: SSAValue | None) -> SS
     return insert.cast(insert.mul(insert.cast(x, type), weight, name), element_type_of(x))
 
 
-def float32_gemm(insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp, x: SSAValue) -> SSAValue:
+def float32_gemm(
+    insert: OpInserter, gemm: coda.LinearOp | coda.MatmulOp | coda.LowBitLinearOp, x: SSAValue
+) -> SSAValue:
     """Return the GEMM of `gemm` on `x`, without its bias, and not rounded before the row scale."""
+    if isinstance(gemm, coda.LowBitLinearOp):
+        operands = x, gemm.weight, gemm.scales, gemm.zeros
+        product = coda.LowBitLinearOp(*operands, gemm.scheme, gemm.kn, element_type=f32)
+        return insert.insert(product)
     kind = coda.LinearOp if isinstance(gemm, coda.LinearOp) else coda.MatmulOp
     return insert.insert(kind(x, gemm.weight, element_type=f32))
 
 
 def bias_of(
-    gemm: coda.LinearOp | coda.MatmulOp | coda.GroupedLinearMap | coda.QuantizedLinearOp,
+    gemm: coda.LinearOp
+    | coda.MatmulOp
+    | coda.LowBitLinearOp
+    | coda.GroupedLinearMap
+    | coda.QuantizedLinearOp,
 ) -> SSAValue | None:
-    return None if isinstance(gemm, coda.MatmulOp | coda.QuantizedLinearOp) else gemm.bias
+    has_none = isinstance(gemm, coda.MatmulOp | coda.LowBitLinearOp | coda.QuantizedLinearOp)
+    return None if has_none else gemm.bias
 
 
 def parameters_of(norm: Norm) -> tuple[SSAValue | None, SSAValue | None]:

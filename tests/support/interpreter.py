@@ -2,14 +2,15 @@
 
 Most of the time of a small kernel goes into a few things, whose results are the same each time:
 
-* at each call of a function of the device, all names of `triton.language` are looked through for
-  what the launch has replaced already;
-* the table of NumPy's types is made anew for each value;
+* at each launch, and at each call of a function of the device, all names of `triton.language` are
+  looked through for those to replace;
+* the table of NumPy's types is made anew for each value, as are constants;
+* numbers in bfloat16 are taken apart and put together;
 * the shape of each value is given a type, which nobody asks for;
 * the shape of each value is checked, and made of constants of the language, as is its size;
 * sums of integers are computed again in 64 bits and compared with the limits of their type, for an
   assertion that is left out where Triton does not debug;
-* two shapes that are the same are compared element by element;
+* the shapes of two operands are compared element by element;
 * functions of the device are rewritten for each module that has a copy of them.
 """
 
@@ -21,6 +22,8 @@ from math import prod
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 
 def speed_up() -> None:
     """Do these things once; nothing happens where Triton compiles."""
@@ -28,13 +31,17 @@ def speed_up() -> None:
         interpreter: Any = import_module("triton.runtime.interpreter")
         if interpreter.GridExecutor.__call__.__module__ == interpreter.__name__:
             _patch_once_per_launch(interpreter)
+            _find_builtins_once(interpreter)
             _rewrite_texts_once(interpreter)
             _remember_types(interpreter)
+            _convert_bfloat16_at_once(interpreter)
             core: Any = import_module("triton.language.core")
             _type_tuples_when_asked(core)
             _make_shapes_once(core)
             _check_overflows_to_debug(interpreter)
-            _compare_shapes_by_identity(import_module("triton.language.semantic"))
+            semantic: Any = import_module("triton.language.semantic").TritonSemantic
+            _broadcast_shapes_once(core, semantic)
+            _remember_constants(semantic)
 
 
 def _patch_once_per_launch(interpreter: Any) -> None:
@@ -59,6 +66,37 @@ def _patch_once_per_launch(interpreter: Any) -> None:
 
     interpreter.GridExecutor.__call__ = launch_anew
     interpreter.InterpretedFunction.__call__ = call
+
+
+def _find_builtins_once(interpreter: Any) -> None:
+    """What a module or class has of them, and what replaces them, is the same at each launch."""
+    core: Any = import_module("triton.language.core")
+    checked: CodeType = core.builtin(len).__code__
+    found: dict[Any, dict[str, Any]] = {}
+
+    def interpreted(function: Any, semantic: Any) -> Any:
+        while function.__code__ is checked:
+            function = function.__wrapped__
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            kwargs["_semantic"] = semantic
+            return function(*args, **kwargs)
+
+        return call
+
+    def patch(package: Any, builder: Any, scope: Any) -> None:
+        if package not in found:
+            semantic = interpreter.TritonSemantic(builder)
+            found[package] = {
+                name: interpreted(member, semantic)
+                for name, member in inspect.getmembers(package)
+                if core.is_builtin(member)
+            }
+        for name, member in found[package].items():
+            if core.is_builtin(getattr(package, name)):
+                scope.set_attr(package, name, member)
+
+    interpreter._patch_builtin = patch
 
 
 def _rewrite_texts_once(interpreter: Any) -> None:
@@ -110,6 +148,21 @@ def _remember_types(interpreter: Any) -> None:
     interpreter._get_np_dtype = numpy_type
 
 
+def _convert_bfloat16_at_once(interpreter: Any) -> None:
+    """It is the upper half of a float32: the interpreter does not round either."""
+    convert: Any = interpreter._convert_float
+    core: Any = import_module("triton.language.core")
+
+    def converted(data: Any, type: Any, wanted: Any, rounding_mode: Any) -> Any:
+        if rounding_mode is None and (type, wanted) == (core.bfloat16, core.float32):
+            return data.astype(np.uint32) << 16
+        if rounding_mode is None and (type, wanted) == (core.float32, core.bfloat16):
+            return (data.view(np.uint32) >> 16).astype(np.uint16)
+        return convert(data, type, wanted, rounding_mode)
+
+    interpreter._convert_float = converted
+
+
 def _type_tuples_when_asked(core: Any) -> None:
     initialize: Any = core.tuple.__init__
 
@@ -135,15 +188,19 @@ def _make_shapes_once(core: Any) -> None:
     """Types and values of one shape share it: nothing changes a shape."""
     initialize: Any = core.block_type.__init__
     of_types: dict[tuple[Any, ...], Any] = {}
-    of_values: dict[tuple[Any, ...], Any] = {}
+    of_shapes: dict[int, Any] = {}
+    of_values: dict[int, Any] = {}
 
     def start_type(self: Any, element_ty: Any, shape: Any) -> None:
-        extents = tuple(shape)
-        if extents not in of_types:
-            initialize(self, element_ty, shape)
-            of_types[extents] = self.shape, self.numel
+        known = of_shapes.get(id(shape))
+        if known is None:
+            extents = tuple(shape)
+            if extents not in of_types:
+                initialize(self, element_ty, shape)
+                of_types[extents] = of_shapes[id(self.shape)] = self.shape, self.numel
+            known = of_types[extents]
         self.element_ty = element_ty
-        self.shape, self.numel = of_types[extents]
+        self.shape, self.numel = known
 
     def get_name(self: Any) -> str:
         return f"<{self.shape}, {self.element_ty}>"
@@ -153,11 +210,12 @@ def _make_shapes_once(core: Any) -> None:
 
     def start_value(self: Any, handle: Any, type: Any) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        extents = tuple(type.shape) if type.is_block() else ()
-        if extents not in of_values:
+        extents: Any = type.shape if type.is_block() else ()
+        if id(extents) not in of_values:
             shape = core.tuple([core.constexpr(extent) for extent in extents])
-            of_values[extents] = shape, core.constexpr(prod(extents))
-        self.shape, self.numel = of_values[extents]
+            # Kept with the extents, whose id no other object may take.
+            of_values[id(extents)] = shape, core.constexpr(prod(extents)), extents
+        self.shape, self.numel, _ = of_values[id(extents)]
 
     core.block_type.__init__, core.block_type.name = start_type, property(get_name, set_name)
     core.tensor.__init__ = start_value
@@ -168,12 +226,50 @@ def _check_overflows_to_debug(interpreter: Any) -> None:
     interpreter.interpreter_builder.options = replace(options, sanitize_overflow=options.debug)
 
 
-def _compare_shapes_by_identity(semantic: Any) -> None:
-    broadcast: Any = semantic.TritonSemantic.broadcast_impl_value
+def _broadcast_shapes_once(core: Any, semantic: Any) -> None:
+    """After `_make_shapes_once`, each shape is one object for good."""
+    broadcast: Any = semantic.broadcast_impl_value
+    shapes: dict[tuple[int, int], Any] = {}
 
-    def broadcast_unless_same(self: Any, lhs: Any, rhs: Any) -> Any:
-        if lhs.type.is_block() and rhs.type.is_block() and lhs.type.shape is rhs.type.shape:
+    def broadcast_once(self: Any, lhs: Any, rhs: Any) -> Any:
+        if not (lhs.type.is_block() and rhs.type.is_block()):
+            return broadcast(self, lhs, rhs)
+        if lhs.type.shape is rhs.type.shape:
             return lhs, rhs
-        return broadcast(self, lhs, rhs)
+        both = id(lhs.type.shape), id(rhs.type.shape)
+        if both not in shapes:
+            results = broadcast(self, lhs, rhs)
+            if len(lhs.type.shape) == len(rhs.type.shape):
+                shapes[both] = results[0].type.shape
+            return results
+        return expanded(self, lhs, shapes[both]), expanded(self, rhs, shapes[both])
 
-    semantic.TritonSemantic.broadcast_impl_value = broadcast_unless_same
+    def expanded(self: Any, value: Any, shape: Any) -> Any:
+        if value.type.shape is shape:
+            return value
+        handle = self.builder.create_broadcast(value.handle, shape)
+        return self.tensor(handle, core.block_type(value.type.scalar, shape))
+
+    semantic.broadcast_impl_value = broadcast_once
+
+
+def _remember_constants(semantic: Any) -> None:
+    """Nothing changes a constant, and the type of a result follows from those of the operands."""
+    make: Any = semantic.scalar_constant
+    find: Any = semantic.computation_type_impl
+    constants: dict[Any, Any] = {}
+    types: dict[Any, Any] = {}
+
+    def constant(self: Any, value: Any, dtype: Any) -> Any:
+        key: Any = type(value), value, dtype.name
+        if key not in constants:
+            constants[key] = make(self, value, dtype)
+        return constants[key]
+
+    def computation_type(self: Any, *operands: Any) -> Any:
+        key = tuple(getattr(operand, "name", operand) for operand in operands)
+        if key not in types:
+            types[key] = find(self, *operands)
+        return types[key]
+
+    semantic.scalar_constant, semantic.computation_type_impl = constant, computation_type

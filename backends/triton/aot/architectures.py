@@ -1,4 +1,4 @@
-"""The GPU architectures that kernels can be compiled for, and what one program may use of them."""
+"""The GPU architectures that kernels can be compiled for, and their limits for one program."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Architecture:
 
     @property
     def warps(self) -> int:
-        """Return the number of warps that a multiprocessor can hold."""
+        """The number of warps that a multiprocessor can hold."""
         return PARTITIONS * self.warps_per_partition
 
     @property
@@ -102,7 +102,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType({a.name: a for a in
 
 
 def find_architecture(name: str) -> Architecture:
-    """The architecture of that name. Raises CodaError for an unknown one."""
+    """Return the architecture of a name. Raises CodaError for an unknown one."""
     if name in ARCHITECTURES:
         return ARCHITECTURES[name]
     known = ", ".join(f"{a.name} ({a.products})" for a in _ARCHITECTURES)
@@ -121,7 +121,8 @@ _OPTION = re.compile(r'([\w-]+)(?:=("[^"]*"|\S*))?')
 
 
 def complete_schedule(options: str, architecture: str) -> str:
-    """Add to `options` of the pass `schedule` those of the architecture that they leave open.
+    """Complete `options` of the pass `schedule` with those of the architecture that they leave
+    open.
 
     Options for another target stay as they are.
     """

@@ -1,4 +1,6 @@
-"""Compiles emitted kernels for a named architecture, on any machine: no GPU is needed."""
+"""Ahead-of-time compilation of emitted kernels for a named architecture, on any machine: no GPU is
+needed.
+"""
 
 import sys
 import tempfile
@@ -27,12 +29,12 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 class KernelCompilationError(CodaError):
-    """Triton does not compile a kernel."""
+    """An error of Triton while it compiles a kernel."""
 
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel on an architecture."""
+    """A kernel, compiled for an architecture."""
 
     name: str
     resources: KernelResources
@@ -73,7 +75,7 @@ def compile_kernels(
 
 
 def check_level(arch: Architecture, level: MachineLevel | None) -> None:
-    """Raises CodaError for the assembly of the other vendor."""
+    """Raise CodaError for the assembly of the other vendor."""
     if arch.is_amd and level in ONLY_NVIDIA:
         raise CodaError(f"{arch.name} has no {level}", "use amdgcn, or an architecture of NVIDIA")
     if not arch.is_amd and level in ONLY_AMD:
@@ -81,7 +83,7 @@ def check_level(arch: Architecture, level: MachineLevel | None) -> None:
 
 
 def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None) -> None:
-    """Raises CodaError for a level above that on which the text of a kernel is."""
+    """Raise CodaError for a level above that of a kernel's text."""
     in_gluon = [kernel.name for kernel in kernels if kernel.language == "gluon"]
     if level != "ttir" or not in_gluon:
         return
@@ -95,7 +97,9 @@ def _check_kernels(kernels: Sequence[EmittedKernel], level: MachineLevel | None)
 
 
 def device_source(kernels: Sequence[EmittedKernel]) -> str:
-    """A module of the kernels and what they call, without the host program and its torch."""
+    """Return a module of the kernels and their helpers, without the host program and its import of
+    torch.
+    """
     header = MODULE_HEADER.replace("import torch\n", "")
     imports = "\n".join(
         import_lines([k if k.language == "gluon" else _without_host(k) for k in kernels])
@@ -106,7 +110,7 @@ def device_source(kernels: Sequence[EmittedKernel]) -> str:
 
 
 def _without_host(kernel: EmittedKernel) -> EmittedKernel:
-    """A kernel in `tl` with the imports that its text needs, not those of its launch."""
+    """Return a kernel in `tl` with the imports that its text needs, without those of its launch."""
     of_device = {line for line in kernel.imports if line.startswith("from triton.language")}
     return replace(kernel, imports=frozenset(of_device), constants=frozenset())
 
@@ -114,7 +118,7 @@ def _without_host(kernel: EmittedKernel) -> EmittedKernel:
 def _request(
     kernel: EmittedKernel, module: Path, arch: Architecture, level: MachineLevel | None
 ) -> Request:
-    """A request to the worker."""
+    """Return a request to the worker."""
     return {
         "module": str(module),
         "name": kernel.name,
@@ -142,5 +146,5 @@ def _compiled(name: str, answer: Answer, arch: Architecture) -> CompiledKernel:
 
 
 def _last_lines(text: str) -> Iterator[str]:
-    """The end of a long report: the error itself comes last."""
+    """Yield the last lines of a long report, which contain the error itself."""
     yield from text.rstrip().splitlines()[-12:]

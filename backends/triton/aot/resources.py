@@ -40,20 +40,20 @@ class KernelResources:
 
     @property
     def programs(self) -> int:
-        """Return how many programs a multiprocessor runs at a time; 0 where the kernel does not
+        """The number of programs that a multiprocessor runs at a time; 0 if the kernel does not
         fit.
         """
         return min(self._programs_by_resource().values())
 
     @property
     def limited_by(self) -> str:
-        """The resource that keeps a multiprocessor from running one program more."""
+        """The resource that limits the number of programs on a multiprocessor."""
         limits = self._programs_by_resource()
         return min(limits, key=lambda resource: limits[resource])
 
     @property
     def occupancy(self) -> float:
-        """The warps that run at a time over those that a multiprocessor can hold."""
+        """The warps that run at a time, divided by those that a multiprocessor can hold."""
         return self.programs * self.warps / self.architecture.warps
 
     def _programs_by_resource(self) -> dict[str, int]:
@@ -70,7 +70,7 @@ class KernelResources:
         }
 
     def to_dict(self) -> dict[str, str | int | float | bool]:
-        """Plain data for JSON, with the limits."""
+        """Return plain data for JSON, with the limits."""
         return asdict(self) | {
             "shared_memory_limit": self.architecture.shared_memory,
             "fits": self.fits,
@@ -81,7 +81,7 @@ class KernelResources:
 
 
 def check_fits(kernels: Sequence[KernelResources]) -> None:
-    """Raises CodaError for kernels that need more shared memory than the architecture has."""
+    """Raise CodaError for kernels that need more shared memory than the architecture has."""
     too_large = [kernel for kernel in kernels if not kernel.fits]
     if not too_large:
         return
@@ -96,7 +96,9 @@ def check_fits(kernels: Sequence[KernelResources]) -> None:
 
 
 def resources_table(arch: Architecture, kernels: Sequence[KernelResources]) -> str:
-    """The resources as text, a line for each kernel below the limits of the architecture."""
+    """Return the resources as a table: a line for each kernel, below the limits of the
+    architecture.
+    """
     limit = arch.shared_memory // KIB
     title = (
         f"{arch.name} ({arch.products}): a program may have {limit} KiB of shared memory; a "
@@ -124,7 +126,7 @@ def _row(kernel: KernelResources) -> tuple[str, ...]:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Numbers to the right, the first and the last column to the left."""
+    """Align numbers to the right, the first and the last column to the left."""
     first, *numbers, last = row
     cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)]
     return "  ".join([first.ljust(widths[0]), *cells, last])

@@ -1,4 +1,5 @@
-"""Compiles kernels of modules ahead of time, each in a process of its own (see `compiler.py`).
+"""The worker: compiles kernels of modules ahead of time, each in a separate process (see
+`compiler.py`).
 
 Triton decides when it is imported whether it compiles or interprets, which is why this is a
 script. It imports next to nothing of CODA IR, so that it starts fast.
@@ -20,7 +21,7 @@ TEXTS = {"ttir": "ttir", "ttgir": "ttgir", "llvm": "llir", "ptx": "ptx", "amdgcn
 
 
 class _Driver:
-    """The driver of a GPU that may not be there, as far as Triton asks before it compiles."""
+    """A driver for a GPU that may not be present, as far as Triton queries it before compiling."""
 
     def __init__(self, target: Any):
         self._target = target
@@ -30,7 +31,7 @@ class _Driver:
 
 
 def _prepare() -> None:
-    """Do what every compilation begins with: imports, and the hash of Triton's libraries."""
+    """Do the common start of every compilation: imports, and the hash of Triton's libraries."""
     importlib.import_module("triton.compiler")
     key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
     if key is not None:
@@ -38,7 +39,7 @@ def _prepare() -> None:
 
 
 def compile_kernel(request: Request) -> dict[str, Any]:
-    """The resources of a kernel, and its text at the level that is asked for (or "")."""
+    """Return the resources of a kernel, and its text at the requested level (or "")."""
     # Triton has no type information.
     triton: Any = importlib.import_module("triton")
     backends: Any = importlib.import_module("triton.backends.compiler")
@@ -83,7 +84,7 @@ def _text(asm: Any, level: str | None) -> str:
 
 
 def _nvidia_tool(tool: str, option: str, cubin: bytes) -> str:
-    """The output of a tool of Triton's wheel on machine code."""
+    """Return the output of a tool in Triton's wheel for machine code."""
     triton: Any = importlib.import_module("triton")
     path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / tool
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -95,7 +96,7 @@ def _nvidia_tool(tool: str, option: str, cubin: bytes) -> str:
 
 
 def _nvidia_usage(cubin: bytes) -> tuple[int, int]:
-    """Registers and bytes of stack per thread."""
+    """Return the registers and bytes of stack per thread."""
     text = _nvidia_tool("cuobjdump", "-res-usage", cubin)
     match = re.search(r"REG:(\d+) STACK:(\d+)", text)
     assert match is not None, text
@@ -103,7 +104,7 @@ def _nvidia_usage(cubin: bytes) -> tuple[int, int]:
 
 
 def _amd_usage(assembly: str) -> tuple[int, int]:
-    """Vector registers and bytes of scratch memory per thread."""
+    """Return the vector registers and bytes of scratch memory per thread."""
     registers = re.search(r"\.vgpr_count:\s+(\d+)", assembly)
     scratch = re.search(r"\.private_segment_fixed_size:\s+(\d+)", assembly)
     assert registers is not None and scratch is not None

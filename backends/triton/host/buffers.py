@@ -1,4 +1,4 @@
-"""The memory of the values of a host program: whose buffer each takes, and when it is let go."""
+"""The memory of the values in a host program: their buffers, and when they are freed."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -52,15 +52,17 @@ class HostBuffers:
         return self._last_use[storage_root(value)] < self._position[op]
 
     def buffer(self, value: SSAValue) -> str | None:
-        """The name of the buffer that the plan gives to a result."""
+        """Return the name of the buffer that the plan assigns to a result."""
         return self._buffer.get(value)
 
     def holder(self, result: SSAValue) -> SSAValue | None:
-        """The value that had the buffer of `result` last; None where it is new."""
+        """Return the value that had the buffer of `result` last; None if it is new."""
         return self._holder.get(self._buffer.get(result, ""))
 
     def keep(self, value: SSAValue, variables: Sequence[str]) -> None:
-        """Variables that keep the memory of a value alive. That of arguments is the caller's."""
+        """Record variables that keep the memory of a value alive; the caller keeps that of
+        arguments.
+        """
         root = storage_root(value)
         if root in self._variables:
             self._variables[root] += variables
@@ -68,12 +70,12 @@ class HostBuffers:
             self.own(root, variables)
 
     def own(self, value: SSAValue, variables: Sequence[str]) -> None:
-        """Variables that alone keep the memory of a value alive, up to its last use."""
+        """Record variables that alone keep the memory of a value alive, up to its last use."""
         self._variables[value] = list(variables)
         self._dying[self._last_use[value]].append(value)
 
     def take(self, result: SSAValue, variable: str) -> None:
-        """Give a result its buffer, or one of its own, in a variable."""
+        """Assign a result its buffer, or a new one, in a variable."""
         previous = self.holder(result)
         before = [] if previous is None else self._variables[previous]
         self.keep(result, [*before, variable])
@@ -83,7 +85,9 @@ class HostBuffers:
             self._takers[buffer].pop(0)
 
     def dead_after(self, op: Operation) -> list[str]:
-        """The variables of what has its last use in `op`, unless a later result takes it."""
+        """Return the variables of values whose last use is in `op`, unless a later result reuses
+        them.
+        """
         dead: list[str] = []
         for value in self._dying.pop(self._position[op], ()):
             buffer = self._buffer.get(value)

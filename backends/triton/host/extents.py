@@ -1,4 +1,4 @@
-"""The extents of tensors as expressions of the host program, and the symbols in them."""
+"""Extents of tensors as expressions of the host program, and their symbols."""
 
 import re
 from math import prod
@@ -15,13 +15,13 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Extents:
-    """Writes extents, and the statements that give symbols their values.
+    """Emits extents, and the statements that bind symbols.
 
     A symbol is *bound* once the program has assigned its variable.
     """
 
     def __init__(self, func: FuncOp, names: LocalNames, lines: list[str]):
-        """`lines` are the statements of the host program."""
+        """Set up with `lines`, the statements of the host program."""
         self.shapes = SymbolicShapes(func)
         self.used: set[str] = set()
         """The symbols that expressions mention."""
@@ -36,7 +36,7 @@ class Extents:
     # Symbols
 
     def declare(self, symbol: str) -> str:
-        """The variable of a symbol, which is bound from now on."""
+        """Return the variable of a symbol, which is bound from now on."""
         self._variables[symbol] = self._names.fresh(symbol)
         return self._variables[symbol]
 
@@ -47,35 +47,37 @@ class Extents:
         return self._variables[symbol]
 
     def unbound(self, dim: Dim) -> list[str]:
-        """The symbols of an extent that are not bound yet."""
+        """Return the unbound symbols of an extent."""
         return [symbol for symbol in symbols_of(dim) if symbol not in self._variables]
 
     def bind(self, dim: Dim, expression: str) -> None:
-        """Give a new symbol its extent; nothing to do for a number or a known symbol."""
+        """Bind a new symbol to its extent; do nothing for a number or a known symbol."""
         if isinstance(dim, str) and not self.is_bound(dim):
             self._lines.append(f"{self.declare(dim)} = {expression}")
 
     def bind_shape(self, value: SSAValue, tensor: str) -> None:
-        """Take symbols that are not known yet from the shape of a tensor that exists."""
+        """Bind unknown symbols by the shape of an existing tensor."""
         for axis, dim in enumerate(self.dims(value)):
             if is_symbol(dim):
                 self.bind(dim, f"{tensor}.shape[{axis}]")
 
     def bind_quotient(self, dims: Dims, source: Dims) -> None:
-        """Compute the one extent of `dims` that is not known: `source` has as many elements."""
+        """Compute the one unknown extent of `dims`: `source` has as many elements."""
         unknown = [dim for dim in dims if self.unbound(dim)]
         if len(unknown) == 1 and not any(map(self.unbound, source)):
             known = self.size(tuple(dim for dim in dims if dim not in unknown))
             self.bind(unknown[0], f"{self.size(source)} // {known}")
 
     def symbol(self, symbol: str, op: Operation) -> str:
-        """The variable of a symbol that `op` needs. Raises CodaError where nothing tells it."""
+        """Return the variable of a symbol that `op` needs. Raises CodaError if nothing determines
+        it.
+        """
         if not self.is_bound(symbol):
             raise _unknown(op, f"the extent {symbol}")
         return self.of(symbol)
 
     def check_known(self, result: SSAValue) -> None:
-        """Raises CodaError where nothing tells an extent of a result."""
+        """Raise CodaError if nothing determines an extent of a result."""
         owner = result.owner
         assert isinstance(owner, Operation)
         for dim in self.dims(result):
@@ -85,7 +87,7 @@ class Extents:
     # Expressions
 
     def of(self, dim: Dim) -> str:
-        """The Python expression of an extent; its symbols must be bound."""
+        """Return the Python expression of an extent; its symbols must be bound."""
         if isinstance(dim, int):
             return str(dim)
         self.used.update(symbols_of(dim))
@@ -94,12 +96,12 @@ class Extents:
         return f"({text})" if "+" in text or "-" in text else text
 
     def shape(self, dims: Dims) -> str:
-        """A tuple of extents."""
+        """Return a tuple of extents."""
         inner = ", ".join(map(self.of, dims))
         return f"({inner},)" if len(dims) == 1 else f"({inner})"
 
     def strides(self, dims: Dims) -> str:
-        """A tuple of the strides of a tensor in row-major order."""
+        """Return the strides of a tensor in row-major order as a tuple."""
         steps = [self._product(dims[axis + 1 :]) for axis in range(len(dims))]
         return f"({', '.join(steps)}{',' * (len(steps) == 1)})"
 
@@ -109,7 +111,7 @@ class Extents:
         return " * ".join([*symbols, *([str(number)] if number != 1 or not symbols else [])])
 
     def size(self, dims: Dims) -> str:
-        """The product of extents as a number or a variable."""
+        """Return the product of extents as a number or a variable."""
         size = SymbolicSize.product(dims)
         if not size.symbols:
             return str(int(size))
@@ -131,7 +133,7 @@ def _unknown(op: Operation, what: str) -> CodaError:
 
 
 def symbols_of(dim: Dim) -> list[str]:
-    """The symbols of an extent, which may be a sum: `2*M + 1`."""
+    """Return the symbols of an extent, which may be a sum: `2*M + 1`."""
     return [] if isinstance(dim, int) else _NAME.findall(dim)
 
 

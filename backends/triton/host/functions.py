@@ -1,4 +1,4 @@
-"""Host functions that emitted modules use; a module contains those that its `run` calls."""
+"""Host functions of emitted modules; a module contains those that its `run` calls."""
 
 import builtins
 from collections.abc import Sequence
@@ -19,17 +19,19 @@ ENTRIES = ("KERNELS", "run", "run_boxed")
 
 @cache
 def module_names() -> frozenset[str]:
-    """Names that a module may define or use beside its kernels, which get none of them."""
+    """Return names that a module may define or use besides its kernels; kernels get none of
+    them.
+    """
     definitions = {**_FUNCTIONS, **device_definitions()}
     used = {name for definition in definitions.values() for name in definition.uses}
     return frozenset({*definitions, *used, *symbols_of(MODULE_HEADER), *ENTRIES, *dir(builtins)})
 
 
 def host_functions(text: str) -> list[Definition]:
-    """The host functions that a text calls, and what these use."""
+    """Return the host functions that a text calls, and their dependences."""
     return with_uses(_FUNCTIONS, used_names(text) & _FUNCTIONS.keys())
 
 
 def standard_modules(definitions: Sequence[Definition]) -> list[str]:
-    """The modules of the standard library that definitions need."""
+    """Return the modules of the standard library that definitions need."""
     return sorted({module for definition in definitions for module in definition.modules})

@@ -1,4 +1,4 @@
-"""The kernels of an emitted module, and the statements of its host program that launch them."""
+"""The kernels of an emitted module, and the host statements that launch them."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,14 +20,14 @@ from coda_ir.symbolic_shapes import Dim
 
 @dataclass
 class UsedKernel:
-    """A kernel of the module, and the comments with the places in the source it stands for."""
+    """A kernel of the module, with comments about the source locations of its operators."""
 
     kernel: EmittedKernel
     places: list[str] = field(default_factory=list[str])
 
 
 class HostKernels:
-    """Collects kernels in the order of their first launch; those with the same code are one."""
+    """The kernels in the order of their first launch; kernels with the same code are one."""
 
     def __init__(self, func: FuncOp, *, direct_launch: bool):
         self.names = NameAllocator(module_names())
@@ -50,7 +50,7 @@ class HostKernels:
         return tuple(self._used.values())
 
     def known(self, key: Hashable, op: Operation) -> EmittedKernel | None:
-        """The kernel of an operator before that has the same `key`, for `op` as well."""
+        """Return the kernel of an earlier operator with the same `key`, for use by `op`."""
         if key not in self._known:
             return None
         kernel, used = self._known[key]
@@ -58,8 +58,8 @@ class HostKernels:
         return kernel
 
     def use(self, kernel: EmittedKernel, op: Operation, key: Hashable = None) -> EmittedKernel:
-        """`kernel`, under the name of the one with the same code where the module has one. It is
-        `known` by its key.
+        """Use `kernel`, under the name of an existing one with the same code. It is `known` by its
+        key.
         """
         used = self._used.setdefault(code_of(kernel.source), UsedKernel(kernel))
         self.names.reserve(used.kernel.name)
@@ -81,7 +81,7 @@ class HostKernels:
         return found
 
     def _note(self, op: Operation, used: UsedKernel) -> None:
-        """State that `op` runs as a kernel."""
+        """Record that `op` runs as a kernel."""
         self.launches.append((op, used.kernel.name))
         place = location_comment(op.location)
         if place is not None and place not in used.places:
@@ -95,8 +95,8 @@ class HostKernels:
         outputs: Sequence[str],
         extent: Callable[[Dim], str],
     ) -> list[str]:
-        """The statements of a launch; see `EmittedKernel.launch`. Only direct launches take views,
-        whose extents are written by `extent`.
+        """Return the statements of a launch; see `EmittedKernel.launch`. Only direct launches
+        accept views, whose extents `extent` writes.
         """
         if self.is_direct:
             launch = direct_launch(kernel, rows, operands, outputs, extent)
@@ -123,8 +123,8 @@ NUMBER = "16"
 
 
 def stand_in_launch(kernel: EmittedKernel) -> str | None:
-    """The launch of a kernel with stand-ins for its tensors, so that what Triton compiles is known
-    before there are any; None for a kernel that is specialized on strides of a tensor.
+    """Return the launch of a kernel with stand-ins for its tensors, so that the compiled kernel is
+    known before there are tensors; None for a kernel that is specialized on strides.
 
         gemm_residual[(1,)](
             TensorDescriptor(tensor("bf16"), [16, 11008], [11008, 1], [128, 64]),
@@ -146,7 +146,7 @@ def stand_in_launch(kernel: EmittedKernel) -> str | None:
 
 
 def _stand_in(argument: KernelArgument) -> str:
-    """The text that is passed for an argument."""
+    """Return the text that is passed for an argument."""
     if argument.type == "i32":
         return NUMBER
     pointee = argument.type.removeprefix("*").removeprefix("tensordesc<").partition("[")[0]

@@ -1,4 +1,4 @@
-"""How the host program launches kernels: through Triton, or directly.
+"""Kernel launches of the host program: through Triton, or directly.
 
 Triton spends tens of microseconds of Python on a launch. A direct launch repeats an earlier one:
 
@@ -31,7 +31,7 @@ from coda_ir.symbolic_shapes import Dim
 
 @dataclass(frozen=True)
 class DirectLaunch:
-    """The function that launches a kernel, and the call of it."""
+    """A function that launches a kernel, and its call."""
 
     kernel: str
     body: tuple[str, ...]
@@ -45,13 +45,13 @@ class DirectLaunch:
     """The element types of the kernel's arguments, for which Triton compiles it."""
 
     def function(self, name: str) -> str:
-        """The source of the function."""
+        """Return the source of the function."""
         header = definition(name, ("kernel", *self.numbers, *self.tensors))
         decorator = f"@direct({self.kernel}, {self.origins!r})"
         return finished("\n".join([decorator, *header, *indented(self.body)]))
 
     def call(self, name: str) -> str:
-        """The statement of `run`."""
+        """Return the statement of `run`."""
         numbers = ", ".join(self.numbers.values())
         if len(self.numbers) == 1:
             numbers += ","
@@ -68,7 +68,7 @@ class LaunchFunctions:
         """Of the functions, in the order of their first launches."""
 
     def name_of(self, launch: DirectLaunch) -> str:
-        """The name of the function of a launch."""
+        """Return the name of the function of a launch."""
         key = (launch.function("launch"), launch.types)
         if key not in self._known:
             name = self._known[key] = self._names.fresh(f"launch_{launch.kernel}")
@@ -83,7 +83,7 @@ def direct_launch(
     outputs: Sequence[str],
     extent: Callable[[Dim], str] = str,
 ) -> DirectLaunch:
-    """The direct form of `EmittedKernel.launch`, which takes views as operands, too.
+    """Return the direct form of `EmittedKernel.launch`, which also accepts views as operands.
 
     Every number but a literal is a parameter, so that numbers and addresses decide the launch.
     Parameters are named after those of the kernel: equal launches have equal functions. `extent`
@@ -95,7 +95,7 @@ def direct_launch(
 
 
 class _Writer:
-    """Writes the function of one direct launch."""
+    """Emits the function of one direct launch."""
 
     def __init__(
         self,
@@ -142,12 +142,12 @@ class _Writer:
         )
 
     def _is_number(self, argument: KernelArgument) -> bool:
-        """Return whether the host program passes a number: those of views follow from others."""
+        """Return whether the host program passes a number; those of views follow from others."""
         values = [self._given.get(place) for place in argument.value.places]
         return argument.type == "i32" and not any(isinstance(value, View) for value in values)
 
     def _tensor(self, place: Place, value: str | View) -> str:
-        """The variable of the function for an operand or an output."""
+        """Return the variable of the function for an operand or an output."""
         hint = _name_of(self._kernel, place)
         if isinstance(value, str):
             return self._tensors.of(value, hint)
@@ -168,7 +168,7 @@ class _Writer:
 
 
 class _Parameters:
-    """The parameters for expressions of the host program."""
+    """The parameters that pass expressions of the host program."""
 
     def __init__(self, names: LocalNames):
         self._names = names
@@ -180,11 +180,11 @@ class _Parameters:
         return {name: value for value, name in self._by_value.items()}
 
     def position(self, value: str) -> int:
-        """The place of an expression among the parameters."""
+        """Return the position of an expression among the parameters."""
         return list(self._by_value).index(value)
 
     def of(self, value: str, hint: str) -> str:
-        """The parameter for an expression, or the literal that it is."""
+        """Return the parameter for an expression, or the literal that it is."""
         if value.isdecimal():
             return value
         if value not in self._by_value:
@@ -193,7 +193,7 @@ class _Parameters:
 
 
 def _name_of(kernel: EmittedKernel, place: Place) -> str:
-    """The name of a tensor in a kernel, without how it is passed."""
+    """Return the name of a tensor in a kernel, without a suffix for how it is passed."""
     for argument in kernel.arguments:
         if argument.value.tensor == place:
             return argument.name.removesuffix("_ptr").removesuffix("_desc")

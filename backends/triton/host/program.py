@@ -18,8 +18,9 @@ from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ConstantOp, PositionsOp, extent_in, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, is_float, shape_of
 from coda_ir.dialects.coda.weights import is_weight
+from coda_ir.dialects.torch import CallOp
 from coda_ir.remarks import format_location
-from coda_ir.storage import BOXED, may_be_overwritten, overwritten, place_of, placement
+from coda_ir.storage import BOXED, may_be_overwritten, place_of, placement
 from coda_ir.symbolic_shapes import Dims
 
 
@@ -52,8 +53,8 @@ class HostProgram:
         self._place: str | None = None
 
     def _hold_arguments(self) -> list[str]:
-        """Have arguments dropped after their last use, but for weights, which others hold; gives
-        those without a use.
+        """Drop arguments after their last use, except weights, which others hold; return those
+        without a use.
         """
         unused: list[str] = []
         for argument, name in self.arguments.variables.items():
@@ -71,7 +72,7 @@ class HostProgram:
         return self.extents.dims(value)
 
     def variable(self, value: SSAValue) -> str:
-        """The tensor of a value, with whatever strides it has."""
+        """Return the tensor of a value, with any strides."""
         if value in self._pending:
             self._pending.remove(value)
             view = self._views[value]
@@ -82,7 +83,9 @@ class HostProgram:
         return self._variables[value]
 
     def _assign_known(self, value: SSAValue) -> None:
-        """Make the tensor of a constant, of positions or of an extent, which kernels know."""
+        """Make the tensor of a constant, of positions or of an extent, which kernels know without
+        one.
+        """
         if isinstance(value.owner, ConstantOp):
             self.assign(value, filled_tensor(value.owner, "()"), is_dense=True, hint="constant")
             return
@@ -99,7 +102,7 @@ class HostProgram:
         self.assign(value, text, is_dense=True, hint="positions")
 
     def extent(self, value: SSAValue) -> str:
-        """The number that an extent is."""
+        """Return the number that an extent is."""
         op = extent_in(value)
         assert op is not None, "expected an extent"
         return self.extents.of(self.dims(op.like)[op.axis])
@@ -113,7 +116,7 @@ class HostProgram:
         return value in self._dense and self._dense[value] == self._variables[value]
 
     def view(self, result: SSAValue, base: SSAValue, step: Step, *, hint: str) -> None:
-        """Give a result a view of another value, or a copy where there is no such view."""
+        """Assign a result a view of another value, or a copy if no such view exists."""
         view = self._view_of(base, step, self.dims(result))
         if view.is_dense or step[0] != "reshape":
             # Views of a copy begin with the copy, which is not made again.
@@ -135,7 +138,9 @@ class HostProgram:
         return View(self.variable(base), (step,), dims, is_dense, argument)
 
     def kernel_operand(self, value: SSAValue, *, is_range: bool = False) -> str | View:
-        """The tensor that a kernel takes for a value: a contiguous one, or one with its strides."""
+        """Return the tensor that a kernel gets for a value: a contiguous one, or one with its
+        strides.
+        """
         if value in self._pending:
             view = self._views[value]
             if view.is_dense and view.argument is not None:
@@ -145,8 +150,8 @@ class HostProgram:
         return self.variable(value) if is_range else self.operand(value)
 
     def of_arguments(self, values: Sequence[SSAValue]) -> tuple[list[str], list[str]] | None:
-        """The arguments that values are, or are views of, and the expressions of the values; None
-        where a value is neither.
+        """Return the arguments that values are, or are views of, and the expressions of the values;
+        None if a value is neither.
         """
         views = [self._views.get(value) for value in values]
         arguments = [
@@ -176,7 +181,7 @@ class HostProgram:
         return self._dense[value]
 
     def dense_expanded(self, value: SSAValue, dims: Dims) -> str:
-        """A contiguous tensor with the elements of `value` broadcast to `dims`."""
+        """Return a contiguous tensor with the elements of `value` broadcast to `dims`."""
         source = self.variable(value)
         name = self.names.fresh(f"expanded_{self._variables[value]}")
         extents = ", ".join(map(self.extents.of, dims))
@@ -185,14 +190,14 @@ class HostProgram:
         return name
 
     def assign(self, result: SSAValue, expression: str, *, is_dense: bool, hint: str) -> str:
-        """Give a result the value of a PyTorch expression."""
+        """Assign a PyTorch expression to a result."""
         self.assign_all([result], expression, hint=hint, is_dense=is_dense)
         return self._variables[result]
 
     def assign_all(
         self, results: Sequence[SSAValue], expression: str, *, hint: str, is_dense: bool = False
     ) -> None:
-        """Give several results the tensors of a PyTorch expression."""
+        """Assign the tensors of a PyTorch expression to several results."""
         names = [self.names.fresh(result.name_hint, hint) for result in results]
         self.lines.append(f"{', '.join(names)} = {expression}")
         for result, name in zip(results, names, strict=True):
@@ -203,7 +208,7 @@ class HostProgram:
             self.extents.bind_shape(result, name)
 
     def expect(self, result: SSAValue, call: str) -> None:
-        """Check what PyTorch gave: kernels rely on the type that the program states."""
+        """Emit a check of PyTorch's result: kernels rely on the type that the program states."""
         name, dims = self._variables[result], self.dims(result)
         extents = [
             f"{name}.shape[{axis}]" if self.extents.unbound(dim) else self.extents.of(dim)
@@ -214,8 +219,8 @@ class HostProgram:
         self.lines.append(f"expect({name}, {dtype}, {shape}, {call!r})")
 
     def owned(self, value: SSAValue) -> str:
-        """The tensor of an operand in whose place a kernel stores a result: a copy of what the
-        caller keeps.
+        """Return the tensor of an operand that a kernel overwrites with a result: a copy if the
+        caller keeps it.
         """
         name = self.operand(value)
         if may_be_overwritten(value):
@@ -226,11 +231,13 @@ class HostProgram:
         return copy
 
     def overwrite(self, result: SSAValue, tensor: str) -> None:
-        """Give a result the tensor of the operand in whose place it is stored."""
+        """Assign a result the tensor of the operand that it overwrites."""
         self._variables[result] = self._dense[result] = tensor
 
     def allocate(self, result: SSAValue, hint: str = "out") -> str:
-        """A tensor for a result: a new one, the buffer of a value that is dead, or a part."""
+        """Allocate a tensor for a result: a new one, the buffer of a dead value, or a part of
+        another tensor.
+        """
         whole = placement(result)
         if whole is not None:
             return self._allocate_part(result, whole)
@@ -247,51 +254,54 @@ class HostProgram:
         return name
 
     def _allocate_part(self, result: SSAValue, whole: SSAValue) -> str:
-        """The rows of a concatenation that `result` is, or all of it where `result` has a place
-        in it, which only the kernel knows; or the operand of a call in place.
+        """Allocate the rows of a concatenation that `result` is, or all of it if `result` is stored
+        among its columns by the kernel. A row of a cache is stored in the operand of its call.
         """
-        changed = overwritten(whole)
-        if changed is not None:
+        op = whole.owner
+        assert isinstance(op, Operation), "a concatenation, or a call"
+        if isinstance(op, CallOp) and (row := op.stored_row) is not None:
+            changed = op.inputs[0]
             self.overwrite(whole, self.operand(changed))
+            extent = shape_of(changed)[row.dim]
+            self.check_index(row.number, extent, None, -extent)
         elif whole not in self._variables:
             self.allocate(whole, "joined")
         name = self._variables[whole]
         if place_of(result) is not None:
             return name
-        assert isinstance(whole.owner, Operation), "a concatenation"
-        parts = whole.owner.operands
-        start = sum(shape_of(part)[0] for part in takewhile(lambda x: x is not result, parts))
+        parts = takewhile(lambda x: x is not result, op.operands)
+        start = sum(shape_of(part)[0] for part in parts)
         rows = f"{name}[{start}:{start + shape_of(result)[0]}]"
         return self.assign(result, rows, is_dense=True, hint="part")
 
     def empty(self, name: str, like: SSAValue, dims: Dims | None = None) -> str:
-        """The statement that allocates a tensor of the type of `like`."""
+        """Return the statement that allocates a tensor of the type of `like`."""
         dims = self.dims(like) if dims is None else dims
         shape, dtype = self.extents.shape(dims), torch_type(element_type_of(like))
         return f"{name} = {self._empty(shape, self.extents.strides(dims), dtype)}"
 
     def _empty(self, shape: str, strides: str, dtype: str) -> str:
-        """A new tensor; that with stated strides takes PyTorch half a microsecond less."""
+        """Allocate a tensor; with stated strides, PyTorch takes half a microsecond less."""
         if self.is_direct:
             return f"torch.empty_strided({shape}, {strides}, dtype={dtype}, device=device)"
         return f"torch.empty({shape}, dtype={dtype}, device=device)"
 
     def temporary(self, hint: str, like: SSAValue, dims: Dims) -> str:
-        """A tensor that is needed by the current operator only."""
+        """Return a tensor that only the current operator needs."""
         name = self.names.fresh(hint)
         self.lines.append(self.empty(name, like, dims))
         self._temporaries.append(name)
         return name
 
     def temporaries(self, expression: str, hints: Sequence[str]) -> list[str]:
-        """Tensors of a PyTorch expression that are needed by the current operator only."""
+        """Return tensors of a PyTorch expression that only the current operator needs."""
         names = [self.names.fresh(hint) for hint in hints]
         self.lines.append(f"{', '.join(names)} = {expression}")
         self._temporaries += names
         return names
 
     def number(self, expression: str, hint: str) -> str:
-        """A literal, or a variable with the value of an expression of integers."""
+        """Return a literal, or a variable with the value of an expression of integers."""
         if expression.isdecimal():
             return expression
         name = self.names.fresh(hint)
@@ -299,21 +309,21 @@ class HostProgram:
         return name
 
     def scratch(self, elements: str, hint: str) -> str:
-        """So many float32 with anything in them, that are needed by the current operator only."""
+        """Return this many uninitialized float32 that only the current operator needs."""
         name = self.names.fresh(hint)
         self.lines.append(f"{name} = {self._empty(f'({elements},)', '(1,)', 'torch.float32')}")
         self._temporaries.append(name)
         return name
 
     def counters(self, tiles: str) -> str:
-        """Zeros for the tiles of a kernel, which leaves zeros for the next one."""
+        """Return zeros for the tiles of a kernel, which leaves zeros for the next one."""
         known = "" if self._counters is None else f", {self._counters}"
         self._counters = self._counters or self.names.fresh("counters")
         self.lines.append(f"{self._counters} = tile_counters({tiles}, device{known})")
         return self._counters
 
     def _reused(self, previous: SSAValue, result: SSAValue) -> str:
-        """The tensor of a dead value, as the one of `result`."""
+        """Return the tensor of a dead value, as that of `result`."""
         owner = result.owner
         assert isinstance(owner, Operation)
         same_size = self.extents.shapes.numel(previous) == self.extents.shapes.numel(result)
@@ -330,11 +340,15 @@ class HostProgram:
             return variable
         return f"{variable}.view({self.extents.shape(self.dims(result))})"
 
-    def check_index(self, index: SSAValue, extent: str, ignored: int) -> None:
-        """Refuse indices of a CPU that are neither below `extent` nor ignored; see the kernels."""
+    def check_index(
+        self, index: SSAValue, extent: str | int, ignored: int | None, least: int = 0
+    ) -> None:
+        """Emit a check of indices on a CPU: each must be from `least` to below `extent`, or
+        ignored; on GPUs kernels check.
+        """
         if not self.kernels.is_direct:
-            name = self.variable(index)
-            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored})')
+            name, last = self.variable(index), f", {least}" if least else ""
+            self.lines.append(f'check_index("{name}", {name}, {extent}, {ignored}{last})')
 
     def launch(
         self,
@@ -346,8 +360,8 @@ class HostProgram:
         self.lines += self.kernels.launch(kernel, rows, operands, outputs, self.extents.of)
 
     def pack(self, op: Operation, compute: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
-        """Have `compute` write what follows from weights alone, to a variable. It is kept between
-        calls if its operands are arguments or views of them.
+        """Make `compute` write values that follow from weights alone to a variable, which is kept
+        between calls if its operands are arguments or views of them.
 
         What is kept is looked up before arguments are made dense: their identity is the key.
         """
@@ -375,7 +389,9 @@ class HostProgram:
         self._start = len(self.lines)
 
     def end_operator(self, op: Operation) -> None:
-        """Say where the statements come from; drop what is dead, unless nothing follows."""
+        """Add a comment with the source of the statements; drop dead values, unless nothing
+        follows.
+        """
         place = location_comment(op.location)
         if place not in (None, self._place) and len(self.lines) > self._start:
             self.lines.insert(self._start, place)
@@ -398,25 +414,25 @@ def _positions_tensor(op: PositionsOp, extent: str) -> str:
 
 
 def filled_tensor(op: ConstantOp, shape: str) -> str:
-    """A tensor of a constant, for what does not have it in its kernel."""
+    """Return the expression of a tensor with a constant value, for readers outside of kernels."""
     dtype = torch_type(element_type_of(op.result))
     return f"torch.full({shape}, {literal(op)}, dtype={dtype}, device=device)"
 
 
 def literal(op: ConstantOp) -> str:
-    """The number of a constant in Python."""
+    """Return the number of a constant in Python."""
     is_real = is_float(element_type_of(op.result))
     return written(float(op.number) if is_real else int(op.number))
 
 
 def written(number: float | int) -> str:
-    """A number in Python."""
+    """Return a number in Python."""
     text = repr(number)
     return f'float("{text}")' if text in ("inf", "-inf", "nan") else text
 
 
 class HostArguments:
-    """Names arguments and binds the symbols in their shapes."""
+    """The arguments of the host program: their names, and the symbols in their shapes."""
 
     def __init__(self, func: FuncOp, names: LocalNames, extents: Extents):
         hints = argument_hints(func)
@@ -432,7 +448,7 @@ class HostArguments:
         return list(self.variables.values())
 
     def _bound(self, argument: BlockArgument) -> list[str]:
-        """The symbols that the shape of an argument binds first; "" for other extents."""
+        """Return the symbols that the shape of an argument binds first; "" for other extents."""
         bound: list[str] = []
         for dim in self._extents.dims(argument):
             symbol = dim if isinstance(dim, str) and is_symbol(dim) else ""
@@ -442,7 +458,7 @@ class HostArguments:
         return bound
 
     def shape_lines(self) -> list[str]:
-        """The statements that take the symbols that are used from shapes."""
+        """Return the statements that read the used symbols from shapes."""
         lines: list[str] = []
         for argument, bound in self._bindings.items():
             used = [
@@ -454,11 +470,11 @@ class HostArguments:
         return lines
 
     def need_dense(self, argument: BlockArgument) -> None:
-        """Say that a kernel takes an argument, which has to be dense for it."""
+        """Record that a kernel reads an argument, which must therefore be dense."""
         self._dense.add(argument)
 
     def dense_lines(self) -> list[str]:
-        """Copies of the arguments that kernels cannot take, looked for in one call."""
+        """Return the statements that copy arguments that kernels cannot read, found by one call."""
         names = [name for argument, name in self.variables.items() if argument in self._dense]
         copies = [f"{name} = dense({name})" for name in names]
         if len(names) < 2:

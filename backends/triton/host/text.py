@@ -1,4 +1,4 @@
-"""How the host program is spelled: names of arguments and types, and lines that fit."""
+"""Text of the host program: names of arguments and types, and line breaks."""
 
 from collections.abc import Iterable, Sequence
 from io import StringIO
@@ -14,8 +14,8 @@ from coda_ir.signatures import entry_name, entry_of
 
 
 def torch_type(type: Attribute) -> str:
-    """The text of PyTorch's dtype, such as `torch.bfloat16`. Raises ElementTypeError for a type
-    that PyTorch does not have.
+    """Return the text of PyTorch's dtype, such as `torch.bfloat16`. Raises ElementTypeError for a
+    type that PyTorch lacks.
     """
     known = BY_ATTRIBUTE.get(type)
     if known is None:
@@ -24,7 +24,7 @@ def torch_type(type: Attribute) -> str:
 
 
 def argument_hints(func: FuncOp) -> list[str]:
-    """Return what the arguments of `func` are called: `coda.name`, else the name in the IR."""
+    """Return name hints for the arguments of `func`: `coda.name`, else the name in the IR."""
     return [
         entry_name(entry_of(func.arg_attrs, index)) or argument.name_hint or f"arg{index}"
         for index, argument in enumerate(func.args)
@@ -32,15 +32,13 @@ def argument_hints(func: FuncOp) -> list[str]:
 
 
 def unpacked(names: Sequence[str], sequence: str) -> list[str]:
-    """The assignment of the elements of a sequence to variables."""
+    """Return the assignment of the elements of a sequence to variables."""
     line = f"{', '.join(names)}{',' * (len(names) == 1)} = {sequence}"
     return [line] if len(line) <= 96 else bracketed("(", names, f") = {sequence}", 0)
 
 
 def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
-    """Break lines that are too long at the commas of the call that they end in, or `if call(a):`,
-    where it has arguments.
-    """
+    """Break long lines at the commas of the call that they end in, or of `if call(a):`."""
     result: list[str] = []
     for line in lines:
         places = _last_call(line) if len(line) > limit and line.endswith((")", "):")) else []
@@ -55,8 +53,8 @@ def wrapped(lines: Iterable[str], limit: int = 100) -> list[str]:
 
 
 def _last_call(line: str) -> list[int]:
-    """Where the arguments begin of the call that ends a line, behind each comma, and their end;
-    nothing where there are no arguments.
+    """Return where the arguments of the call that ends a line begin, after each comma, and their
+    end; nothing without arguments.
     """
     calls: list[list[int]] = []
     places: list[int] = []

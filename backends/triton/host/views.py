@@ -1,4 +1,4 @@
-"""Views of tensors that kernels read where they are, without a statement of the host program."""
+"""Views of tensors that kernels read in place, without a statement of the host program."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,19 +37,19 @@ class View:
         return self.is_dense and self.argument is None
 
     def text(self, root: str, extent: Callable[[Dim], str]) -> str:
-        """The expression of the view, given those of the root and of extents."""
+        """Return the expression of the view, given those of the root and of extents."""
         calls = [f".{name}({', '.join(map(extent, given)) or '()'})" for name, given in self.steps]
         return "".join([root, *calls])
 
     @property
     def symbolic(self) -> list[Dim]:
-        """The extents of the result, and in the calls, that are no numbers."""
+        """The symbolic extents of the result and of the calls."""
         given = [dim for _, arguments in self.steps for dim in arguments]
         return [dim for dim in (*self.dims, *given) if isinstance(dim, str)]
 
 
 def keeps_order(base: SSAValue, step: Step) -> bool:
-    """Return whether a view of a contiguous tensor is contiguous, at an address as divisible."""
+    """Return whether a view of a contiguous tensor is contiguous, with the same alignment."""
     name, given = step
     if name != "narrow":
         return name == "reshape"

@@ -70,14 +70,18 @@ def with_lines(x):
     return x if has_lines and is_aligned and x.data_ptr() % 16 == 0 else dense(x)
 
 
-def check_index(name, index, extent, ignored):
-    """Raises where an index is no column and not ignored; on a GPU kernels do, without a wait."""
+def check_index(name, index, extent, ignored, least=0):
+    """Raises where an index is not `least` to `extent` - 1 and not ignored; on a GPU kernels do,
+    without a wait."""
     if index.is_cuda:
         return
-    wrong = (index != ignored) & ((index < 0) | (index >= extent))
+    wrong = (index < least) | (index >= extent)
+    if ignored is not None:
+        wrong &= index != ignored
     if wrong.any():
         row = int(wrong.flatten().nonzero()[0])
+        also = "" if ignored is None else f", or {ignored}, which is ignored"
         raise IndexError(
-            f"{name}: row {row} has {int(index.flatten()[row])}, expected 0 to {extent - 1}, or "
-            f"{ignored}, which is ignored"
+            f"{name}: row {row} has {int(index.flatten()[row])}, expected {least} to {extent - 1}"
+            f"{also}"
         )

@@ -133,13 +133,14 @@ def test_split_k():
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="on a GPU a number that is no row ends the program")
-def test_a_number_that_is_no_row_stores_nothing():
+def test_a_number_that_is_no_row():
     source = emit_module(stored(text_of("heads first")))
     caches = [draw(B, heads, S, D) for heads in (3, 2)]
     given = [draw(B, 1, 72), draw(96, 72), draw(64, 72), *(x.clone() for x in caches)]
     for at in (S, -S - 1):
-        found = load_module(source).run(*given, torch.tensor([at]))
-        assert all(map(torch.equal, found, caches))
+        with pytest.raises(IndexError, match=rf"at: row 0 has {at}, expected -{S} to {S - 1}$"):
+            load_module(source).run(*given, torch.tensor([at]))
+        assert all(map(torch.equal, given[3:], caches))
 
 
 def test_compiled_ahead_of_time():

@@ -175,3 +175,28 @@ func.func @from_input(%x: tensor<?x1x8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?
 // CHECK-NEXT:   %z = coda.linear %h, %w : (tensor<?x1x8xbf16>, tensor<16x8xbf16>) -> tensor<?x1x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x1x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The mean moves past a weight by a product with it, which a quantized weight has not.
+
+func.func @low_bits(%x: tensor<?x256xbf16>, %w: tensor<256xbf16>, %q: tensor<16x128xui8>, %s: tensor<16x2xbf16>) -> tensor<?x16xbf16> {
+  %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
+  %h = coda.layer_norm %y, %w {eps = 1.0e-6 : f64} : (tensor<?x256xbf16>, tensor<256xbf16>) -> tensor<?x256xbf16>
+  %z = coda.low_bit_linear %h, %q, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x256xbf16>, tensor<16x128xui8>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// REMARK: remark[missed] defer-layer-norm: coda.layer_norm: the norm is not deferred: its mean cannot move past a quantized weight, so a separate kernel has to write it to memory; failed condition: every consumer of the norm is a GEMM; costs 1024*d0 + 512 bytes
+// CHECK:      func.func @low_bits(
+// CHECK-NEXT:   %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %rstd, %mean = coda.norm_stats %y {kind = "layer", eps = 1.000000e-06 : f64} : (tensor<?x256xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+// CHECK-NEXT:   %y_1 = coda.cast %y : (tensor<?x256xbf16>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %0 = coda.sub %y_1, %mean : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %w_1 = coda.cast %w : (tensor<256xbf16>) -> tensor<256xf32>
+// CHECK-NEXT:   %2 = coda.mul %1, %w_1 : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %h = coda.cast %2 : (tensor<?x256xf32>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %z = coda.low_bit_linear %h, %q, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x256xbf16>, tensor<16x128xui8>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }

@@ -224,3 +224,25 @@ func.func @modulated(%x: tensor<?x?x8xbf16>, %s: tensor<?x1x8xbf16>, %w: tensor<
 // CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x?x16xf32>) -> tensor<?x?x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<?x?x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// A weight of few bits is dequantized on the way to the product, which the scale of the row
+// commutes with as well.
+
+func.func @low_bits(%x: tensor<?x256xbf16>, %w: tensor<256xbf16>, %q: tensor<16x128xui8>, %s: tensor<16x2xbf16>) -> tensor<?x16xbf16> {
+  %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
+  %h = coda.rms_norm %y, %w {eps = 1.0e-6 : f64} : (tensor<?x256xbf16>, tensor<256xbf16>) -> tensor<?x256xbf16>
+  %z = coda.low_bit_linear %h, %q, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x256xbf16>, tensor<16x128xui8>, tensor<16x2xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @low_bits(
+// CHECK-NEXT:   %y = coda.silu %x : (tensor<?x256xbf16>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %y_scaled = coda.mul %y, %w : (tensor<?x256xbf16>, tensor<256xbf16>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %y {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x256xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.low_bit_linear %y_scaled, %q, %s {scheme = #coda.quantized<128, offset = 8, "k10">} : (tensor<?x256xbf16>, tensor<16x128xui8>, tensor<16x2xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }

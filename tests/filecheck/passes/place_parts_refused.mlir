@@ -285,3 +285,62 @@ func.func @returned_row(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache:
 // CHECK:      func.func @returned_row(
 // CHECK:            -> (tile : tensor<2x1x32xbf16>) {
 // CHECK:        %c = torch.call
+
+// -----
+
+// A row of the tile ends within a row that is stored.
+
+func.func @ragged_rows(%x: tensor<2x64xbf16>, %w: tensor<96x64xbf16>, %cache: tensor<3x16x64xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<3x16x64xbf16> {
+  %k = gemm.fused %x : tensor<2x64xbf16>
+    columns(%w : tensor<96x64xbf16>)
+      -> (tile : tensor<2x96xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = coda.reshape %k : (tensor<2x96xbf16>) -> tensor<3x1x64xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %row) {arguments = "{0}, [None, {1}], {2}", in_place} : (tensor<3x16x64xbf16>, tensor<1xi64>, tensor<3x1x64xbf16>) -> tensor<3x16x64xbf16>
+  func.return %c : tensor<3x16x64xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: 2 x 96 elements are stored in rows of 3 x 1 x 64; failed condition:
+// CHECK:      func.func @ragged_rows(
+// CHECK:            -> (tile : tensor<2x96xbf16>) {
+
+// -----
+
+// One row may be stored in all samples: they are several where it is one.
+
+func.func @repeated_row(%x: tensor<?x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<?x16x32xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<?x16x32xbf16> {
+  %k = gemm.fused %x : tensor<?x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = coda.reshape %k : (tensor<?x32xbf16>) -> tensor<?x1x32xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %row) {arguments = "{0}, [None, {1}], {2}", in_place} : (tensor<?x16x32xbf16>, tensor<1xi64>, tensor<?x1x32xbf16>) -> tensor<?x16x32xbf16>
+  func.return %c : tensor<?x16x32xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: d0 x 32 elements are stored in rows of d1 x 1 x 32; failed condition:
+// CHECK:      func.func @repeated_row(
+// CHECK:            -> (tile : tensor<?x32xbf16>) {
+
+// -----
+
+// A byte is a mask, not a number.
+
+func.func @mask(%x: tensor<2x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x1x32xbf16> {coda.donated}, %at: tensor<1xui8>) -> tensor<2x1x32xbf16> {
+  %k = gemm.fused %x : tensor<2x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = coda.reshape %k : (tensor<2x32xbf16>) -> tensor<2x1x32xbf16>
+  %c = torch.call "aten.index_put.default"(%cache, %at, %row) {arguments = "{0}, [None, {1}], {2}", in_place} : (tensor<2x1x32xbf16>, tensor<1xui8>, tensor<2x1x32xbf16>) -> tensor<2x1x32xbf16>
+  func.return %c : tensor<2x1x32xbf16>
+}
+
+// CHECK:      func.func @mask(
+// CHECK:            -> (tile : tensor<2x32xbf16>) {
