@@ -1,4 +1,4 @@
-"""Checks and compiles the open files away from the event loop; the latest text wins.
+"""Analyses: checks and compiles open files outside of the event loop; the latest text wins.
 
 Two threads work: one checks (fast: types, errors), one compiles (kernels, remarks). A text that is
 replaced is dropped at the next pass.
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Outcome:
-    """What is known about a text. A `failure` says why something could not be found out."""
+    """The results of the analysis of a text. A `failure` is the reason why something is unknown."""
 
     check: Check
     compilation: Compilation | None = None
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class Document:
-    """One version of an open file. `version` is the editor's number of it."""
+    """One version of an open file; `version` is the editor's number for it."""
 
     uri: str
     path: str
@@ -62,7 +62,7 @@ Publish = Callable[[Document, Outcome, bool], None]
 
 
 class Analyses:
-    """The open files and what is known about them. `publish` is called for every news."""
+    """The open files and their analyses. `publish` is called for every result."""
 
     def __init__(self, publish: Publish, debounce: float = DEBOUNCE_SECONDS):
         self.schedule = ""
@@ -78,7 +78,7 @@ class Analyses:
     # The open files.
 
     def update(self, uri: str, path: str, source: SourceText, version: int | None) -> None:
-        """A file was opened or changed."""
+        """Handle an opened or changed file."""
         opened = uri not in self._documents
         self._paths[os.path.realpath(path)] = uri
         self._start(Document(uri, path, source, version), 0 if opened else self._debounce)
@@ -92,7 +92,7 @@ class Analyses:
             self.invalidate([document.path])
 
     def invalidate(self, paths: Iterable[str]) -> None:
-        """Look again at the open files that import one of `paths`."""
+        """Analyse the open files that import one of `paths` again."""
         changed = {os.path.realpath(path) for path in paths}
         for document in list(self._documents.values()):
             outcome = document.outcome
@@ -100,7 +100,7 @@ class Analyses:
                 self._restart(document, self._debounce)
 
     def restart(self) -> None:
-        """Look at all open files again, after a change of the settings."""
+        """Analyse all open files again, after a change of the settings."""
         for document in list(self._documents.values()):
             self._restart(document, 0)
 
@@ -112,14 +112,14 @@ class Analyses:
         return self._documents.get(uri)
 
     def uri_of(self, path: str) -> str | None:
-        """The URI by which the editor knows a file that is open."""
+        """Return the URI by which the editor knows an open file."""
         return self._paths.get(os.path.realpath(path))
 
     def open_paths(self) -> list[str]:
         return [document.path for document in self._documents.values()]
 
     def read(self, path: str) -> str:
-        """The text of a file in the editor, or else on disk. Raises CodaError."""
+        """Return the text of a file in the editor, or else on disk. Raises CodaError."""
         document = self._documents.get(self.uri_of(path) or "")
         return read_source(path) if document is None else document.source.text
 
@@ -205,7 +205,7 @@ class Analyses:
         return document.path, document.source.text, self.schedule
 
     def _recall(self, document: Document) -> Outcome | None:
-        """The outcome for the same text, if the imported files have not changed since."""
+        """Return the outcome for the same text, if the imported files have not changed since."""
         outcome = self._remembered.get(self._key(document))
         if outcome is None:
             return None
@@ -220,14 +220,14 @@ class Analyses:
             self._remembered.popitem(last=False)
 
     def stop(self) -> None:
-        """Drop all work."""
+        """Cancel all work."""
         for document in self._documents.values():
             _drop(document)
         self._documents.clear()
 
 
 def _attempt(work: Callable[[], Result]) -> Result | str | None:
-    """The result, or why there is none; None where the work was cancelled."""
+    """Return the result, or the reason why there is none; None if the work was cancelled."""
     try:
         return work()
     except CancelledError:
@@ -241,22 +241,22 @@ def _attempt(work: Callable[[], Result]) -> Result | str | None:
 
 
 def _drop(document: Document) -> None:
-    """Cancel the work on a text that was replaced, and let those go on that wait for it."""
+    """Cancel the work on a replaced text, and release those who wait for it."""
     document.dropped.set()
     for event in (document.wanted, document.checked, document.compiled):
         event.set()
 
 
 def _failed(document: Document, failure: str | None) -> Outcome:
-    """The outcome where even the check found a defect of the compiler."""
+    """Return the outcome if the check itself found a defect of the compiler."""
     path, text = document.path, document.source.text
     check = Check(path, text, Scope(path), SymbolTable(), {}, (), None, {path: text}, {})
     return Outcome(check, failure=failure)
 
 
 class Worker:
-    """Runs work in order. Its thread does not keep the process alive, unlike those of an executor:
-    an editor that quits does not wait for a compilation.
+    """Runs work in order. Unlike the thread of an executor, its thread does not keep the process
+    alive: an editor that quits does not wait for a compilation.
     """
 
     def __init__(self, name: str):

@@ -1,4 +1,4 @@
-"""The frontend's view of a text, complete or not."""
+"""The check of a text, complete or not, by the front end."""
 
 import os
 import re
@@ -39,7 +39,7 @@ of an operator.
 
 
 class Recorder:
-    """Lowers functions, and keeps the values of those of `file`."""
+    """Lowers functions, and records the values of those of `file`."""
 
     def __init__(self, file: str):
         self.file = file
@@ -104,7 +104,7 @@ class Check:
     inputs: Mapping[str, str | None]
 
     def word_at(self, file: str, line: int, column: int) -> str:
-        """The word or sign at a place of a source; empty where there is none."""
+        """Return the word or sign at a place of a source; empty if there is none."""
         lines = self.sources.get(file, "").split("\n")
         text = lines[line - 1][column - 1 :] if line <= len(lines) else ""
         word = re.match(r"\w+|//|.", text)
@@ -158,7 +158,9 @@ class _Run:
         self.loader = Loader(self.reporter, {}, self._read)
 
     def lowered(self, scope: Scope) -> ModuleOp | None:
-        """The module; None after syntax errors. Raises DiagnosticError where there are errors."""
+        """Return the module; None after syntax errors. Raises DiagnosticError if there are
+        errors.
+        """
         reporter = self.reporter
         if reporter.count:
             self._record_in_spite_of_errors()
@@ -166,7 +168,7 @@ class _Run:
         return lower_program(scope, self.loader.scopes, reporter, self.recorder.lowering)
 
     def _record_in_spite_of_errors(self) -> None:
-        """Look at the parts without syntax errors; what is wrong there may follow from those."""
+        """Check the parts without syntax errors; further errors there may be consequences."""
         unreported = Reporter(limit=None)
         unreported.sources = self.reporter.sources
         lower_functions(self.loader.scopes, unreported, self.recorder.lowering)
@@ -179,7 +181,7 @@ class _Run:
 
 
 def read_or_none(read: Read, path: str) -> str | None:
-    """The text of a file, None where it cannot be read."""
+    """Read the text of a file; None if that fails."""
     try:
         return read(path)
     except CodaError:

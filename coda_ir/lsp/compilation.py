@@ -1,4 +1,4 @@
-"""The result of compiling a program: the kernel of each operator, and the refusals."""
+"""Compilation of a program for the editor: the kernel of each operator, and the refusals."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class FunctionKernels:
-    """How one function runs. `obstacle` says why the backend cannot run it."""
+    """The kernels of one function. `obstacle` is the reason why the backend cannot run it."""
 
     name: str
     kernels: tuple[Kernel, ...]
@@ -62,8 +62,8 @@ class FunctionKernels:
 
 @dataclass(frozen=True)
 class Compilation:
-    """How the functions of a program run. `operator_bytes` is what each operator of the source
-    would move in a separate kernel, `views` those that move nothing.
+    """The kernels of the functions of a program. `operator_bytes` is the traffic of each operator
+    of the source as a separate kernel, `views` those that move nothing.
     """
 
     functions: Mapping[str, FunctionKernels]
@@ -72,7 +72,9 @@ class Compilation:
     views: frozenset[Place]
 
     def kernels_at(self, place: Place) -> list[Kernel]:
-        """The kernels that an operator of the source ends up in; one per call of its function."""
+        """Return the kernels in which an operator of the source ends up; one per call of its
+        function.
+        """
         kernels = (kernel for function in self.functions.values() for kernel in function.kernels)
         return list(dict.fromkeys(kernel for kernel in kernels if place in kernel.places))
 
@@ -130,7 +132,7 @@ def _pipeline(schedule: str) -> Pipeline:
 def _compiled(
     func: FuncOp, pipeline: Pipeline, remarks: list[Remark], cancelled: Event
 ) -> FunctionKernels:
-    """One function by itself, so that what is wrong with it does not hide the others."""
+    """Compile one function separately, so that its errors do not hide the others."""
     alone = ModuleOp([func.clone()])
     unfused, kernels, obstacle = total_traffic(func), list[Kernel](), None
     with collect_remarks() as collected:
@@ -166,7 +168,7 @@ def _kernels(module: ModuleOp) -> list[Kernel]:
 
 
 def _positions(location: LocationAttr) -> Iterator[Place]:
-    """All places that a location stands for."""
+    """Yield all places in a location."""
     if isinstance(location, FusedLoc):
         for inner in fused_parts(location):
             yield from _positions(inner)

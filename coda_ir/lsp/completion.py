@@ -52,7 +52,7 @@ _SNIPPETS = {
 
 
 def complete(check: Check, cursor: Cursor, *, snippets: bool) -> list[CompletionItem]:
-    """Return what can be written at the cursor. `snippets` says whether the editor has
+    """Return the completions at the cursor. `snippets` tells whether the editor has
     placeholders.
     """
     return list(_Completion(check, cursor, snippets).items())
@@ -124,7 +124,7 @@ class _Completion:
         return signature_of(self.check.scope, callee)
 
     def _keyword_arguments(self, call: OpenCall) -> Iterator[CompletionItem]:
-        """The arguments that can still be given by name; first in the list."""
+        """Yield the arguments that can still be given by name; they come first in the list."""
         signature = self._signature(call.callee)
         if signature is None or call.keyword is not None:
             return
@@ -145,7 +145,9 @@ class _Completion:
                 yield item
 
     def _types_of_names(self) -> dict[str, str]:
-        """The types of variables, as far as the text was understood; the last of each name."""
+        """Return the types of variables, as far as the text was understood; the last one of each
+        name.
+        """
         types: dict[str, str] = {}
         for occurrence in self.check.symbols.occurrences.values():
             value = self.check.values.get((occurrence.span.line, occurrence.span.column))
@@ -178,7 +180,9 @@ class _Completion:
             yield item
 
     def _counterparts(self, texts: Mapping[str, str]) -> Iterator[CompletionItem]:
-        """Names of PyTorch, which become what .coda writes for them; last in the list."""
+        """Yield names of PyTorch, which are replaced by their counterparts in .coda; they come
+        last in the list.
+        """
         for name in sorted(texts):
             if name.isidentifier() and name not in self.check.scope.meanings:
                 text = fill(texts[name], {})
@@ -216,7 +220,7 @@ class _Completion:
                 yield from self._types("")
 
     def _files(self) -> Iterator[CompletionItem]:
-        """The other .coda files in the folder that is written so far, and its folders."""
+        """Yield the other .coda files and folders in the folder that is written so far."""
         if self.cursor.prefix.startswith(PREFIX):
             for name in files_of_library():
                 yield self._item(name, CompletionItemKind.File)
@@ -246,7 +250,7 @@ class _Completion:
 
 
 def signature_of(scope: Scope, callee: str) -> Signature | None:
-    """The signature of a function, an epilogue or an operator."""
+    """Return the signature of a function, an epilogue or an operator."""
     meaning = scope.meanings.get(callee)
     if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
         return meaning.signature
@@ -254,7 +258,7 @@ def signature_of(scope: Scope, callee: str) -> Signature | None:
 
 
 def _formal(signature: Signature | None, call: OpenCall) -> Formal | None:
-    """The parameter that is being written."""
+    """Return the parameter that is being written."""
     if signature is None:
         return None
     if call.keyword is not None:
@@ -269,7 +273,7 @@ def _describe(formal: Formal) -> str:
 
 
 def signature_help(scope: Scope, call: OpenCall) -> SignatureHelp | None:
-    """The parameters of the call around the cursor, and which one is being written."""
+    """Return the parameters of the call around the cursor, and which one is being written."""
     signature = signature_of(scope, call.callee)
     if signature is None:
         return None

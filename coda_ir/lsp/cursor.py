@@ -1,4 +1,6 @@
-"""What stands around the cursor, told from the tokens before it: the text may be incomplete."""
+"""The context of the cursor, found from the tokens before it, because the text may be
+incomplete.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +35,7 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call whose bracket is open at the cursor. `position` counts the arguments before it."""
+    """A call whose bracket is open at the cursor; `position` counts the arguments before it."""
 
     callee: str
     position: int
@@ -43,8 +45,8 @@ class OpenCall:
 
 @dataclass
 class Cursor:
-    """The place of the cursor. `call` is the innermost open call, `names` are those bound in the
-    definition so far, and `head` is the word that the definition begins with.
+    """The context of the cursor. `call` is the innermost open call, `names` are those bound so far
+    in the definition, and `head` is the word that begins the definition.
     """
 
     where: Where
@@ -57,7 +59,7 @@ class Cursor:
 
 
 def cursor_at(text: str, offset: int) -> Cursor:
-    """The cursor at an index of `text`."""
+    """Return the cursor at an index of `text`."""
     starts = [match.start() for match in _DEFINITION.finditer(text, 0, offset)]
     start = starts[-1] if starts else 0
     before = text[start:offset]
@@ -106,7 +108,7 @@ class _Around:
         self.head = str(tokens[0]) if tokens else ""
 
     def _open_brackets(self) -> list[int]:
-        """The indices of the brackets that are not closed."""
+        """Return the indices of the open brackets."""
         stack: list[int] = []
         for index, token in enumerate(self.tokens):
             if token in ("(", "[", "{"):
@@ -153,7 +155,7 @@ class _Around:
         return cursor
 
     def call(self) -> OpenCall | None:
-        """The innermost open call, whatever brackets of lists are open inside."""
+        """Return the innermost open call, ignoring brackets of lists that are open inside."""
         for opening in reversed(self.open):
             before = self.tokens[opening - 1] if opening else None
             if self.tokens[opening] == "(" and before is not None and before.type == "NAME":
@@ -180,7 +182,7 @@ class _Around:
         return OpenCall(callee, position, keyword, frozenset(given))
 
     def _names(self) -> list[str]:
-        """The parameters, the names in their types, and the names that statements bind."""
+        """Return the parameters, the names in their types, and the names that statements bind."""
         body = next((i for i, token in enumerate(self.tokens) if token == "{"), len(self.tokens))
         return list(dict.fromkeys([*self._declared(body), *self._bound(body)]))
 

@@ -31,9 +31,7 @@ _PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): ")
 def diagnostics(
     document: Document, outcome: Outcome, shown: ShownRemarks, to_uri: Callable[[str], str]
 ) -> list[types.Diagnostic]:
-    """Return what is wrong with a file, and the remarks about it. `to_uri` gives the URI of a
-    path.
-    """
+    """Return the errors in a file, and the remarks about it. `to_uri` returns the URI of a path."""
     return list(_Conversion(document.source, outcome, to_uri).all(shown))
 
 
@@ -82,12 +80,14 @@ class _Conversion:
         )
 
     def _token(self, file: str, line: int, column: int) -> Span:
-        """The word or sign at a place."""
+        """Return the range of the word or sign at a place."""
         word = self.check.word_at(file, line, column)
         return Span(line, column, line, column + max(1, len(word)))
 
     def _obstacle(self, function: str, error: CodaError) -> types.Diagnostic:
-        """Why the backend cannot run a function: a warning, because the program is right."""
+        """Return the reason why the backend cannot run a function, as a warning, because the
+        program is right.
+        """
         found = _PLACE.match(error.message)
         message = error.message
         symbols = self.check.symbols.occurrences.values()
@@ -107,8 +107,8 @@ class _Conversion:
         severity: types.DiagnosticSeverity,
         code: str | None = None,
     ) -> types.Diagnostic:
-        """A diagnostic of this file; one of another file is shown at the import that leads there,
-        with the real place as related information.
+        """Place a diagnostic of this file; one of another file is shown at the import that leads
+        there, with the real place as related information.
         """
         related: list[types.DiagnosticRelatedInformation] | None = None
         place = self.source.range(span)
@@ -123,7 +123,7 @@ class _Conversion:
         )
 
     def _import_of(self, file: str) -> Span:
-        """The import of a file; the first one where it is imported by others."""
+        """Return the import of a file; the first one on the way if it is imported indirectly."""
         imports = self.check.symbols.imports
         for node in imports:
             if import_path(self.check.path, str(node.path.value)) == file:
@@ -132,7 +132,7 @@ class _Conversion:
 
 
 def remark_text(remark: Remark) -> str:
-    """A remark as plain text: what, the failed condition, the bytes, what would help."""
+    """Return a remark as plain text: message, failed condition, bytes, remedy."""
     text = f"{'not fused: ' if remark.kind == 'missed' else ''}{remark.reason}"
     return _with_remedy(text, remark.suggestion)
 

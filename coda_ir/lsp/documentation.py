@@ -123,6 +123,6 @@ def description(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """The first sentence of the description, on one line."""
+    """Return the first sentence of the description, on one line."""
     paragraph = description(name).partition("\n\n")[0].replace("\n", " ")
     return paragraph.partition(": `")[0]

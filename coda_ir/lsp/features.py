@@ -27,7 +27,7 @@ KERNELS_SECONDS = 0.7
 
 
 def make_server() -> CodaLanguageServer:
-    """The server with all its features."""
+    """Make the server with all its features."""
     server = CodaLanguageServer.make()
     for method, (handler, options) in FEATURES.items():
         server.feature(method, options)(partial(handler, server))
@@ -199,12 +199,12 @@ _At = (
 
 
 def _occurrence(params: _At, document: Document, check: Check) -> Occurrence | None:
-    """The name at the place of a request."""
+    """Return the name at the place of a request."""
     return check.symbols.occurrence_at(*document.source.place(params.position))
 
 
 def _references(server: CodaLanguageServer, check: Check, symbol: Symbol) -> list[types.Location]:
-    """Every place of a name, in the order of the files."""
+    """Return every place of a name, in the order of the files."""
     analyses = server.analyses
     files = navigation.files_with(
         symbol.name, server.folders(check), analyses.open_paths(), analyses.read
@@ -214,7 +214,7 @@ def _references(server: CodaLanguageServer, check: Check, symbol: Symbol) -> lis
 
 
 def checked(handler: Callable[[CodaLanguageServer, Any, Document, Check], Any]) -> Handler:
-    """A handler that gets the latest text of the file of a request, and what is known about it."""
+    """Return a handler that receives the latest text of a request's file, and its analysis."""
 
     async def handle(server: CodaLanguageServer, params: Any) -> Any:
         found = await server.analyses.checked(params.text_document.uri)

@@ -38,9 +38,7 @@ class Hover(NamedTuple):
 
 
 def hover(check: Check, compilation: Compilation | None, line: int, column: int) -> Hover | None:
-    """Return what is known about a place of the file; None where there is nothing with a
-    meaning.
-    """
+    """Return the hover text for a place of the file; None if nothing there has a meaning."""
     node = check.symbols.import_at(line, column)
     if node is not None:
         return Hover(_import(check, node), node.path.span)
@@ -57,7 +55,7 @@ def hover(check: Check, compilation: Compilation | None, line: int, column: int)
 
 
 def display_type(value: Value) -> str | None:
-    """`bf16[B, T, 4096]`, `(f32[M], f32[M])`, or None for a value that has no type to show."""
+    """Return `bf16[B, T, 4096]`, `(f32[M], f32[M])`, or None for a value without a type to show."""
     match value:
         case TensorValue():
             return str(value.type)
@@ -108,7 +106,7 @@ def _typed(value: Value | None) -> str:
 
 
 def _definition(check: Check, compilation: Compilation | None, symbol: Symbol) -> Iterator[str]:
-    """The header of a function or epilogue, and how it runs."""
+    """Yield the header of a function or epilogue, and how it runs."""
     meaning = check.scope.meanings.get(symbol.name)
     if isinstance(meaning, FunctionDefinition | EpilogueDefinition):
         yield _code(header(check, meaning))
@@ -117,7 +115,7 @@ def _definition(check: Check, compilation: Compilation | None, symbol: Symbol) -
 
 
 def header(check: Check, meaning: FunctionDefinition | EpilogueDefinition) -> str:
-    """The source of a definition up to its body."""
+    """Return the source of a definition up to its body."""
     name = meaning.tree.name.span
     kept: list[str] = []
     for line in check.sources.get(meaning.scope.file, "").split("\n")[name.line - 1 :]:
@@ -145,7 +143,7 @@ def _runs(check: Check, function: FunctionKernels) -> Iterator[str]:
 
 
 def _epilogue_of(check: Check, symbol: Symbol) -> EpilogueDefinition | None:
-    """The epilogue that a name is local to."""
+    """Return the epilogue that a name is local to."""
     for definition in check.scope.meanings.values():
         if isinstance(definition, EpilogueDefinition) and definition.scope.file == symbol.file:
             tree = definition.tree
@@ -155,7 +153,7 @@ def _epilogue_of(check: Check, symbol: Symbol) -> EpilogueDefinition | None:
 
 
 def _port(check: Check, symbol: Symbol) -> str:
-    """An accumulator, operand or result of an epilogue."""
+    """Describe an accumulator, operand or result of an epilogue."""
     definition = _epilogue_of(check, symbol)
     if definition is not None:
         tree = definition.tree
@@ -205,7 +203,7 @@ def known(name: str) -> bool:
 
 
 def _fate(check: Check, compilation: Compilation, place: Place) -> Iterator[str]:
-    """Where an operator is computed, and why not elsewhere."""
+    """Describe where an operator is computed, and why not elsewhere."""
     kernels = compilation.kernels_at(place)
     for kernel in kernels:
         yield f"Runs in kernel `{kernel.name}`: {_computes(check, kernel)}."
@@ -219,7 +217,7 @@ def _fate(check: Check, compilation: Compilation, place: Place) -> Iterator[str]
 
 
 def not_fused(remark: Remark) -> str:
-    """A missed fusion in Markdown: the reason, the condition, its cost and what would help."""
+    """Return a missed fusion in Markdown: the reason, the condition, its cost and the remedy."""
     text = f"Not fused (`{remark.pass_name}`): {remark.message}."
     if remark.condition is not None:
         text += f" Failed condition: {remark.condition}."
@@ -229,7 +227,7 @@ def not_fused(remark: Remark) -> str:
 
 
 def _computes(check: Check, kernel: Kernel) -> str:
-    """`gemm.fused at 29:14 with silu, *`."""
+    """Return `gemm.fused at 29:14 with silu, *`."""
     (file, line, column), *rest = kernel.places or (("", 0, 0),)
     names = dict.fromkeys(check.word_at(*place) for place in rest)
     where = f"{line}:{column}"

@@ -25,7 +25,7 @@ class Location(NamedTuple):
 
 
 def definition(check: Check, line: int, column: int) -> Location | None:
-    """Where the name or the imported file at a place is defined."""
+    """Return where the name or the imported file at a place is defined."""
     node = check.symbols.import_at(line, column)
     if node is not None:
         path = import_path(check.path, str(node.path.value))
@@ -42,8 +42,8 @@ def references(
     files: Iterable[str],
     check_of: Callable[[str], Check | None],
 ) -> Iterator[Location]:
-    """Every place where `symbol` occurs: in the file of `check`, and in `files` if it is known
-    outside of its own.
+    """Yield every place where `symbol` occurs: in the file of `check`, and in `files` if other
+    files can see it.
     """
     yield from (Location(check.path, span) for span in check.symbols.spans_of(symbol))
     if symbol.kind in _LOCAL:
@@ -68,7 +68,7 @@ def is_same(a: Symbol, b: Symbol) -> bool:
 def files_with(
     name: str, folders: Iterable[str], opened: Iterable[str], read: Callable[[str], str]
 ) -> Iterator[str]:
-    """The .coda files, open or below `folders`, in which the word `name` occurs."""
+    """Yield the .coda files, open or below `folders`, that contain the word `name`."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     seen: set[str] = set()
     for path in (*opened, *_below(folders)):
@@ -91,7 +91,7 @@ def _below(folders: Iterable[str]) -> Iterator[str]:
 
 
 def check_new_name(check: Check, symbol: Symbol, name: str) -> None:
-    """Raises CodaError where `symbol` cannot be called `name`."""
+    """Raise CodaError if `symbol` cannot be renamed to `name`."""
     if not _NAME.fullmatch(name):
         raise CodaError(
             f"'{name}' is not a name",

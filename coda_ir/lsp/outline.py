@@ -81,7 +81,7 @@ def _type(check: Check, name: Identifier) -> str | None:
 
 
 def inlay_hints(check: Check, source: SourceText, visible: Range) -> list[InlayHint]:
-    """The types of the names that statements in the visible lines assign."""
+    """Return the types of the names that statements in the visible lines assign."""
     hints: list[InlayHint] = []
     first, last = source.place(visible.start)[0], source.place(visible.end)[0]
     for node in check.scope.tree.definitions:
@@ -96,7 +96,7 @@ def inlay_hints(check: Check, source: SourceText, visible: Range) -> list[InlayH
 
 
 def code_lenses(check: Check, compilation: Compilation, source: SourceText) -> list[CodeLens]:
-    """Above each function: its kernels, and the memory traffic that fusion saves."""
+    """Return a lens above each function: its kernels, and the memory traffic that fusion saves."""
     lenses: list[CodeLens] = []
     for node in check.scope.tree.definitions:
         if isinstance(node, Function) and node.name.text in compilation.functions:
@@ -107,7 +107,7 @@ def code_lenses(check: Check, compilation: Compilation, source: SourceText) -> l
 
 
 def kernel_summary(function: FunctionKernels) -> str:
-    """`4 gemm.fused, 2 gemm.finalize; moves N bytes, M without fusion`."""
+    """Return `4 gemm.fused, 2 gemm.finalize; moves N bytes, M without fusion`."""
     if function.obstacle is not None:
         return "the Triton backend cannot run this function"
     counts = Counter(kernel.operator for kernel in function.kernels)

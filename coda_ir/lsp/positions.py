@@ -17,7 +17,7 @@ _CODING = {
 
 
 class SourceText:
-    """A text whose places can be told as the frontend and as editors count them.
+    """A text with conversions between the positions of the front end and of editors.
 
     For the frontend, lines end at a line feed; for editors, also at a lone carriage return.
     """
@@ -29,7 +29,7 @@ class SourceText:
         self._editor_starts = [0, *(match.end() for match in _EDITOR_LINE_ENDS.finditer(text))]
 
     def offset(self, position: Position) -> int:
-        """The index of a place of the editor; places behind the end of a line are at its end."""
+        """Return the index of an editor's place; a place past the end of a line is at its end."""
         if position.line >= len(self._editor_starts):
             return len(self.text)
         line = self._editor_line(position.line)
@@ -40,20 +40,20 @@ class SourceText:
         return Position(line, self._units(self.text[self._editor_starts[line] : offset]))
 
     def place(self, position: Position) -> tuple[int, int]:
-        """Line and column of the frontend."""
+        """Return the line and column of the front end."""
         offset = self.offset(position)
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def offset_at(self, line: int, column: int) -> int:
-        """The index of a line and column of the frontend, at most the end of the line."""
+        """Return the index of a line and column of the front end, at most the end of the line."""
         if line > len(self._starts):
             return len(self.text)
         stop = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
         return min(self._starts[line - 1] + column - 1, stop)
 
     def range(self, span: Span) -> Range:
-        """The range of a span, which may end behind the end of its line."""
+        """Return the range of a span, which may end past the end of its line."""
         start = self.offset_at(span.line, span.column)
         stop = self.offset_at(span.end_line, span.end_column)
         return Range(self.position(start), self.position(max(start, stop)))
@@ -63,7 +63,7 @@ class SourceText:
         return Range(Position(0, 0), self.position(len(self.text)))
 
     def _editor_line(self, line: int) -> str:
-        """A line of the editor without its end."""
+        """Return a line of the editor without its end."""
         start = self._editor_starts[line]
         following = self._editor_starts[line + 1 : line + 2]
         return self.text[start : following[0] if following else None].rstrip("\r\n")
@@ -75,7 +75,7 @@ class SourceText:
         return len(text.encode(name, "surrogatepass")) // bytes_per_unit
 
     def _code_points(self, line: str, units: int) -> int:
-        """Return how many characters of `line` take `units`."""
+        """Return the number of characters of `line` in `units`."""
         if self._coding is None or line.isascii():
             return min(units, len(line))
         count = 0

@@ -22,7 +22,7 @@ NAME = "coda-lsp"
 
 
 class CodaLanguageServer(LanguageServer):
-    """Keeps the open files and publishes what is wrong with them.
+    """The server: keeps the open files and publishes their diagnostics.
 
     Whole texts are exchanged: the ends of lines of pygls differ from those of the protocol.
     """
@@ -39,18 +39,18 @@ class CodaLanguageServer(LanguageServer):
 
     @cached_property
     def analyses(self) -> Analyses:
-        """Return the analyses of the open files."""
+        """The analyses of the open files."""
         return Analyses(self.publish)
 
     @cached_property
     def _with_errors(self) -> set[str]:
-        """The files whose errors are on show."""
+        """The files whose errors are shown."""
         return set()
 
     # Documents.
 
     def changed(self, uri: str) -> None:
-        """A file was opened or has a new text."""
+        """Handle an opened file or a new text."""
         document = self.workspace.get_text_document(uri)
         source = SourceText(document.source.removeprefix("\ufeff"), self.encoding)
         self.analyses.update(uri, path_of(uri), source, document.version)
@@ -61,7 +61,7 @@ class CodaLanguageServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def configure(self, value: object) -> None:
-        """Take over settings, and look at all files again."""
+        """Apply settings, and analyse all files again."""
         self.settings = Settings.read(value)
         self.analyses.schedule = self.settings.schedule
         self.analyses.restart()
@@ -72,8 +72,8 @@ class CodaLanguageServer(LanguageServer):
         return self.workspace.position_encoding or types.PositionEncodingKind.Utf16
 
     def publish(self, document: Document, outcome: Outcome, is_all: bool) -> None:
-        """Show what is known about a file. Errors are shown at once, and gone at once; remarks
-        stay until those of the new text are known.
+        """Publish the diagnostics of a file. Errors appear and disappear at once; remarks stay
+        until those of the new text are known.
         """
         has_errors = bool(outcome.check.diagnostics)
         if not (is_all or has_errors or document.uri in self._with_errors):
@@ -87,11 +87,11 @@ class CodaLanguageServer(LanguageServer):
     # Places.
 
     def uri_of(self, path: str) -> str:
-        """The URI of a file, as the editor writes it where it is open."""
+        """Return the URI of a file, as the editor writes it if the file is open."""
         return self.analyses.uri_of(path) or from_fs_path(path) or path
 
     def location(self, place: Location, check: Check) -> types.Location:
-        """A place in any file, whose text `check` may know."""
+        """Return a place in any file, whose text `check` may know."""
         text = check.text if place.file == check.path else check.sources.get(place.file)
         if text is None:
             text = self.analyses.read(place.file)
@@ -99,7 +99,7 @@ class CodaLanguageServer(LanguageServer):
         return types.Location(self.uri_of(place.file), source.range(place.span))
 
     def folders(self, check: Check) -> Iterator[str]:
-        """The folders of the workspace; that of the file where there are none."""
+        """Yield the folders of the workspace; that of the file if there are none."""
         found = [to_fs_path(uri) for uri in self.workspace.folders]
         yield from (folder for folder in found if folder is not None)
         if not found:
@@ -115,6 +115,6 @@ class CodaLanguageServer(LanguageServer):
 
 
 def path_of(uri: str) -> str:
-    """The path of a file; of a text without one, the URI's own path."""
+    """Return the path of a file; for a text without one, the URI's path."""
     path = to_fs_path(uri)
     return uri.partition(":")[2] or uri if path is None else os.path.normpath(path)

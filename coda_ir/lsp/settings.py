@@ -13,8 +13,8 @@ SHOWN_REMARKS: tuple[ShownRemarks, ...] = ("none", "missed", "all")
 
 @dataclass(frozen=True)
 class Settings:
-    """`remarks` says which remarks of the passes are shown as hints; `schedule` has options of the
-    pass `schedule`; `inlay_hints` are the types behind the names that are assigned.
+    """`remarks` selects the remarks of the passes that are shown as hints; `schedule` has options
+    of the pass `schedule`; `inlay_hints` shows types after assigned names.
     """
 
     remarks: ShownRemarks = "missed"
@@ -23,8 +23,8 @@ class Settings:
 
     @staticmethod
     def read(value: Any) -> Settings:
-        """Settings from JSON, with or without the section `coda` around them; what is missing or
-        has another type keeps its default.
+        """Read settings from JSON, with or without the section `coda` around them; missing
+        settings, and those of another type, keep their default.
         """
         given = _mapping(value)
         given = _mapping(given["coda"]) if "coda" in given else given

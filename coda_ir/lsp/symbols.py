@@ -1,4 +1,4 @@
-"""Names: where each is defined and used, and which operators are where."""
+"""Symbols: where names are defined and used, and where operators are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SymbolKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Symbol:
-    """Something with a name, known by the place of its definition."""
+    """A named definition, identified by its place."""
 
     name: str
     kind: SymbolKind
@@ -87,17 +87,17 @@ class SymbolTable:
 
     @staticmethod
     def of(scope: Scope) -> SymbolTable:
-        """The table of what the parser understood of a file."""
+        """Build the table of everything that the parser understood of a file."""
         table = SymbolTable()
         _Resolver(scope, table).file()
         return table
 
     def occurrence_at(self, line: int, column: int) -> Occurrence | None:
-        """The name that a place is in, or else directly behind."""
+        """Return the name at a place, or directly before it."""
         return _covering(self.occurrences, line, column)
 
     def operator_at(self, line: int, column: int) -> OperatorUse | None:
-        """The operator that a place is in, or else directly behind."""
+        """Return the operator at a place, or directly before it."""
         return _covering(self.operators, line, column)
 
     def import_at(self, line: int, column: int) -> Import | None:
@@ -108,7 +108,7 @@ class SymbolTable:
         return None
 
     def spans_of(self, symbol: Symbol) -> list[Span]:
-        """Where `symbol` occurs in the file."""
+        """Return where `symbol` occurs in the file."""
         return [o.span for o in self.occurrences.values() if o.symbol == symbol]
 
 
@@ -164,7 +164,7 @@ class _Resolver:
         self._body(node.body)
 
     def _dimensions(self, node: Expression) -> None:
-        """The names of an extent, the first of which defines a symbol."""
+        """Resolve the names of an extent; the first occurrence defines a symbol."""
         for inner in walk(node):
             if isinstance(inner, Name) and not self._is_known(inner.text):
                 self._define(Identifier(inner.text, inner.span), "dimension")
@@ -183,7 +183,7 @@ class _Resolver:
             self._port_argument(port)
 
     def _port_argument(self, port: Port) -> None:
-        """The port that a `select<port>` names."""
+        """Resolve the port that a `select<port>` names."""
         argument = None if port.kind is None else port.kind.argument
         if argument is not None and argument.text in self.local:
             self._use(argument.text, argument.span)
@@ -268,7 +268,7 @@ def top_level_symbol(scope: Scope, name: str) -> Symbol | None:
 
 
 def parameter_symbols(meaning: Meaning) -> dict[str, Symbol]:
-    """The parameters of a function, or the ports of an epilogue, by name."""
+    """Return the parameters of a function, or the ports of an epilogue, by name."""
     match meaning:
         case FunctionDefinition():
             kinds: dict[SymbolKind, list[Identifier]] = {"parameter": [], "weight": []}

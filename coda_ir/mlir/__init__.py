@@ -1,1 +1,1 @@
-"""Modules as `.mlir` text: reading with the places of operators, verifying, writing."""
+"""Modules as `.mlir` text: reading with source locations, verifying, writing."""

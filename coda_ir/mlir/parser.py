@@ -1,4 +1,4 @@
-"""xDSL's parser with the places of operators, and with bounds where xDSL has none.
+"""xDSL's parser with source locations of operators, and with limits that xDSL lacks.
 
 Some short texts stand for something exponentially large or deep: an alias of aliases, a dense
 literal, the width of an integer. They are syntax errors here.
@@ -69,7 +69,8 @@ _BRACKETS = re.compile(
 
 
 def too_deep(text: str, limit: int = MAX_DEPTH) -> int | None:
-    """The offset of the first bracket that is nested too deeply for recursion; None without one.
+    """Return the offset of the first bracket that is nested too deeply for recursion; None without
+    one.
 
     The pairs `({` and `<{` of the generic syntax count as one.
     """
@@ -87,14 +88,14 @@ def too_deep(text: str, limit: int = MAX_DEPTH) -> int | None:
 
 
 class LineIndex:
-    """The lines of a text, for the location of an offset in it."""
+    """The lines of a text, to convert offsets to locations."""
 
     def __init__(self, text: str, filename: str):
         self._file = StringAttr(filename)
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
     def location(self, offset: int) -> FileLineColLoc:
-        """The location of the character at `offset`, which counts from 0."""
+        """Return the location of the character at `offset`, which counts from 0."""
         line = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[line] + 1
         return FileLineColLoc(self._file, IntAttr(line + 1), IntAttr(column))
@@ -127,7 +128,7 @@ class StringLexer(MLIRLexer):
 
 @dataclass
 class MistakeError(ParseError):
-    """A syntax error that says what to do."""
+    """A syntax error with a remedy."""
 
     remedy: str | None
 
@@ -196,7 +197,7 @@ class ModuleParser(Parser):
         return super()._get_op_by_name(name)
 
     def _similar(self, name: str) -> str | None:
-        """A remedy for the name of an operator that its dialect does not have."""
+        """Return a remedy for an operator name that its dialect lacks."""
         prefix, _, suffix = name.partition(".")
         dialect = self.ctx.get_optional_dialect(prefix)
         if dialect is None:
@@ -284,14 +285,14 @@ def _is_utf8(span: Span) -> bool:
 
 
 class _Extent(NamedTuple):
-    """How many attributes are written where one is, shared ones each time, and how deep."""
+    """The size and depth of an attribute when written: shared attributes are written each time."""
 
     size: int
     depth: int
 
 
 def _parts(attribute: Attribute) -> Iterable[Attribute]:
-    """The attributes that `attribute` consists of."""
+    """Return the attributes that `attribute` consists of."""
     if isinstance(attribute, ParametrizedAttribute):
         return attribute.parameters
     if isinstance(attribute, ArrayAttr):

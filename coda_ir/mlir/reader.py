@@ -1,4 +1,5 @@
-"""Reads `.mlir` text: a verified module, or a `CodaError` with the place of the mistake.
+"""The reader of `.mlir` text: returns a verified module, or raises `CodaError` with the place of
+the mistake.
 
 xDSL's parser lets errors of Python itself (KeyError, AssertionError, OverflowError, ...) escape
 on malformed text. They end here, and only here.
@@ -30,7 +31,7 @@ def read_module(
     verify: bool = True,
     implicit_module: bool = True,
 ) -> ModuleOp:
-    """The module that `text` describes, verified unless `verify` is False.
+    """Read the module that `text` describes, verified unless `verify` is False.
 
     `filename` names the text in messages. `context` has the dialects, by default those of
     `make_context`. Without `implicit_module`, the text has to be one `builtin.module`. Raises
@@ -53,7 +54,7 @@ class _Reader:
         self.parser: ModuleParser | None = None
 
     def read(self, *, implicit_module: bool) -> ModuleOp:
-        """The module, not verified."""
+        """Read the module without verifying it."""
         self._check_depth(self.text)
         try:
             self.parser = ModuleParser(self.context, self.text, self.filename)
@@ -83,7 +84,7 @@ class _Reader:
             self._check_depth(str(module))
 
     def _check_depth(self, text: str) -> None:
-        """Refuse what would exhaust the stack here or, in a later pass, anywhere."""
+        """Refuse a module that would exhaust the stack, here or in a later pass."""
         position = too_deep(text)
         if position is not None:
             # In what the text stands for, which it need not be itself, the place says nothing.
@@ -92,7 +93,7 @@ class _Reader:
             raise self._error(position, position + 1, message)
 
     def _place(self, op: Operation | None) -> tuple[int, int]:
-        """From where to where the name of an operator stands."""
+        """Return the range of an operator's name."""
         start = 0
         while op is not None and self.parser is not None:
             if op in self.parser.positions:
@@ -145,7 +146,7 @@ class _Reader:
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an exception, for a reader who does not know that it is one."""
+    """Return the message of an exception for a reader who does not know it is one."""
     if isinstance(error, RecursionError):
         return "the text is nested too deeply"
     if isinstance(error, VerifyException):

@@ -38,7 +38,7 @@ def verify_calls(module: ModuleOp, sources: Mapping[str, str]) -> None:
 
 
 def source_range(op: Operation, source_text: str | None = None) -> SourceRange | None:
-    """The place of an operator, or else of the closest one around it that has a place.
+    """Return the location of an operator, or of the closest enclosing one that has a location.
 
     It spans the operator's name where `source_text` has it there (in .mlir, not in .coda).
     """

@@ -1,4 +1,4 @@
-"""Modules as text that keeps where operators come from."""
+"""Modules as text with source locations."""
 
 from io import StringIO
 
@@ -8,7 +8,9 @@ from xdsl.printer import Printer
 
 
 class LocatedPrinter(Printer):
-    """Prints `loc(...)` behind operators whose place is known, where xDSL has it behind all."""
+    """Prints `loc(...)` after operators with known locations only, while xDSL prints it
+    after all.
+    """
 
     def print_op(self, op: Operation) -> None:
         super().print_op(op)
@@ -18,7 +20,7 @@ class LocatedPrinter(Printer):
 
 
 def located_text(module: ModuleOp) -> str:
-    """The text of a module with the places of its operators, which `read_module` reads."""
+    """Return the text of a module with source locations, which `read_module` reads."""
     output = StringIO()
     LocatedPrinter(stream=output).print_op(module)
     return output.getvalue() + "\n"

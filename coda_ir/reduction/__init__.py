@@ -1,4 +1,4 @@
-"""Making a module that shows a fault as small as possible.
+"""Reduction of a module that shows a fault.
 
 small = reduce_module(module, lambda candidate: crashes(candidate))
 """

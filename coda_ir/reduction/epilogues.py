@@ -59,7 +59,7 @@ def _drop_scalar(op: Operation) -> bool:
 
 
 def _stand_in(value: SSAValue, candidates: Sequence[SSAValue], block: Block) -> SSAValue | None:
-    """A candidate of the type of `value`, or zero; None for a type that has no zero."""
+    """Return a candidate of the type of `value`, or zero; None for a type without zero."""
     for candidate in candidates:
         if candidate.type == value.type:
             return candidate
@@ -131,7 +131,7 @@ def _finalize_without(op: FinalizeOp, kept: Sequence[int]) -> FinalizeOp:
 
 
 def _without_results(op: EpilogueOp, dropped: set[int]) -> list[Segment]:
-    """Copies of the column ranges of `op` without some of its results."""
+    """Return copies of the column ranges of `op` without some of its results."""
     segments, first = op.take_segments(), 0
     for segment in segments:
         count = len(segment.results)
@@ -143,7 +143,7 @@ def _without_results(op: EpilogueOp, dropped: set[int]) -> list[Segment]:
 
 
 def _replace(op: Operation, new: Operation, kept: Sequence[int]) -> None:
-    """Put `new`, which has the results `kept` of `op`, in its place."""
+    """Replace `op` by `new`, which has its results `kept`."""
     assert op.parent is not None
     new.location = op.location
     new.properties = {**op.properties, **new.properties}

@@ -1,4 +1,4 @@
-"""Delta debugging on IR: ever smaller candidates, the smallest interesting one is kept.
+"""Delta debugging on IR: tries smaller candidates and keeps the smallest interesting one.
 
 Source: Zeller and Hildebrandt, Simplifying and isolating failure-inducing input, TSE 2002.
 """
@@ -51,12 +51,12 @@ STRATEGIES: tuple[type[Strategy], ...] = (
 
 
 class NotInterestingError(CodaError):
-    """The module to reduce does not show what the test looks for."""
+    """The module to reduce does not show the fault that the test looks for."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a reduction has come."""
+    """The progress of a reduction."""
 
     strategy: str
     """What is tried, such as `drop operators`."""
@@ -66,7 +66,7 @@ class Progress:
 
 
 class _TestsExhausted(Exception):
-    """The bound on the number of tests is reached."""
+    """The limit on the number of tests is reached."""
 
 
 def reduce_module(
@@ -76,7 +76,8 @@ def reduce_module(
     max_tests: int = MAX_TESTS,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> ModuleOp:
-    """The smallest module found for which `is_interesting` holds, after at most `max_tests` tests.
+    """Return the smallest module found for which `is_interesting` holds, after at most `max_tests`
+    tests.
 
     `module` is not changed. Every candidate verifies; `is_interesting` must be deterministic and
     must not change the candidate (run passes on a clone). Deterministic. Raises NotInterestingError
@@ -89,7 +90,7 @@ def reduce_module(
 
 
 class _Search:
-    """The smallest interesting module so far, and what has been tested."""
+    """The search: the smallest interesting module so far, and the candidates that were tested."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class _Search:
         self._seen: set[bytes] = set()
 
     def run(self) -> None:
-        """Try every strategy, again and again, until none makes the module smaller."""
+        """Try every strategy repeatedly, until none makes the module smaller."""
         if not self._test(self.module, "test the input"):
             raise NotInterestingError(
                 "the input is not interesting: the test does not hold for it",
@@ -138,7 +139,7 @@ class _Search:
         return improved
 
     def _attempt(self, strategy: type[Strategy], chosen: range) -> bool:
-        """Do some of the edits on a copy, which becomes the module if it is interesting."""
+        """Apply some of the edits to a copy, which becomes the module if it is interesting."""
         candidate = self.module.clone()
         try:
             bound = strategy(candidate)

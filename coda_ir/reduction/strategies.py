@@ -82,7 +82,7 @@ class ForwardOperands(Strategy):
 
 
 def _stand_ins(op: Operation) -> list[SSAValue] | None:
-    """An operand for each result; None where there is none for one that is used."""
+    """Return an operand for each result; None if a used result has none."""
     stand_ins: list[SSAValue] = []
     for result in op.results:
         same_type = [value for value in op.operands if value.type == result.type]
@@ -180,7 +180,7 @@ class ShrinkExtents(Strategy):
 
 
 def static_extents(module: ModuleOp) -> set[int]:
-    """The extents above 1 of the tensors in a module."""
+    """Return the extents above 1 of the tensors in a module."""
     extents: set[int] = set()
     for op in module.walk():
         for value in _defined_values(op):
@@ -190,7 +190,7 @@ def static_extents(module: ModuleOp) -> set[int]:
 
 
 def powers_below(extent: int) -> list[int]:
-    """1, 2, 4, ... below `extent`."""
+    """Return 1, 2, 4, ... below `extent`."""
     return [1 << i for i in range(extent.bit_length()) if 1 << i < extent]
 
 
@@ -206,7 +206,7 @@ class Substitution:
     """True if integers outside of types are extents, too."""
 
     def of(self, attribute: Attribute, *, is_dims: bool = False) -> Attribute:
-        """`attribute` with smaller extents. Raises VerifyException where that makes no sense."""
+        """Return `attribute` with smaller extents. Raises VerifyException if that is invalid."""
         match attribute:
             case TensorType():
                 shape = [self._number(extent) for extent in attribute.get_shape()]
@@ -249,7 +249,7 @@ def _apply(substitution: Substitution, module: ModuleOp) -> bool:
 
 
 def _defined_values(op: Operation) -> list[SSAValue]:
-    """The results of an operator and the arguments of its blocks."""
+    """Return the results of an operator and the arguments of its blocks."""
     arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
     return [*op.results, *arguments]
 
@@ -313,7 +313,7 @@ class MergeArguments(Strategy):
 
 
 def _mergeable(editor: FunctionEditor) -> list[tuple[BlockArgument, BlockArgument]]:
-    """The arguments that have an earlier one like them, each with the first of these."""
+    """Return the arguments that have an equal earlier one, each with the first of these."""
     first: dict[tuple[Attribute, Attribute | None], BlockArgument] = {}
     pairs: list[tuple[BlockArgument, BlockArgument]] = []
     for argument in editor.block.args:

@@ -1,4 +1,4 @@
-"""What a way of making modules smaller is made of, and editing the signatures of functions."""
+"""Strategies of reduction, and edits of function signatures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_ATTRIBUTES = DictionaryAttr({})
 
 
 class Strategy(ABC):
-    """A way of making modules smaller, bound to one module.
+    """A way of making a module smaller.
 
     Equal modules have the same edits in the same order. Any subset of the edits may be done, in
     order, before `finish`. Every edit that succeeds leaves fewer edits for the next time.
@@ -41,7 +41,7 @@ class Strategy(ABC):
 
     @cached_property
     def functions(self) -> list[FunctionEditor]:
-        """Editors of the functions that have a body of one block."""
+        """Editors of the functions with a body of one block."""
         called = {op.callee.string_value() for op in self.module.walk() if isinstance(op, CallOp)}
         return [
             FunctionEditor(op, is_called=op.sym_name.data in called)
@@ -56,10 +56,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def edits(self) -> list[Edit]:
-        """All that can be tried."""
+        """Return all edits that can be tried."""
 
     def finish(self) -> None:
-        """Bring the module into a consistent state after some edits."""
+        """Make the module consistent after some edits."""
         for editor in self.functions:
             editor.finish()
 
@@ -86,7 +86,7 @@ class FunctionEditor:
         return SymbolicShapes(self.func)
 
     def argument_for(self, value: SSAValue) -> BlockArgument:
-        """A new argument of the type and the dimensions of `value`."""
+        """Return a new argument with the type and the dimensions of `value`."""
         attributes = self._dims_of(value)
         argument = self.block.insert_arg(value.type, len(self.block.args))
         argument.name_hint = value.name_hint
@@ -102,15 +102,15 @@ class FunctionEditor:
         return self._arguments[argument.index]
 
     def remove_results(self, indices: Sequence[int]) -> None:
-        """Return less."""
+        """Remove some of the returned values."""
         assert self.return_op is not None
         kept = [i for i in range(len(self._results)) if i not in indices]
         self._results = [self._results[i] for i in kept]
         self.return_op.operands = [self.return_op.operands[i] for i in kept]
 
     def drop(self, op: Operation) -> bool:
-        """Remove an operator of the body: its results become arguments where they are used, and
-        what only it has used is returned. False where that needs another signature and must not.
+        """Remove an operator of the body: results that are used become arguments, and values that
+        only it used are returned. Return False if that needs a forbidden change of the signature.
         """
         is_used = any(result.uses for result in op.results)
         if is_used and not self.is_open:
@@ -123,7 +123,7 @@ class FunctionEditor:
         return True
 
     def replace_by_argument(self, value: SSAValue) -> None:
-        """Do not return `value`, and let a new argument take over its other uses."""
+        """Do not return `value`, and replace its other uses by a new argument."""
         self._forget(value)
         if value.uses:
             value.replace_all_uses_with(self.argument_for(value))
@@ -150,14 +150,14 @@ class FunctionEditor:
         self.return_op.operands = [*self.return_op.operands, *orphans]
 
     def _dims_of(self, value: SSAValue) -> DictionaryAttr:
-        """The `coda.dims` of a tensor, so that its symbols stay what they are."""
+        """Return the `coda.dims` of a tensor, to preserve its symbols."""
         if not isinstance(value.type, TensorType):
             return NO_ATTRIBUTES
         return DictionaryAttr({"coda.dims": dims_attribute(self._shapes.dims(value))})
 
 
 def remove(op: Operation) -> None:
-    """Take an operator whose results have no uses out of its block."""
+    """Remove an operator whose results have no uses from its block."""
     op.detach()
     op.erase()
 

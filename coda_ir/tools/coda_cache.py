@@ -114,7 +114,7 @@ def _print_path(_: argparse.Namespace) -> None:
 
 
 def _programs() -> list[tuple[CachedFile, Header | None]]:
-    """The programs, the last used first, with what they say about themselves if they can."""
+    """Return the programs, the last used first, with their headers if readable."""
     files = [file for file in reversed(cached_files()) if file.is_program]
     return [(file, read_header(file.path)) for file in files]
 
@@ -146,7 +146,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _results() -> list[tuple[CachedFile, TunedEntry | None]]:
-    """The results of tuning, the last used first; None for one that is damaged."""
+    """Return the results of tuning, the last used first; None for a damaged one."""
     found: list[tuple[CachedFile, TunedEntry | None]] = []
     for file in reversed(cached_files()):
         if file.is_tuning:

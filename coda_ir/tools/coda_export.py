@@ -59,7 +59,9 @@ See docs/pytorch.md."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code. With --debug, an error is raised instead of told in a line."""
+    """Run the tool; return the exit code. With --debug, errors are raised instead of printed in a
+    line.
+    """
     arguments = sys.argv[1:] if args is None else list(args)
 
     def run() -> None:
@@ -171,7 +173,7 @@ def _run(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _quiet_pytorch(debug: bool) -> Generator[None]:
-    """Keep what PyTorch logs, warns of and prints while it traces from the error output.
+    """Keep PyTorch's logs, warnings and prints during tracing from stderr.
 
     It prints half a graph before it raises, which says less than the error; `debug` shows it.
     """
@@ -188,7 +190,7 @@ def _quiet_pytorch(debug: bool) -> Generator[None]:
 
 
 def _check_page(options: argparse.Namespace) -> None:
-    """Raises UsageError for an option of the page where there is none."""
+    """Raise UsageError for an option of the page if there is no page."""
     for name in ("arch", "dim"):
         if getattr(options, name) and options.html is None:
             raise UsageError(f"argument --{name}: needs --html", "add --html FILE")
@@ -212,7 +214,7 @@ def _file_names(output: str, weights: str | None) -> tuple[Path, Path]:
 
 
 class FactoryError(CodaError):
-    """A factory that cannot be found, fails, or gives something else than a model."""
+    """A factory that does not exist, fails, or does not return a model."""
 
 
 def _made(name: str) -> Any:
@@ -258,7 +260,7 @@ def _called(name: str, factory: Any) -> Any:
 
 
 def _example(made: Any) -> tuple[Any, Sequence[Any], dict[str, Any], Any]:
-    """Model, arguments by position and by name, and dynamic shapes."""
+    """Return the model, its arguments by position and by name, and dynamic shapes."""
     import torch
 
     if isinstance(made, torch.nn.Module):
@@ -327,7 +329,7 @@ def _dynamic_shapes(given: Sequence[str], names: Sequence[str]) -> dict[str, dic
 
 
 def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
-    """Write readable text; the weights have the short names of the text."""
+    """Write readable text; the weights get the short names of the text."""
     from coda_ir.exported import save_weights
     from coda_ir.frontends.coda_text.writer import write_module
 
@@ -342,7 +344,7 @@ def _write_coda(exported: ExportedModel, output: Path, weights: Path) -> None:
 
 
 class _Report:
-    """Tells on the error output what is being done, how long it took, and what came of it."""
+    """Progress on stderr: the current step, its time, and its result."""
 
     def __init__(self, *, quiet: bool):
         self._quiet = quiet
@@ -350,7 +352,7 @@ class _Report:
         self._start = time.perf_counter()
 
     def step(self, name: str) -> None:
-        """End the current step, and begin another one where `name` is not empty."""
+        """End the current step, and begin another one unless `name` is empty."""
         now = time.perf_counter()
         if self._step:
             self._say(f"{self._step} ({now - self._start:.1f} s)")

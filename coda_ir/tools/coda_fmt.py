@@ -15,7 +15,7 @@ STDIN = "-"
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; the exit code is 1 where a file is wrong or, with --check, not formatted."""
+    """Run the tool; the exit code is 1 if a file is wrong or, with --check, not formatted."""
     options = _parser().parse_args(args)
     if options.in_place and STDIN in options.files:
         print("coda-fmt: error: -i needs files, not '-'", file=sys.stderr)
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _format(file: str, *, in_place: bool, check: bool) -> bool:
-    """Format one file; False where --check finds it not formatted.
+    """Format one file; return False if --check finds it not formatted.
 
     Raises CodaError where it cannot be read or written, or has a syntax error.
     """

@@ -1,4 +1,4 @@
-"""Completion of command lines in a shell, by shtab.
+"""Shell completion of command lines, by shtab.
 
 An option whose `action` is a `FileAction` completes names of files, one with `choices` those.
 """
@@ -27,7 +27,7 @@ def add_print_completion(parser: TakesArguments) -> None:
 
 
 class Action(argparse.Action):
-    """An action of which subclasses state what `take` does with a value."""
+    """An action whose subclasses implement `take` for a value."""
 
     def __call__(
         self,
@@ -46,7 +46,7 @@ class Action(argparse.Action):
 
 
 class FileAction(Action):
-    """Stores its value, which the shell completes as the name of a file."""
+    """Stores its value; the shell completes file names."""
 
     complete: ClassVar[Mapping[str, Any]] = {
         "bash": "_shtab_compgen_files",

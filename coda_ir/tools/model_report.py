@@ -18,13 +18,13 @@ NO_KERNELS = {"coda.constant", "coda.reshape", "gemm.yield", "gemm.group_reduce"
 
 
 def fusion_tables(model: CompiledModel, remarks: Sequence[Remark]) -> list[Table]:
-    """The tables of what is executed, what was fused, and what was not, by the remarks."""
+    """Return the tables of executed, fused and refused operators, from the remarks."""
     remarks = [*remarks, *model.remarks]
     return [kernel_table(model), fused_table(remarks), refused_table(remarks)]
 
 
 def kernel_table(model: CompiledModel) -> Table:
-    """The operators that are left on the GEMM level, each a kernel or a call of PyTorch."""
+    """Return the operators of the GEMM level, each a kernel or a call of PyTorch."""
     table = Table("operator", "times", title="What is executed", title_justify="left")
     names = Counter(
         f"PyTorch: {op.callee.data}" if isinstance(op, CallOp) else op.name
@@ -37,7 +37,7 @@ def kernel_table(model: CompiledModel) -> Table:
 
 
 def fused_table(remarks: Sequence[Remark]) -> Table:
-    """Return the number of times that each rewrite was applied."""
+    """Return how often each rewrite was applied."""
     table = Table("operator", "rewrite", "times", title="Fused", title_justify="left")
     done = Counter(
         (remark.operator, f"{remark.pass_name}: {remark.message}")
@@ -50,7 +50,7 @@ def fused_table(remarks: Sequence[Remark]) -> Table:
 
 
 def refused_table(remarks: Sequence[Remark]) -> Table:
-    """The rewrites that were refused, why, what they cost, and where the first one is."""
+    """Return the refused rewrites, their reasons and costs, and the place of the first one."""
     table = Table(
         *("operator", "first in", "why", "bytes", "times"), title="Not fused", title_justify="left"
     )
@@ -66,7 +66,7 @@ def refused_table(remarks: Sequence[Remark]) -> Table:
 
 
 def error_table(results: Mapping[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> Table:
-    """Relative errors of results by name, each given as (ours, eager, exact)."""
+    """Return relative errors of results by name, each given as (ours, eager, exact)."""
     title = "Error against float64"
     table = Table("result", "coda", "PyTorch eager", "ratio", title=title, title_justify="left")
     for name, (ours, eager, exact) in results.items():
@@ -77,7 +77,8 @@ def error_table(results: Mapping[str, tuple[torch.Tensor, torch.Tensor, torch.Te
 
 
 def exact_result(model: torch.nn.Module, call: Callable[[torch.nn.Module], Any]) -> Any:
-    """Return what `call` gives of a copy of `model` in float64, also where the model asks for less.
+    """Return the result of `call` on a copy of `model` in float64, even where the model asks for
+    less.
 
     The inputs have to be in float64 already.
     """

@@ -101,7 +101,7 @@ def run_module(module: ModuleOp, options: RunOptions) -> Outcome:
 def compare_results(
     signature: Signature, results: Sequence[torch.Tensor], rounding: Rounding
 ) -> Outcome:
-    """The results as text, and what is wrong with them."""
+    """Return the results as text, and the problems found."""
     lines: list[str] = []
     overflows: list[str] = []
     defects: list[str] = []
@@ -117,7 +117,9 @@ def compare_results(
 
 
 def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
-    """The first element that is no number, where float64 has one in the range of the type."""
+    """Return the first element that is not a number, although float64 has one in the range of the
+    type.
+    """
     if not result.is_floating_point():
         return None
     in_range = exact.abs() <= torch.finfo(result.dtype).max
@@ -130,7 +132,7 @@ def lost_elements(result: torch.Tensor, exact: torch.Tensor) -> str | None:
 
 
 def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The results by name; where several have one name, all but the first get a number."""
+    """Return the results by name; of several with one name, all but the first get a number."""
     named: dict[str, torch.Tensor] = {}
     for index, (spec, result) in enumerate(zip(signature.results, results, strict=True)):
         named[f"{spec.name}_{index}" if spec.name in named else spec.name] = result
@@ -140,7 +142,7 @@ def name_results(signature: Signature, results: Sequence[torch.Tensor]) -> dict[
 def run_triton(
     module: ModuleOp, entry: str, tensors: list[torch.Tensor], device: torch.device
 ) -> tuple[torch.Tensor, ...]:
-    """The results of the Triton that a function becomes."""
+    """Return the results of the Triton code of a function."""
     from coda_ir.backends.triton import emit_module
     from coda_ir.cache import load_source
 
@@ -151,7 +153,7 @@ def run_triton(
 
 
 def _few(names: Sequence[str]) -> str:
-    """The first of many names, and how many there are beside them."""
+    """Return the first of many names, and the number of others."""
     more = len(names) - SHOWN_NAMES
     return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -159,7 +161,7 @@ def _few(names: Sequence[str]) -> str:
 def load_inputs(
     path: Path, signature: Signature, device: torch.device, sizes: Mapping[str, int]
 ) -> list[torch.Tensor]:
-    """The arguments in a `.npz` or `.safetensors` file; other tensors in it are left out.
+    """Read the arguments in a `.npz` or `.safetensors` file; other tensors in it are ignored.
 
     Floats are rounded to the element type of the argument, since NumPy has no bfloat16. Raises
     CodaError for a file of another kind, with damaged content, or without a tensor that fits an
@@ -191,7 +193,7 @@ def _as_argument(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
 
 
 def describe_result(spec: TensorSpec, result: torch.Tensor, exact: torch.Tensor) -> str:
-    """One line about a result, beside what float64 gives."""
+    """Describe a result in one line, beside the float64 result."""
     values = result.detach().to("cpu", torch.float64)
     shown = values.flatten()[:SHOWN_ELEMENTS]
     first = ", ".join(f"{value.item():.6g}" for value in shown)
@@ -205,8 +207,8 @@ def describe_result(spec: TensorSpec, result: torch.Tensor, exact: torch.Tensor)
 
 
 def relative_error(values: torch.Tensor, exact: torch.Tensor) -> float:
-    """The largest difference over the largest exact value, of what is finite in float64; NaN and
-    infinite where something else is not what it is in float64, and 0 for empty tensors.
+    """Return the largest difference divided by the largest exact value, over elements that are
+    finite in float64; NaN and infinite elements must be equal, and empty tensors give 0.
     """
     exact = exact.detach().to("cpu", torch.float64)
     finite = exact.isfinite()

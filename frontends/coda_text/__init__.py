@@ -22,7 +22,7 @@ def parse_text(
     constants: Mapping[str, int | float] | None = None,
     read: Callable[[str], str] = read_source,
 ) -> ModuleOp:
-    """The module of a program; imports are relative to the folder of `filename`.
+    """Parse the module of a program; imports are relative to the folder of `filename`.
 
     `constants` overrides consts of the file and its imports by name. `read` gives the text of an
     imported file, or raises CodaError. Raises `CodaError` where a name in `constants` is no const,
@@ -43,8 +43,8 @@ def parse_text(
 
 @contextmanager
 def _garbage_collection_paused() -> Generator[None]:
-    """Trees and IR only grow here, so that collections find nothing: 40 % of the time of a large
-    program.
+    """Within the context, garbage collection is off: trees and IR only grow here, and collections,
+    which find nothing, take 40 % of the time of a large program.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -16,7 +16,7 @@ SECOND = "$second"
 
 
 class Mistake(Exception):
-    """Something wrong with a call: the message, the remedy, and the argument it is about."""
+    """A mistake in a call: the message, the remedy, and the argument it is about."""
 
     message: str
     remedy: str | None
@@ -30,7 +30,7 @@ class Mistake(Exception):
 
 
 class ArgumentMistake(Exception):
-    """A call whose arguments do not match the signature, and where that shows."""
+    """A call whose arguments do not match the signature, and the place of the mismatch."""
 
     def __init__(self, message: str, remedy: str, span: Span):
         self.message = message
@@ -41,7 +41,7 @@ class ArgumentMistake(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A parameter: `kind` says what it accepts, `default` is its text or `REQUIRED`."""
+    """A parameter: `kind` is what it accepts, `default` is its text or `REQUIRED`."""
 
     name: str
     kind: str = "tensor"
@@ -67,7 +67,7 @@ class Signature(NamedTuple):
 
 
 def signature(text: str) -> Signature:
-    """The signature written as `name(x, w?, *, eps: number = 1e-6, group: integer?)`.
+    """Parse a signature such as `name(x, w?, *, eps: number = 1e-6, group: integer?)`.
 
     A `?` marks what may be missing, `*parts` takes any number, `*` ends the positional ones.
     """
@@ -99,7 +99,7 @@ def _formal(text: str, keyword_only: bool) -> Formal:
 def parameters_signature(
     name: str, parameters: Iterable[str], options: Sequence[Formal] = ()
 ) -> Signature:
-    """The signature of a user's function or epilogue: required parameters, then options."""
+    """Return the signature of a user's function or epilogue: required parameters, then options."""
     names = tuple(parameters)
     texts = [*names, *(f"{option.name}: {option.kind} = {option.default}" for option in options)]
     return Signature(name, (*map(Formal, names), *options), f"{name}({', '.join(texts)})")
@@ -110,7 +110,7 @@ Bound = dict[str, list[Argument]]
 
 
 def bind(signature: Signature, arguments: Sequence[Argument], callee: Span, call: Span) -> Bound:
-    """Match arguments to parameters. Raises ArgumentMistake where they do not fit."""
+    """Match arguments to parameters. Raises ArgumentMistake if they do not fit."""
     bound: Bound = {}
     positional = signature.positional
     for position, argument in enumerate(arguments):
@@ -161,6 +161,6 @@ def _formal_of(
 
 
 def expression_of(bound: Bound, name: str) -> Expression | None:
-    """The expression given for a parameter that takes one, or None."""
+    """Return the expression given for a parameter that takes one, or None."""
     arguments = bound.get(name)
     return arguments[0].value if arguments else None

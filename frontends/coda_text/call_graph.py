@@ -1,4 +1,4 @@
-"""Which functions call which: recursion, the order of the checks, and what is emitted."""
+"""The call graph: recursion, the order of checks, and which functions are emitted."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from coda_ir.frontends.coda_text.syntax import Call, calls
 
 
 def callees(function: FunctionDefinition) -> Iterator[tuple[Call, FunctionDefinition]]:
-    """The calls of user functions in the body of a function, in order."""
+    """Yield the calls of user functions in the body of a function, in order."""
     for statement in function.tree.body.statements:
         for call in calls(statement.value):
             meaning = function.scope.meanings.get(call.callee.text)
@@ -17,7 +17,7 @@ def callees(function: FunctionDefinition) -> Iterator[tuple[Call, FunctionDefini
 
 
 def roots(scope: Scope) -> list[FunctionDefinition]:
-    """The functions of a file that no function of the file calls."""
+    """Return the functions of a file that no function of the file calls."""
     called = {callee for function in scope.functions for _, callee in callees(function)}
     return [function for function in scope.functions if function not in called]
 
@@ -25,7 +25,9 @@ def roots(scope: Scope) -> list[FunctionDefinition]:
 def checking_order(
     functions: Iterable[FunctionDefinition], reporter: Reporter
 ) -> list[FunctionDefinition]:
-    """The functions, callees first. Recursion is reported and marks its function as failed."""
+    """Return the functions, callees first. Recursion is reported and marks its function as
+    failed.
+    """
     order: list[FunctionDefinition] = []
     done: set[FunctionDefinition] = set()
     for function in functions:

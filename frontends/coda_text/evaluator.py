@@ -1,4 +1,4 @@
-"""Evaluation of expressions, whatever they compute: consts, tensors, or epilogue elements."""
+"""Evaluation of expressions that compute consts, tensors, or epilogue elements."""
 
 import math
 from abc import ABC, abstractmethod
@@ -75,36 +75,36 @@ class Evaluator(ABC):
 
     @abstractmethod
     def name(self, node: Name) -> Value:
-        """The value of a name."""
+        """Return the value of a name."""
 
     @abstractmethod
     def call(self, node: Call) -> Value:
-        """The value of a call."""
+        """Return the value of a call."""
 
     @abstractmethod
     def binary(self, node: Binary, left: Value, right: Value) -> Value:
-        """An infix operator, not both of whose operands are numbers. May raise Mistake."""
+        """Evaluate an infix operator on operands that are not both numbers. May raise Mistake."""
 
     @abstractmethod
     def negation(self, node: Negation, operand: Value) -> Value:
-        """Minus something that is not a number. May raise Mistake."""
+        """Negate a value that is not a number. May raise Mistake."""
 
     def subscript(self, node: Subscript, x: TensorValue, selections: Sequence[Selection]) -> Value:
-        """The selected part of a tensor. May raise ArgumentMistake."""
+        """Return the selected part of a tensor. May raise ArgumentMistake."""
         raise ArgumentMistake("tensors have no parts here", "write functions for them", node.span)
 
     def evaluate(self, node: Expression) -> Value:
         return self._visitors[type(node)](node)
 
     def error(self, span: Span, message: str, remedy: str) -> Poison:
-        """Report an error; the poisoned value that takes the place of the result."""
+        """Report an error; return a poisoned value in place of the result."""
         self.reporter.error(self.file, span, message, remedy)
         return POISON
 
     def report(
         self, mistake: Mistake, span: Span, otherwise: str, second: Expression | None = None
     ) -> Poison:
-        """Report a mistake, with `otherwise` as the remedy where it has none of its own."""
+        """Report a mistake, with `otherwise` as the remedy if it has none."""
         text = "y" if second is None else self._text(second)
         remedy = (mistake.remedy or otherwise).replace(
             SECOND, text if len(text) <= LONGEST_ARGUMENT else "y"
@@ -112,7 +112,9 @@ class Evaluator(ABC):
         return self.error(span, mistake.message, remedy)
 
     def assigned(self, statement: Assign, value: Value) -> Iterator[tuple[Identifier, Value]]:
-        """The targets of an assignment with their values: `value`, or the items of a tuple."""
+        """Yield the targets of an assignment with their values: `value`, or the items of a
+        tuple.
+        """
         targets = statement.targets
         items: tuple[Value, ...] = (POISON,) * len(targets)
         if len(targets) == 1:
@@ -169,7 +171,7 @@ class Evaluator(ABC):
             return self.error(mistake.span, mistake.message, mistake.remedy)
 
     def _selection(self, item: SubscriptItem) -> Selection | None:
-        """An item of a subscript with its sizes; None after an error."""
+        """Return an item of a subscript with its sizes; None after an error."""
         if isinstance(item, Dots):
             return Selection("...", item.span)
         if isinstance(item, Index):
@@ -194,7 +196,7 @@ class Evaluator(ABC):
         node: Expression,
         remedy: str = "sizes are integers, consts and symbols; // divides integers",
     ) -> Dim | None:
-        """The size that an expression gives; None after an error."""
+        """Return the size that an expression computes; None after an error."""
         return self._as_size(node, self.evaluate(node), remedy)
 
     def _as_size(self, node: Expression, value: Value, remedy: str) -> Dim | None:
@@ -205,7 +207,7 @@ class Evaluator(ABC):
         return None
 
     def _negation(self, node: Negation) -> Value:
-        """A chain of signs, without recursion: chains may be long."""
+        """Evaluate a chain of signs, without recursion: chains may be long."""
         chain: list[Negation] = []
         first: Expression = node
         while isinstance(first, Negation):
@@ -227,7 +229,7 @@ class Evaluator(ABC):
             return self.report(mistake, node.operand.span, "only tensors and numbers have a sign")
 
     def _binary(self, node: Binary) -> Value:
-        """A chain of left-associative operators, without recursion: chains may be long."""
+        """Evaluate a chain of left-associative operators, without recursion: chains may be long."""
         chain: list[Binary] = []
         first: Expression = node
         while isinstance(first, Binary):
@@ -254,7 +256,7 @@ class Evaluator(ABC):
             return self.report(mistake, (operand or node).span, remedy, node.right)
 
     def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
-        """The arguments of a call by parameter; None after an error."""
+        """Return the arguments of a call by parameter; None after an error."""
         try:
             return bind(signature, node.arguments, node.callee.span, node.span)
         except ArgumentMistake as mistake:
@@ -264,7 +266,7 @@ class Evaluator(ABC):
             return None
 
     def argument_values(self, bound: Bound) -> Values | None:
-        """The evaluated arguments; None where one of them is poisoned."""
+        """Return the evaluated arguments; None if one of them is poisoned."""
         values = {
             name: [self.evaluate(argument.value) for argument in arguments]
             for name, arguments in bound.items()
@@ -273,7 +275,7 @@ class Evaluator(ABC):
         return None if poisoned else values
 
     def given(self, node: Call) -> list[Given]:
-        """The arguments of a call of a function that does not exist, for its remedy."""
+        """Return the arguments of a call of an unknown function, for its remedy."""
         parts = [argument.value for argument in node.arguments]
         if parts and isinstance(parts[0], ListExpression):
             parts[:1] = parts[0].items
@@ -283,7 +285,7 @@ class Evaluator(ABC):
         return Given(self._text(node), value)
 
     def _text(self, node: Expression) -> str:
-        """An expression as it is written, on one line."""
+        """Return an expression as it is written, on one line."""
         span = node.span
         lines = self.reporter.lines(self.file)[span.line - 1 : span.end_line]
         lines[-1] = lines[-1][: span.end_column - 1]
@@ -303,7 +305,7 @@ class Evaluator(ABC):
 
 
 def constant_call(name: str, values: Values) -> Value | None:
-    """The value of a function of numbers; None where it is not one. May raise Mistake."""
+    """Return the value of a function of numbers; None if it is not one. May raise Mistake."""
     if name not in CONSTANT_FUNCTIONS:
         return None
     numbers = [number for given in values.values() for number in _numbers(given)]
@@ -337,7 +339,7 @@ def is_size_arithmetic(operator: str, left: Value, right: Value) -> bool:
 
 
 def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
-    """Arithmetic on sizes, at least one of which is symbolic. May raise Mistake."""
+    """Compute with sizes, at least one of which is symbolic. May raise Mistake."""
     assert isinstance(left, int | SymbolicSize) and isinstance(right, int | SymbolicSize)
     if operator != "//":
         a = left if isinstance(left, SymbolicSize) else SymbolicSize.constant(left)

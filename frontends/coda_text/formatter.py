@@ -1,4 +1,4 @@
-"""The canonical layout of a .coda file. Only white space and trailing commas change.
+"""The formatter: the canonical layout of a .coda file. Only white space and trailing commas change.
 
 The formatter works on tokens and comments, so that comments can stand wherever a line may break.
 """
@@ -36,7 +36,7 @@ class Line:
 
 
 class Writer:
-    """Collects lines. Tokens are written one by one; each knows what space stands before it."""
+    """Collects lines. Tokens are written one by one, with the space before each."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -46,14 +46,14 @@ class Writer:
 
     @property
     def line(self) -> int:
-        """The number of the line that is being written."""
+        """The number of the current line."""
         return len(self.lines) - 1
 
     def width(self, line: int) -> int:
         return len(self.lines[line].code)
 
     def text(self) -> str:
-        """Everything written, with aligned comments and a newline at the end."""
+        """Return everything written, with aligned comments and a newline at the end."""
         for run in _runs(self.lines):
             column = max(len(line.code) for line in run)
             for line in run:
@@ -133,7 +133,7 @@ HEADS = frozenset({"FN", "EPILOGUE"})
 
 
 def format_text(text: str, filename: str = "<text>") -> str:
-    """The same program in canonical layout. Raises DiagnosticError for a syntax error."""
+    """Return the same program in canonical layout. Raises DiagnosticError for a syntax error."""
     reporter = Reporter()
     parsed = parse(text, filename, reporter)
     reporter.raise_if_errors()
@@ -162,7 +162,7 @@ class Group:
 
     @property
     def count(self) -> int:
-        """Number of items; a comma at the end begins none."""
+        """The number of items; a comma at the end begins none."""
         return sum(any(not _is_comment(node) for node in item) for item in self.items)
 
     @property
@@ -193,7 +193,7 @@ def _has_comment(nodes: Sequence[Node]) -> bool:
 
 
 class _File:
-    """Cuts the elements of a file into logical lines and writes them one after the other."""
+    """Splits the elements of a file into logical lines and writes them in order."""
 
     def __init__(self, elements: list[Token]):
         self.elements = elements
@@ -229,7 +229,7 @@ class _File:
             self.line.append(token)
 
     def _comment(self, token: Token) -> None:
-        """A comment between logical lines, or behind the last one."""
+        """Write a comment between logical lines, or after the last one."""
         text = token.rstrip()
         if token.line == self.last_source_line:
             self.writer.lines[-1].comment = text
@@ -247,7 +247,7 @@ class _File:
         self._ends_at(line[-1])
 
     def _begin(self, first: Token, kind: str) -> None:
-        """Start a line, after a blank one where the source has one or the layout wants one."""
+        """Start a line, after a blank one if the source has one or the layout requires one."""
         gap = (first.line or 0) - self.last_source_line > 1
         wanted = self.previous == "RBRACE" or (kind in HEADS and self.previous != "COMMENT")
         unwanted = self.previous in ("", "LBRACE") or kind == "RBRACE"
@@ -261,7 +261,7 @@ class _File:
 
 
 def _tree(tokens: Sequence[Token]) -> list[Node]:
-    """The tokens of a logical line with their brackets as groups."""
+    """Return the tokens of a logical line with their brackets as groups."""
     nodes: list[Node] = []
     open_groups: list[Group] = []
     current = nodes
@@ -290,7 +290,7 @@ def _tree(tokens: Sequence[Token]) -> list[Node]:
 
 
 class _LogicalLine:
-    """Writes one logical line, with as few exploded groups as it takes to fit."""
+    """Writes one logical line, exploding as few groups as necessary to fit."""
 
     def __init__(self, nodes: list[Node], indent: int, writer: Writer):
         while nodes and isinstance(nodes[-1], Token) and nodes[-1].type == "COMMA":

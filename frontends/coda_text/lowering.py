@@ -1,4 +1,4 @@
-"""Checks and lowers functions: every `fn` that is left over becomes a `func.func`."""
+"""Checks and lowers functions: every `fn` that is not inlined becomes a `func.func`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def lower_program(
     reporter: Reporter,
     lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering] | None = None,
 ) -> ModuleOp:
-    """The module of the main file. Every function of every file is checked.
+    """Return the module of the main file. Every function of every file is checked.
 
     `lowering` makes what lowers a function by itself. Raises DiagnosticError where there are
     errors.
@@ -92,7 +92,7 @@ def lower_functions(
     reporter: Reporter,
     lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering],
 ) -> dict[FunctionDefinition, FuncOp]:
-    """Check everything that `scopes` define; the functions that are right, lowered."""
+    """Check everything that `scopes` define; return the correct functions, lowered."""
     for each in scopes:
         for epilogue in each.epilogues:
             errors = reporter.count
@@ -128,7 +128,7 @@ def _lowered(
 
 
 class FunctionLowering(ExpressionLowering):
-    """Lowers the body of a function: by itself, or inlined at a call."""
+    """Lowers the body of a function: as a function, or inlined at a call."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class FunctionLowering(ExpressionLowering):
     # A function by itself.
 
     def function(self) -> FuncOp | None:
-        """The `func.func` of the definition; None after an error."""
+        """Return the `func.func` of the definition; None after an error."""
         tree = self.definition.tree
         before = self.reporter.count
         for option in tree.options:
@@ -185,7 +185,7 @@ class FunctionLowering(ExpressionLowering):
         self.bind(parameter.name, value)
 
     def _parameter_type(self, node: TypeExpression) -> TensorType | None:
-        """The type of a parameter; a name that is no const becomes a symbol."""
+        """Return the type of a parameter; a name that is no const becomes a symbol."""
         element = self._element(node)
         dims: list[Dim] = []
         for dim in node.dims:
@@ -254,7 +254,7 @@ class FunctionLowering(ExpressionLowering):
     # Statements.
 
     def _body(self) -> Value | None:
-        """The returned value; None where there is none or an error prevents to know it."""
+        """Return the returned value; None if there is none, or an error prevents its evaluation."""
         statements = self.definition.tree.body.statements
         for index, statement in enumerate(statements):
             value = self.statement(statement)
@@ -308,7 +308,7 @@ class FunctionLowering(ExpressionLowering):
     # Results.
 
     def _results(self, value: Value) -> list[TensorValue] | None:
-        """The returned tensors, checked against the declaration; None after an error."""
+        """Return the returned tensors, checked against the declaration; None after an error."""
         if is_poisoned(value):
             return None
         span = self.definition.tree.body.statements[-1].value.span

@@ -1,4 +1,4 @@
-"""The text of one operator of the block level, as an expression of .coda."""
+"""Block-level operators as expressions of .coda."""
 
 import math
 import re
@@ -45,12 +45,12 @@ class Text:
     is_number: bool = False
 
     def within(self, strength: int) -> str:
-        """The text in a place for expressions of at least `strength`."""
+        """Return the text in a place for expressions of at least `strength`."""
         return self.text if self.strength >= strength else f"({self.text})"
 
 
 def element_name(value: SSAValue | Attribute) -> str:
-    """`bf16`. Raises Inexpressible for an element type that .coda lacks."""
+    """Return a name such as `bf16`. Raises Inexpressible for an element type that .coda lacks."""
     element = element_type_of(value) if isinstance(value, SSAValue) else value
     if element not in CODA_NAMES:
         raise Inexpressible(f"the element type {element}")
@@ -58,7 +58,7 @@ def element_name(value: SSAValue | Attribute) -> str:
 
 
 def type_text(value: SSAValue, shapes: SymbolicShapes) -> str:
-    """`bf16[B, T, 512]`."""
+    """Return a text such as `bf16[B, T, 512]`."""
     return f"{element_name(value)}[{', '.join(map(dim_text, shapes.dims(value)))}]"
 
 
@@ -72,7 +72,7 @@ def dim_text(dim: Dim) -> str:
 
 
 def number_text(value: float | int) -> str:
-    """Raises Inexpressible for infinities and NaN."""
+    """Return the text of a number. Raises Inexpressible for infinities and NaN."""
     if not math.isfinite(value):
         raise Inexpressible(f"the number {value}")
     whole = float(value).is_integer() and abs(value) < 2**53
@@ -90,7 +90,7 @@ class OperatorWriter:
         self._symbols = symbols
 
     def write(self, op: Operation) -> Text:
-        """Raises Inexpressible for an operator that the language lacks."""
+        """Write an operator. Raises Inexpressible for one that the language lacks."""
         for value in (*op.operands, *op.results):
             element_name(value)
         kind = type(op)
@@ -131,7 +131,7 @@ class OperatorWriter:
     # Operands
 
     def tensor(self, value: SSAValue) -> Text:
-        """The text of a tensor; a number does not stand by itself for one."""
+        """Return the text of a tensor, which a number cannot replace."""
         text = self._texts[value]
         return _call("cast", text.text, element_name(value)) if text.is_number else text
 
@@ -141,7 +141,7 @@ class OperatorWriter:
     def _two(
         self, operands: Sequence[SSAValue], left: int = SUM, right: int = SUM
     ) -> tuple[str, str]:
-        """The operands of a binary operator, of which one may be a number."""
+        """Return the operands of a binary operator, one of which may be a number."""
         texts = [self._texts[operand] for operand in operands]
         if all(text.is_number for text in texts):
             texts[0] = self.tensor(operands[0])
@@ -222,7 +222,7 @@ class OperatorWriter:
         return _call("reshape", self._tensor(op.x), f"[{', '.join(dims)}]")
 
     def _known(self, dim: Dim) -> str:
-        """The text of a size; -1 where the parameters do not tell it."""
+        """Return the text of a size; -1 if the parameters do not determine it."""
         return dim_text(dim) if is_known(dim, self._symbols) else "-1"
 
     def broadcast(self, op: coda.BroadcastOp) -> Text:
@@ -315,7 +315,7 @@ def _call(name: str, *operands: str, **given: str) -> Text:
 
 
 def _widened(op: Operation) -> dict[str, str]:
-    """The keyword `dtype` where the result has another element type than the first operand."""
+    """Return the keyword `dtype` if the result has another element type than the first operand."""
     result = element_name(op.results[0])
     return {} if result == element_name(op.operands[0]) else {"dtype": result}
 

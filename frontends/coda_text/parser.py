@@ -1,4 +1,6 @@
-"""Parses .coda text to a syntax tree, and continues after an error at the next statement."""
+"""The parser: builds a syntax tree of .coda text, and continues after an error at the next
+statement.
+"""
 
 import re
 import unicodedata
@@ -149,7 +151,7 @@ def _lexical_error(token: Token) -> tuple[str, str]:
 
 
 class _Recovery:
-    """Feeds the parser; after an error, drops the statement or definition that has it."""
+    """Feeds the parser; after an error, drops the statement or definition that contains it."""
 
     def __init__(
         self,
@@ -240,7 +242,7 @@ class _Recovery:
         return f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:
-        """The innermost ( or [ of this statement that is open in front of token `index`."""
+        """Return the innermost open ( or [ of this statement before token `index`."""
         depth = 0
         for token in reversed(self.tokens[:index]):
             if token.type == END or token.type in NEVER_IN_BRACKETS:
@@ -254,7 +256,9 @@ class _Recovery:
         return None
 
     def _resume(self, index: int) -> int:
-        """Reset the parser to a place where it can go on; the index of the next token."""
+        """Reset the parser to a state from which it can continue; return the index of the next
+        token.
+        """
         if self._inside_body() and self.tokens[index].type not in DEFINITION_STARTS:
             self.parser.pop_to("RETURN")
             return self._next_statement(index)
@@ -295,13 +299,13 @@ def _describe(token: Token, at_end: bool) -> str:
 
 
 def _visible(token: Token) -> Span:
-    """The place of a token; the end of a line is one character wide."""
+    """Return the place of a token; the end of a line is one character wide."""
     span = span_of(token)
     return Span(*span[:2], span.line, span.column + 1) if token.type == END else span
 
 
 def _describe_expected(terminals: set[str]) -> str:
-    """The expected terminals in words; infix operators go without saying."""
+    """Return the expected terminals in words; infix operators are omitted."""
     words: list[str] = []
     rest = set(terminals)
     if rest >= EXPRESSION_STARTS:

@@ -1,4 +1,4 @@
-"""Files, imports and consts: what the names of a file stand for before any function is lowered."""
+"""Files, imports and consts: the meaning of the names of a file, before any function is lowered."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PATHS_ARE_RELATIVE = "paths are relative to the folder of this file"
 
 
 def import_path(importer: str, target: str) -> str:
-    """The file that `target` names in an import of the file `importer`.
+    """Return the file that `target` names in an import of the file `importer`.
 
     Paths that begin with `std/` are files of the package, wherever the importing file is.
     """
@@ -65,7 +65,7 @@ def import_path(importer: str, target: str) -> str:
 
 
 def missing_remedy(target: str) -> str:
-    """The remedy for an import of a file that does not exist."""
+    """Return the remedy for an import of a file that does not exist."""
     if not target.startswith(PREFIX):
         return PATHS_ARE_RELATIVE
     files = ", ".join(f"{PREFIX}{name}" for name in files_of_library())
@@ -73,14 +73,14 @@ def missing_remedy(target: str) -> str:
 
 
 def missing_message(target: str, reason: str) -> str:
-    """The message for an import of a file that cannot be read."""
+    """Return the message for an import of a file that cannot be read."""
     if target.startswith(PREFIX):
         return f"the standard library has no '{target}'"
     return f"cannot import: {reason}"
 
 
 def files_of_library() -> list[str]:
-    """The names of the files of the standard library."""
+    """Return the names of the files of the standard library."""
     return sorted(name for name in os.listdir(FOLDER) if name.endswith(".coda"))
 
 
@@ -104,7 +104,7 @@ class Definition(Generic[_Tree]):
 
     @cached_property
     def size(self) -> int:
-        """Return how much work a call is: the expressions and statements of the body."""
+        """The work of a call: the number of expressions and statements of the body."""
         values = [statement.value for statement in self.tree.body.statements]
         return len(values) + sum(1 for value in values for _ in walk(value))
 
@@ -178,14 +178,14 @@ class Loader:
         self._loading: list[str] = []
 
     def load(self, text: str, file: str) -> Scope:
-        """The scope of the main file. Raises DiagnosticError for syntax errors."""
+        """Return the scope of the main file. Raises DiagnosticError for syntax errors."""
         scope = self.understood(text, file)
         self.reporter.raise_if_errors()
         self._check_overrides()
         return scope
 
     def understood(self, text: str, file: str) -> Scope:
-        """As `load`, but where errors were reported, what the parser understood."""
+        """Like `load`, but after errors return what the parser understood."""
         self._loading.append(_real_path(file))
         return self._scope(text, file)
 
@@ -308,7 +308,7 @@ class Loader:
 
 
 def _real_path(path: str) -> str:
-    """The path without links, or `path` itself where it cannot be one."""
+    """Return the path without links, or `path` itself if that is impossible."""
     try:
         return os.path.realpath(path)
     except (ValueError, OSError):
@@ -316,13 +316,15 @@ def _real_path(path: str) -> str:
 
 
 def _check_kind(path: str) -> None:
-    """Raise CodaError for devices and pipes, whose text may have no end."""
+    """Raise CodaError for devices and pipes, whose text may never end."""
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise CodaError(f"{path}: this is not a file", "name a file")
 
 
 def _overridden(name: str, value: Number, override: Number) -> Number:
-    """The override, in the kind of number that the const has. Raises CodaError if it is not."""
+    """Return the override as the kind of number that the const has. Raises CodaError if it is not
+    one.
+    """
     if not is_number(override):
         raise CodaError(f"const '{name}' is overridden with {override!r}, expected a number")
     if isinstance(value, float):
@@ -336,7 +338,7 @@ def _overridden(name: str, value: Number, override: Number) -> Number:
 
 
 def option_formal(name: str, default: Value) -> Formal:
-    """An option as a parameter of a signature."""
+    """Return an option as a parameter of a signature."""
     match default:
         case bool():
             return Formal(name, "boolean", str(default).lower())
@@ -349,7 +351,7 @@ def option_formal(name: str, default: Value) -> Formal:
 
 
 def option_value(function: FunctionDefinition, name: str, value: Value) -> Value:
-    """The value of an option in a call. Raises Mistake where its default is of another kind."""
+    """Return the value of an option in a call. Raises Mistake if its default is of another kind."""
     default = function.options[name]
     if isinstance(default, float) and isinstance(value, int) and is_number(value):
         return float(value)
@@ -372,7 +374,7 @@ class ConstEvaluator(Evaluator):
         self.scope = scope
 
     def number(self, definition: Const) -> Number | None:
-        """The value of a const; None after an error."""
+        """Return the value of a const; None after an error."""
         value = self.evaluate(definition.value)
         if isinstance(value, int | float) and is_number(value):
             return value
@@ -435,7 +437,7 @@ class OptionEvaluator(ConstEvaluator):
     """Evaluates the defaults of options: consts, booleans and strings."""
 
     def default(self, option: Option) -> Value:
-        """The default of an option; POISON after an error."""
+        """Return the default of an option; POISON after an error."""
         value = self.evaluate(option.default)
         if isinstance(value, int | float | str | Poison):
             return value

@@ -29,28 +29,28 @@ def _grammar() -> Any:
 
 
 def raw_tokens(text: str) -> list[Token]:
-    """The tokens of `text` with newlines, comments and wrong characters."""
+    """Return the tokens of `text` with newlines, comments and wrong characters."""
     return list(_grammar().lex(text))
 
 
 class PushParser:
-    """A parser that can be wound back to a state from which it can go on after an error."""
+    """A parser that can be reset to a state from which it can continue after an error."""
 
     def __init__(self) -> None:
         self._parser: Any = _grammar().parse_interactive()
 
     def feed(self, token: Token) -> None:
-        """Raises lark's UnexpectedToken."""
+        """Feed a token. Raises lark's UnexpectedToken."""
         self._parser.feed_token(token)
 
     def finish(self, last: Token | None) -> File:
-        """The tree. Raises lark's UnexpectedToken where the file is not complete."""
+        """Return the tree. Raises lark's UnexpectedToken if the file is incomplete."""
         if last is None:
             return File(())
         return self._parser.feed_token(Token.new_borrow_pos("$END", "", last))
 
     def expected(self) -> set[str]:
-        """The terminals that the parser would take now."""
+        """Return the terminals that the parser would accept now."""
         return {str(name) for name in self._parser.accepts() if name != "$END"}
 
     @property
@@ -58,13 +58,15 @@ class PushParser:
         return len(self._parser.parser_state.state_stack)
 
     def height_of(self, terminal: str) -> int:
-        """The height of the stack at its topmost state that shifts `terminal`; 0 if none."""
+        """Return the height of the stack at its topmost state that shifts `terminal`; 0 if none
+        does.
+        """
         state = self._parser.parser_state
         stack, table = state.state_stack, state.parse_conf.states
         return next((i for i in range(len(stack), 0, -1) if terminal in table[stack[i - 1]]), 0)
 
     def pop_to(self, terminal: str) -> None:
-        """Drop what was begun above the topmost state that shifts `terminal`."""
+        """Drop the part of the stack above the topmost state that shifts `terminal`."""
         height = self.height_of(terminal)
         state = self._parser.parser_state
         del state.state_stack[height:]

@@ -86,7 +86,7 @@ def selected(
 
 
 def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> TensorValue:
-    """The slices of one dimension of `x` that a tensor of indices names."""
+    """Return the slices of one dimension of `x` that a tensor of indices selects."""
     (dim, selection), *others = named.items()
     if others:
         message, span = "a subscript has two tensors of indices", others[0][1].span
@@ -109,7 +109,7 @@ def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> 
 def _per_dimension(
     x: TensorValue, selections: Sequence[Selection], bracket: Span
 ) -> list[Selection | None]:
-    """The selection of each dimension; None where all of it is kept."""
+    """Return the selection of each dimension; None if all of it is kept."""
     dots = [at for at, selection in enumerate(selections) if selection.kind == "..."]
     if len(dots) > 1:
         message, span = "a subscript has two ...", selections[dots[1]].span
@@ -156,7 +156,7 @@ def _part(x: TensorValue, dim: int, selection: Selection) -> Part:
 
 
 def _position(at: Dim, size: Dim) -> Dim:
-    """A position counted from the front; negative numbers count from the end."""
+    """Return a position counted from the front; negative numbers count from the end."""
     return _sum(size, at) if isinstance(at, int) and at < 0 else at
 
 
@@ -168,7 +168,7 @@ def _sum(a: Dim, b: Dim, sign: int = 1) -> Dim:
 def _expect_inside(
     x: TensorValue, dim: int, part: tuple[Dim, Dim, Dim], selection: Selection
 ) -> None:
-    """Raise where a range is known to be empty or outside; calls find out the others."""
+    """Raise for a range that is known to be empty or outside; others are found in a call."""
     size, (first, last, length) = x.dims[dim], part
     below = isinstance(first, int) and first < 0
     empty = isinstance(length, int) and length < 1

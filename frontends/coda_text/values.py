@@ -39,13 +39,13 @@ INDEX_TYPES = ("i32", "i64")
 
 
 def with_coda_names(message: str) -> str:
-    """A message of a verifier, with the element types as .coda spells them."""
+    """Return a message of a verifier with the element types as .coda spells them."""
     names = {str(attribute): name for attribute, name in CODA_NAMES.items()}
     return _IR_NAMES.sub(lambda found: names[found[0]], message)
 
 
 class Range(NamedTuple):
-    """The numbers of an integer type."""
+    """The range of an integer type."""
 
     bits: int
     least: int
@@ -93,7 +93,7 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class PartialValue:
-    """A reduction that is complete per tile only: `rows` are the extents that it keeps.
+    """A reduction that is complete only per tile: `rows` are the extents that it keeps.
 
     `axis` is "row" for one partial per tile of columns, "col" for one per tile of rows.
     """
@@ -202,7 +202,7 @@ def symbol(name: str) -> SymbolicSize:
 
 
 def simplified(size: SymbolicSize) -> Dim:
-    """The number that a size without symbols is; otherwise the size."""
+    """Return the number that a size without symbols is; otherwise the size."""
     return size if size.symbols else int(size)
 
 
@@ -214,9 +214,7 @@ def product_of(dims: Iterable[Dim]) -> Dim:
 
 
 def is_manageable(size: Dim) -> bool:
-    """Return whether a size is small enough to calculate with: products of sums grow
-    exponentially.
-    """
+    """Return whether a size is small enough for arithmetic: products of sums grow exponentially."""
     if isinstance(size, int):
         return abs(size) < MAX_INTEGER
     return len(size.terms) <= MAX_TERMS and all(
@@ -226,7 +224,9 @@ def is_manageable(size: Dim) -> bool:
 
 
 def divided(size: Dim, divisor: Dim) -> Dim | None:
-    """The exact quotient, where every term of `size` is divisible by the one term `divisor`."""
+    """Return the exact quotient, if every term of `size` is divisible by the single term
+    `divisor`.
+    """
     if isinstance(size, int) and isinstance(divisor, int):
         return size // divisor if divisor and size % divisor == 0 else None
     dividend = size if isinstance(size, SymbolicSize) else SymbolicSize.constant(size)
@@ -248,12 +248,12 @@ def divided(size: Dim, divisor: Dim) -> Dim | None:
 
 
 def format_dims(dims: Sequence[Dim]) -> str:
-    """`[4096, B, 2*B*T + 1]`."""
+    """Return a text such as `[4096, B, 2*B*T + 1]`."""
     return f"[{', '.join(map(str, dims))}]"
 
 
 def extent(dim: Dim) -> int:
-    """The extent in the IR, where everything symbolic is dynamic."""
+    """Return the extent in the IR, where all symbols are dynamic."""
     return dim if isinstance(dim, int) else DYNAMIC_INDEX
 
 
@@ -270,12 +270,12 @@ def dims_attribute(dims: Sequence[Dim]) -> ArrayAttr[Attribute]:
 
 
 def element_name(attribute: Attribute) -> str:
-    """The .coda name of an element type of the IR."""
+    """Return the .coda name of an element type of the IR."""
     return CODA_NAMES[attribute]
 
 
 def broadcast(a: Dims, b: Dims) -> Dims | None:
-    """The NumPy broadcast of two shapes; only a literal 1 is stretched."""
+    """Return the NumPy broadcast of two shapes; only a literal 1 is stretched."""
     if a == b:
         return a
     rank = max(len(a), len(b))

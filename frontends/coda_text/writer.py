@@ -1,4 +1,4 @@
-"""Writes a module of the block level as .coda text that reads back as the same module."""
+"""The writer: a block-level module as .coda text that reads back as the same module."""
 
 import re
 from collections import Counter
@@ -49,14 +49,14 @@ _USUAL = {
 
 
 class NameTable:
-    """Gives each thing a name that no other has."""
+    """Allocates unique names."""
 
     def __init__(self, taken: Iterable[str] = ()):
         self._taken = {*taken, *RESERVED, *KEYWORDS, *OPERATORS}
         self._counts = Counter[str]()
 
     def first_free(self, candidates: Iterable[str]) -> str:
-        """The first candidate that is free, else the last one with a number."""
+        """Return the first free candidate, or the last one with a number."""
         name = "value"
         for candidate in candidates:
             name = identifier(candidate)
@@ -66,7 +66,7 @@ class NameTable:
         return self.numbered(f"{name}_")
 
     def numbered(self, base: str) -> str:
-        """`base` with the next number that is free, from 1."""
+        """Return `base` with the next free number, from 1."""
         while True:
             self._counts[base] += 1
             name = f"{base}{self._counts[base]}"
@@ -76,13 +76,13 @@ class NameTable:
 
 
 def identifier(text: str) -> str:
-    """`text` with what names cannot have replaced."""
+    """Return `text` with characters that names cannot have replaced."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "value"
     return f"n{name}" if name[0].isdigit() else name
 
 
 def short_names(names: Sequence[str], taken: Iterable[str]) -> list[str]:
-    """Short names for parameters such as `model.layers.0.mlp.gate_proj.weight`, in order.
+    """Return short names for parameters such as `model.layers.0.mlp.gate_proj.weight`, in order.
 
     A name that several would have gets the numbers of the path (`w_gate_0`), then its words.
     """
@@ -102,7 +102,7 @@ def _candidates(name: str, stems: Counter[str]) -> list[str]:
 
 
 def _stem(name: str) -> str:
-    """The name without its path: `wq` for `layers.0.attention.q_proj.weight`."""
+    """Return the name without its path: `wq` for `layers.0.attention.q_proj.weight`."""
     *path, last = name.split(".")
     if not path:
         return last
@@ -142,19 +142,19 @@ _BASES = {
 
 
 class UnwritableError(CodaError):
-    """A module that has what the language lacks."""
+    """A module that the language cannot express."""
 
 
 @dataclass(frozen=True)
 class WrittenModule:
-    """The text, and by function the names of its parameters in the text beside the old ones."""
+    """The text, and for each function the new names of its parameters by the old ones."""
 
     text: str
     parameters: dict[str, dict[str, str]]
 
 
 def write_text(module: ModuleOp) -> str:
-    """The text of a block-level module. Raises UnwritableError as `write_module`."""
+    """Return the text of a block-level module. Raises UnwritableError like `write_module`."""
     return write_module(module).text
 
 
@@ -181,7 +181,7 @@ def write_module(module: ModuleOp) -> WrittenModule:
 
 
 def _check(text: str, live: Counter[tuple[str, ...]]) -> None:
-    """Raises UnwritableError where the text does not read back as the operators written."""
+    """Raise UnwritableError if the text does not read back as the written operators."""
     from coda_ir.frontends.coda_text import parse_text
 
     try:
@@ -209,7 +209,7 @@ def _fingerprint(op: Operation) -> tuple[str, ...]:
 
 
 class FunctionWriter:
-    """Writes one function, in the order of its operators; what is used once is inlined."""
+    """Writes one function, in the order of its operators; values used once are inlined."""
 
     def __init__(self, func: FuncOp):
         self._func = func
@@ -236,7 +236,9 @@ class FunctionWriter:
         self._modules = Modules(func.body.block.ops)
 
     def run(self) -> str:
-        """The text of the function. Raises UnwritableError for what the language lacks."""
+        """Write the text of the function. Raises UnwritableError for anything that the language
+        lacks.
+        """
         header = self._header()
         operators = list(self._func.body.block.ops)
         for op in operators:
@@ -270,7 +272,9 @@ class FunctionWriter:
         return f"{kind}{self._texts[argument].text}: {type}"
 
     def _results(self) -> str:
-        """The types of the results, where the symbols of the parameters tell their extents."""
+        """Return the types of the results, if the symbols of the parameters determine their
+        extents.
+        """
         returned = self._func.body.block.last_op
         assert returned is not None, "a function has a terminator"
         dims = [dim for value in returned.operands for dim in self._shapes.dims(value)]
@@ -317,7 +321,7 @@ class FunctionWriter:
             self._texts[value] = Text(name, ATOM)
 
     def _write_split(self, parts: Sequence[coda.SliceOp]) -> None:
-        """`q, k, v = split(x, [64, 64, 64])` for slices that fill a dimension."""
+        """Write `q, k, v = split(x, [64, 64, 64])` for slices that fill a dimension."""
         names = [self._name(part) for part in parts]
         self._comment(parts[0])
         sizes = [stop - start for _, start, stop in (part.range for part in parts)]
@@ -330,7 +334,7 @@ class FunctionWriter:
             self.written.append(part)
 
     def _comment(self, op: Operation) -> None:
-        """Say where a part of a PyTorch model begins: `# layers.0.mlp`."""
+        """Write a comment where a part of a PyTorch model begins: `# layers.0.mlp`."""
         module = self._modules.around(op)
         if module is not None and module != self._module:
             self._lines.append(f"# {module}")
@@ -362,7 +366,7 @@ class FunctionWriter:
         return self._names.numbered(_BASES.get(op.name, op.name.rpartition(".")[2][0]))
 
     def _names_of(self, op: Operation) -> list[str]:
-        """The names of several results: `_` where nothing reads one."""
+        """Return the names of several results: `_` for an unused one."""
         bases = [self._name(op), *(self._names.numbered("ids") for _ in op.results[1:])]
         return [name if value.uses else "_" for name, value in zip(bases, op.results, strict=True)]
 
@@ -383,8 +387,8 @@ class Modules:
 
 
 def split_parts(op: coda.SliceOp) -> Sequence[coda.SliceOp]:
-    """The slices that fill a dimension of the operand of `op` and are all that is done with it;
-    () where there is anything else.
+    """Return the slices that fill a dimension of the operand of `op` and are its only uses; ()
+    otherwise.
     """
     users = [use.operation for use in op.x.uses]
     parts = [user for user in users if isinstance(user, coda.SliceOp) and user.result.uses]
@@ -401,7 +405,7 @@ def _is_live(op: Operation) -> bool:
 
 
 def _unmoved(op: Operation) -> Operation:
-    """Return the operator behind those that only move, rotate or normalize by heads."""
+    """Return the operator before those that only move, rotate or normalize by heads."""
     moves = coda.RopeOp | coda.ReshapeOp | coda.TransposeOp
     while isinstance(op, moves) or (isinstance(op, coda.RMSNormOp) and op.group is not None):
         owner = op.operands[0].owner
@@ -412,7 +416,7 @@ def _unmoved(op: Operation) -> Operation:
 
 
 def _own_name(op: Operation) -> str | None:
-    """The name of the variable that the result had in a .coda program."""
+    """Return the name of the variable that the result had in a .coda program."""
     position = source_position(op.location)
     if position is None or not position[0].endswith(".coda") or not op.results:
         return None
@@ -420,7 +424,7 @@ def _own_name(op: Operation) -> str | None:
 
 
 def _symbols(func: FuncOp) -> set[str]:
-    """The symbols that the parameters declare."""
+    """Return the symbols that the parameters declare."""
     entries = func.arg_attrs.data if func.arg_attrs else ()
     return {dim for entry in entries for dim in declared_dims(entry) or () if isinstance(dim, str)}
 

@@ -14,7 +14,7 @@ ARCHITECTURES = (
 
 
 def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, float | int]]:
-    """A parser of `NAME=VALUE` arguments."""
+    """Return a parser of `NAME=VALUE` arguments."""
 
     def parse_assignment(text: str) -> tuple[str, float | int]:
         name, equals, value = text.partition("=")
@@ -29,7 +29,7 @@ def named(parse: Callable[[str], float | int]) -> Callable[[str], tuple[str, flo
 
 
 def one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
-    """A parser of names, which suggests a known one for an unknown one."""
+    """Return a parser of names that suggests a known one for an unknown one."""
 
     def parse_name(text: str) -> str:
         if text in known:
@@ -41,7 +41,7 @@ def one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
 
 
 def number(text: str) -> float | int:
-    """An integer or a real number. Raises ValueError for anything else."""
+    """Parse an integer or a real number. Raises ValueError for anything else."""
     try:
         return int(text)
     except ValueError:
@@ -53,7 +53,7 @@ def number(text: str) -> float | int:
 
 
 def extent(text: str) -> int:
-    """A size of a dimension. Raises ValueError for a negative one."""
+    """Parse the size of a dimension. Raises ValueError for a negative one."""
     if not text.removeprefix("-").isdecimal():
         raise ValueError("expected a number of elements, such as 128")
     size = int(text)
@@ -63,7 +63,7 @@ def extent(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """A count. Raises ArgumentTypeError for anything but a positive integer."""
+    """Parse a count. Raises ArgumentTypeError for anything but a positive integer."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
     return int(text)

@@ -1,4 +1,4 @@
-"""`--check-equivalence`: compare what the program computes before and after each pass."""
+"""`--check-equivalence`: compare the results of the program before and after each pass."""
 
 import argparse
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _npz_name(text: str) -> str:
-    """The name of a file. Raises ArgumentTypeError for one that --inputs would not read."""
+    """Parse the name of a file. Raises ArgumentTypeError for one that --inputs would not read."""
     if not text.endswith(".npz"):
         raise argparse.ArgumentTypeError(f"'{text}': expected a name that ends in .npz")
     return text

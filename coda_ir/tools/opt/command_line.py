@@ -62,21 +62,21 @@ OTHER_OPTIONS = {
 
 
 class GroupedParser(argparse.ArgumentParser):
-    """A parser in which features share groups: a title names one group, however often asked."""
+    """A parser in which features share groups: one group per title."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._groups_by_title: dict[str | None, Any] = {}
         super().__init__(*args, **kwargs)
 
     def add_argument_group(self, *args: Any, **kwargs: Any) -> Any:
-        """The group of this title, made where it does not exist."""
+        """Return the group of this title, created if necessary."""
         title = args[0] if args else kwargs.get("title")
         if title not in self._groups_by_title:
             self._groups_by_title[title] = super().add_argument_group(*args, **kwargs)
         return self._groups_by_title[title]
 
     def error(self, message: str) -> NoReturn:
-        """End with a message and its code; an unknown option may be a misspelled one."""
+        """End with a message and its code; suggest a known option for an unknown one."""
         unknown = re.match(r"unrecognized arguments: (--?[\w-]+)", message)
         if unknown is not None:
             message += self._remedy(unknown[1])
@@ -84,7 +84,7 @@ class GroupedParser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: error[{COMMAND_LINE}]: {message}\n")
 
     def _remedy(self, option: str) -> str:
-        """The remedy for an option that does not exist: passes are no options here."""
+        """Return the remedy for an option that does not exist: passes are not options."""
         name = option.lstrip("-")
         if name in get_all_passes() or name in get_multiverse().all_passes:
             return f": passes run by -p {name}"
@@ -95,13 +95,13 @@ class GroupedParser(argparse.ArgumentParser):
 
 
 class ManualPage(argparse.RawDescriptionHelpFormatter):
-    """Options in a column of their own, descriptions beside it where they fit."""
+    """Formats options in a separate column, with descriptions beside them if they fit."""
 
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=32, width=98)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """`-o, --output-file FILE`: the value once, not after each name of the option."""
+        """Format `-o, --output-file FILE`: the value once, not after each name of the option."""
         text = super()._format_action_invocation(action)
         first, *names = action.option_strings or [""]
         if not names or action.nargs == 0:
@@ -111,7 +111,7 @@ class ManualPage(argparse.RawDescriptionHelpFormatter):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line, with the options of every feature."""
+    """Make the parser of the command line, with the options of every feature."""
     parser = GroupedParser(
         prog="coda-opt",
         usage="%(prog)s [OPTION]... [FILE]",

@@ -23,7 +23,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def form_of(arguments: Sequence[str]) -> Form:
-    """The form that a command line asks for, also where it cannot be parsed."""
+    """Return the form that a command line requests, even if it cannot be parsed."""
     found = re.findall(r"--diagnostics[= ](\w+)", " ".join(arguments))
     return "json" if found[-1:] == ["json"] else "text"
 
@@ -34,7 +34,9 @@ def print_diagnostics(
     form: str,
     tool: str = "coda-opt",
 ) -> None:
-    """Print to stderr; in text, one without a place begins with the name of the tool."""
+    """Print diagnostics to stderr; in text, one without a place begins with the name of the
+    tool.
+    """
     if form == "json":
         text = "".join(json.dumps(diagnostic.to_dict()) + "\n" for diagnostic in diagnostics)
     else:

@@ -21,7 +21,7 @@ from coda_ir.universe import get_multiverse
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the tool; the exit code. Raises what a wrong input or a defect raises."""
+    """Run the tool; return the exit code. Raises the errors of wrong input and of defects."""
     session = make_session(*parse_arguments(arguments))
     for feature in FEATURES:
         code = feature.action(session)
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.Namespace]:
-    """The command line, after that in a reproducer where one is run, and its options.
+    """Parse the command line, preceded by that of a reproducer if one is run, and its options.
 
     Raises CodaError for a bad reproducer.
     """
@@ -50,7 +50,9 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[Sequence[str], argparse.N
 
 
 def make_session(arguments: Sequence[str], options: argparse.Namespace) -> Session:
-    """Everything that the features need. Raises PipelineError and UsageError."""
+    """Make the session, with everything that the features need. Raises PipelineError and
+    UsageError.
+    """
     universe = get_multiverse()
     context = Context(allow_unregistered=options.allow_unregistered_dialect)
     # Ours also where the package is not installed, and so has no entry point.
@@ -87,7 +89,7 @@ def process_input(session: Session) -> None:
 
 
 def process_chunk(session: Session, chunk: Chunk) -> str:
-    """The output for one piece of the input."""
+    """Return the output for one piece of the input."""
     timer = session.timer
     with collect_remarks() as session.remarks:
         with timer.part("parse").running():

@@ -79,7 +79,7 @@ def prepare(session: Session) -> None:
 
 
 def _check_applies(options: argparse.Namespace) -> None:
-    """Raises UsageError for an option that the level needs, or has no use for."""
+    """Raise UsageError for an option that the level requires, or does not use."""
     level: str = options.emit
     arch: str | None = options.arch
     compiled = level in (*MACHINE, *RESOURCES)
@@ -121,7 +121,7 @@ def _lowering(options: argparse.Namespace) -> LowerToPass:
 
 
 def write(session: Session, module: ModuleOp) -> str | None:
-    """The program at the level that is asked for."""
+    """Return the program at the requested level."""
     options = session.options
     match options.emit:
         case None:
@@ -158,7 +158,9 @@ def _picture(options: argparse.Namespace, module: ModuleOp) -> str:
 
 
 def _compiled(session: Session, module: ModuleOp) -> str:
-    """The kernels in machine code, or what they use; fails where one is too large for the GPU."""
+    """Return the kernels in machine code, or their resources; fail if one is too large for
+    the GPU.
+    """
     from coda_ir.backends.triton import emit_program
     from coda_ir.backends.triton.aot import (
         check_fits,
@@ -183,7 +185,7 @@ def _compiled(session: Session, module: ModuleOp) -> str:
 
 
 def _selected(kernels: Sequence[EmittedKernel], name: str | None) -> Sequence[EmittedKernel]:
-    """The kernel of that name, or all of them. Raises CodaError for an unknown one."""
+    """Return the kernel of that name, or all of them. Raises CodaError for an unknown one."""
     if name is None:
         return kernels
     found = [kernel for kernel in kernels if kernel.name == name]

@@ -1,4 +1,4 @@
-"""Exit codes of `coda-opt`, and what it says about an error."""
+"""Exit codes of `coda-opt`, and its messages about errors."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ too deeply, so that a RecursionError is a defect of a pass.
 
 
 class UsageError(CodaError):
-    """The command line asks for something that does not exist."""
+    """A command line that names something that does not exist."""
 
 
 def is_defect(error: BaseException) -> bool:
-    """Return whether an error is a fault of the tool or of a pass, not of the input."""
+    """Return whether an error is a defect of the tool or of a pass, rather than of the input."""
     if isinstance(error, InvalidAfterPassError | DefectError):
         return True
     return not isinstance(error, USER_ERRORS)
@@ -35,7 +35,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
-    """The diagnostics of any error; of a defect, one line without a traceback."""
+    """Return the diagnostics of any error; for a defect, one line without a traceback."""
     match error:
         case OSError(filename=str(filename), strerror=str(reason)):
             return [Diagnostic("error", None, f"{filename}: {reason}", code=FILE)]
@@ -51,7 +51,7 @@ def error_diagnostics(error: BaseException) -> Sequence[Diagnostic]:
 
 
 def one_line(error: BaseException) -> str:
-    """The kind of an error and the first line of its message."""
+    """Return the kind of an error and the first line of its message."""
     first = (str(error).strip().splitlines() or [""])[0]
     if isinstance(error, InvalidAfterPassError | RewriteLoopError | DefectError):
         return first

@@ -58,7 +58,7 @@ _APPLIES_TO = {
 
 
 def prepare(session: Session) -> None:
-    """Raises UsageError for an option that nothing would look at."""
+    """Raise UsageError for an option without effect."""
     given = vars(session.options)
     for name, users in _APPLIES_TO.items():
         if given[name] not in (None, []) and not any(given[user] for user in users):
@@ -71,7 +71,7 @@ def _flag(name: str) -> str:
 
 
 def write(session: Session, module: ModuleOp) -> str | None:
-    """One line for each result of the executed program; fails where a result is wrong."""
+    """Return one line for each result of the executed program; fail if a result is wrong."""
     if not session.options.run:
         return None
     from coda_ir.tools.run_module import RunOptions, run_module

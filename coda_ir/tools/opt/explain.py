@@ -78,7 +78,7 @@ def _error_lines(kind: ErrorKind) -> Iterator[str]:
 
 
 def _indented(block: re.Match[str]) -> str:
-    """A block of code as text, with a title."""
+    """Return a block of code as text, with a title."""
     title = "Wrong" if block[1] == "coda-error" else "Right"
     return f"{title}:\n\n{indent(block[2], '    ')}"
 

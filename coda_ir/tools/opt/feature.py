@@ -24,7 +24,7 @@ TargetRegistry: TypeAlias = Mapping[str, Callable[[], type[Target]]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of the input: all of it, or what stands between two lines `// -----`."""
+    """A piece of the input: all of it, or the part between two lines `// -----`."""
 
     name: str
     """Name of the file."""
@@ -37,7 +37,7 @@ class Chunk:
 
 @dataclass
 class Session:
-    """One run of the tool: what was asked for, and what it works on."""
+    """One run of the tool: its options, and the objects that it works on."""
 
     arguments: Sequence[str]
     """The command line, after the options of a reproducer where one is run."""
@@ -61,7 +61,7 @@ class Session:
 
     @property
     def text(self) -> str:
-        """The text of the piece; the readers have reported bytes that are not UTF-8."""
+        """The text of the piece; readers have reported bytes that are not UTF-8."""
         return self.chunk.data.decode("utf-8", "replace")
 
     @property
@@ -70,18 +70,20 @@ class Session:
         return Sources({self.chunk.name: self.text})
 
     def report(self, *diagnostics: Diagnostic) -> None:
-        """Print to stderr, in the form that `--diagnostics` asks for."""
+        """Print to stderr, in the form that `--diagnostics` requests."""
         print_diagnostics(diagnostics, self.sources, self.options.diagnostics)
 
     def fail(self, *diagnostics: Diagnostic, code: int = FAILURE) -> None:
-        """Report that a check has failed, and go on."""
+        """Report that a check has failed, and continue."""
         self.report(*diagnostics)
         self.exit_code = max(self.exit_code, code)
 
 
 @dataclass(frozen=True)
 class Feature:
-    """Options of the command line and what they do, at the places where a feature can act."""
+    """Options of the command line and their implementation, with a method for each place where a
+    feature can act.
+    """
 
     register_arguments: Callable[[argparse.ArgumentParser], None]
     action: Callable[[Session], int | None] = lambda _: None

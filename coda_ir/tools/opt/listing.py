@@ -43,7 +43,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(session: Session) -> int | None:
-    """Print the lists that are asked for."""
+    """Print the requested lists."""
     if session.options.dump_pass_pipeline:
         count = len(session.pipeline.steps)
         print(f"Pass Manager with {count} passes:\n{session.pipeline}", file=sys.stderr)
@@ -83,7 +83,7 @@ def _own_lines() -> Iterator[str]:
 
 
 def _lines_of_others(session: Session) -> Iterator[str]:
-    """The passes of other packages, where there are any."""
+    """Yield the passes of other packages, if there are any."""
     names = session.passes.keys() - get_all_passes().keys() - get_xdsl_passes().keys()
     if names:
         yield from _group("Passes of other packages", _loaded(session, names))
@@ -106,14 +106,14 @@ def _names(names: Iterable[str]) -> Iterator[str]:
 
 
 def _describe(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
-    """The name and the summary of a pass, and a line for each option."""
+    """Yield the name and the summary of a pass, and a line for each option."""
     summary = summary_of(pass_class)
     yield f"  {name:30} {shorten(summary, WIDTH - 33, placeholder='...')}".rstrip()
     yield from option_lines(pass_class)
 
 
 def option_lines(pass_class: type[ModulePass]) -> Iterator[str]:
-    """The options of a pass with their types and defaults."""
+    """Yield the options of a pass with their types and defaults."""
     types = option_types(pass_class)
     for option, _, default in get_pass_option_infos(pass_class):
         given = "" if default is None else f" = {default}"
@@ -121,7 +121,7 @@ def option_lines(pass_class: type[ModulePass]) -> Iterator[str]:
 
 
 def summary_of(documented: type[object]) -> str:
-    """The first sentence of a docstring, on one line; empty where there is none."""
+    """Return the first sentence of a docstring, on one line; empty if there is none."""
     text = cleandoc(documented.__doc__ or "")
     # The docstring that `dataclass` makes is only the signature.
     if not text or text.startswith(f"{documented.__name__}("):
@@ -132,7 +132,9 @@ def summary_of(documented: type[object]) -> str:
 
 
 def dialect_lines(session: Session) -> Iterator[str]:
-    """The dialects of ours with the number of their operators, then the names of xDSL's."""
+    """Yield the dialects of this package with the number of their operators, then the names of
+    xDSL's.
+    """
     ours = get_all_dialects()
     yield "Dialects of CODA IR:"
     for name, load in ours.items():

@@ -1,4 +1,4 @@
-"""`--timing` and `--statistics`: reports on stderr about what the passes cost and did."""
+"""`--timing` and `--statistics`: reports on stderr about the time and the effects of passes."""
 
 import argparse
 import sys

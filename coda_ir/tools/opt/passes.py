@@ -34,7 +34,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def pass_manager(session: Session) -> PassManager:
-    """The manager of the pipeline, as the options ask for."""
+    """Return the manager of the pipeline, as the options request."""
     options = session.options
     verify = options.verify_each and not options.disable_verify
     return PassManager(session.pipeline, verify, options.max_rewrites)

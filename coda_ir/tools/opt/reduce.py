@@ -59,7 +59,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def reduce_input(session: Session) -> int | None:
-    """Write the reduced input; None where that is not asked for.
+    """Write the reduced input; return None unless that is requested.
 
     Raises UsageError for options that do not go together, and CodaError for an input that is not
     interesting.
@@ -118,7 +118,7 @@ class CommandTest:
         return code == 0
 
     def _run(self) -> int | None:
-        """The exit code; None where it takes too long."""
+        """Return the exit code; None if the command takes too long."""
         name = shlex.quote(str(self.path))
         command = self.command if "%s" in self.command else f"{self.command} %s"
         # A session of its own, so that all that the shell has started can be ended.

@@ -1,4 +1,4 @@
-"""`--remarks`: what the passes did and refused, as text, as YAML or as lines of JSON."""
+"""`--remarks`: rewrites and refusals of the passes, as text, YAML or lines of JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class RemarksAction(Action):
 
 
 def remark_kinds(text: str) -> tuple[RemarkKind, ...] | str:
-    """A list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for anything else."""
+    """Parse a list of kinds, `all`, `none` or `json`. Raises ArgumentTypeError for anything
+    else.
+    """
     if text == JSON:
         return text
     if text in ("all", "none"):
@@ -90,7 +92,7 @@ def remark_kinds(text: str) -> tuple[RemarkKind, ...] | str:
 
 
 def regex(text: str) -> re.Pattern[str]:
-    """A regular expression. Raises ArgumentTypeError for one that is not well formed."""
+    """Parse a regular expression. Raises ArgumentTypeError for one that is not well formed."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -99,14 +101,14 @@ def regex(text: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class RemarkSelection:
-    """Which remarks are asked for."""
+    """The requested remarks."""
 
     kinds: tuple[RemarkKind, ...]
     passes: re.Pattern[str] = NO_FILTER
 
     @staticmethod
     def from_options(options: argparse.Namespace) -> RemarkSelection:
-        """All kinds, unless `--remarks` names some."""
+        """Select all kinds, unless `--remarks` names some."""
         kinds = REMARK_KINDS if options.remarks is None else options.remarks
         return RemarkSelection(kinds, options.remarks_filter)
 
@@ -116,7 +118,7 @@ class RemarkSelection:
 
 @contextmanager
 def reported_remarks(session: Session) -> Generator[None]:
-    """Report the remarks on a piece of the input, also where something is raised.
+    """Report the remarks on a piece of the input, even if an error is raised.
 
     Any option of the group asks for remarks. `--verify-diagnostics` takes them from stderr.
     """
@@ -128,7 +130,7 @@ def reported_remarks(session: Session) -> Generator[None]:
 
 
 def is_requested(options: argparse.Namespace) -> bool:
-    """Return whether any option asks for remarks."""
+    """True if an option requests remarks."""
     others = (options.remarks_format, options.remarks_output, options.remarks_summary)
     return options.remarks is not None or options.remarks_filter != NO_FILTER or any(others)
 
@@ -161,7 +163,7 @@ def _formatted(remarks: Sequence[Remark], format: Format, sources: Sources) -> s
 
 
 def to_text(remarks: Sequence[Remark], sources: Sources) -> str:
-    """The remarks one after the other, with the lines of the source where these can be read."""
+    """Return the remarks one after the other, with source lines if these can be read."""
     return "".join(f"{_render(remark, sources)}\n" for remark in remarks)
 
 
@@ -171,7 +173,7 @@ def _render(remark: Remark, sources: Sources) -> str:
 
 
 def to_yaml(remarks: Sequence[Remark]) -> str:
-    """A YAML document per remark; `yaml.safe_load_all` gives them as dictionaries.
+    """Return a YAML document per remark; `yaml.safe_load_all` reads them as dictionaries.
 
     The keys are those of `Remark.to_dict`.
     """
@@ -187,7 +189,7 @@ def to_yaml(remarks: Sequence[Remark]) -> str:
 
 
 def summary(remarks: Sequence[Remark]) -> str:
-    """Return how many remarks of each kind there are, and which passes they are from."""
+    """Return the number of remarks of each kind, and their passes."""
     kinds = Counter(remark.kind for remark in remarks)
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in REMARK_KINDS if kinds[kind])
     lines = [f"{len(remarks)} remarks" + (f": {counts}" if counts else "")]

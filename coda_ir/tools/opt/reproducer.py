@@ -53,7 +53,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def recorded_arguments(options: argparse.Namespace) -> list[str]:
-    """The command line in a reproducer. Raises CodaError for a file that is none."""
+    """Read the command line in a reproducer. Raises CodaError for another file."""
     if options.input_file is None:
         raise UsageError("--run-reproducer needs a FILE", "name the reproducer")
     found = CONFIGURATION.search(read_source(options.input_file))
@@ -73,7 +73,7 @@ def instrumentations(session: Session) -> Iterable[PassInstrumentation]:
 
 
 class WriteReproducer(PassInstrumentation):
-    """Writes a reproducer where a pass fails by a defect, and says so on stderr."""
+    """Writes a reproducer if a pass fails because of a defect, and reports it on stderr."""
 
     def __init__(self, session: Session):
         self._session = session
@@ -89,7 +89,9 @@ class WriteReproducer(PassInstrumentation):
 
 @contextmanager
 def kept_input(session: Session) -> Generator[None]:
-    """Write a reproducer with the input where the block fails by a defect, unless a pass did."""
+    """Write a reproducer with the input if the block fails because of a defect outside of a
+    pass.
+    """
     try:
         yield
     except Exception as error:
@@ -110,7 +112,7 @@ def _write_input(session: Session, reason: str) -> None:
 
 
 def arguments_without_input(session: Session) -> Sequence[str]:
-    """The command line without the name of the input, which mostly stands last."""
+    """Return the command line without the name of the input, which usually comes last."""
     arguments, name = list(session.arguments), session.options.input_file
     arguments = [each for each in arguments if each != "--run-reproducer"]
     if name in arguments:
@@ -119,7 +121,7 @@ def arguments_without_input(session: Session) -> Sequence[str]:
 
 
 def _write(session: Session, data: bytes, suffix: str, reason: str) -> None:
-    """Write a reproducer and say so."""
+    """Write a reproducer and report it."""
     path = _path(session.options, suffix)
     path.write_bytes(data)
     again = f"to see it again: coda-opt --run-reproducer {path}"
@@ -141,7 +143,7 @@ def _header(configuration: Sequence[str], reason: str, comment: str) -> str:
 
 
 def reproducer(session: Session, failing: PassRun, reason: str) -> str:
-    """The text of a reproducer: the module before `failing`, and what remains to be run.
+    """Return the text of a reproducer: the module before `failing`, and the passes that remain.
 
     The passes before it run once more, on the input; nothing has to be kept while all is well.
     """
@@ -156,7 +158,7 @@ def reproducer(session: Session, failing: PassRun, reason: str) -> str:
 
 
 def configuration_of(options: argparse.Namespace, pipeline: str) -> Sequence[str]:
-    """The options that decide what the passes do."""
+    """Return the options that determine what the passes do."""
     arguments = [f"--passes={pipeline}", "--frontend=mlir"]
     for flag in ("allow_unregistered_dialect", "disable_verify"):
         if getattr(options, flag):

@@ -1,4 +1,4 @@
-"""`--verify-roundtrip`: what is printed has to be read again as the same IR."""
+"""`--verify-roundtrip`: printed IR must be read again as the same IR."""
 
 import argparse
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ MISSING = "<end of the text>"
 
 
 class RoundTripError(CodaError):
-    """Printed IR is not read, or read as other IR."""
+    """Printed IR that cannot be read, or is read as other IR."""
 
 
 def register_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def _compare(before: str, after: str, what: str) -> None:
 
 
 def _canonical(module: ModuleOp) -> str:
-    """The generic form, with properties and attributes in the order of their names."""
+    """Return the generic form, with properties and attributes in the order of their names."""
     copy = module.clone()
     for op in copy.walk():
         op.properties = dict(sorted(op.properties.items()))

@@ -1,4 +1,4 @@
-"""Reading the input: its kind, its pieces, and the module that each of them describes."""
+"""The input: its kind, its pieces, and the module that each of them describes."""
 
 import argparse
 import re
@@ -83,7 +83,9 @@ def input_name(options: argparse.Namespace) -> str:
 
 
 def read_chunks(options: argparse.Namespace) -> list[Chunk]:
-    """The pieces of the input. Raises UsageError for a file that no frontend reads, and OSError."""
+    """Read the pieces of the input. Raises UsageError for a file that no front end reads, and
+    OSError.
+    """
     name, syntax = input_name(options), syntax_of(options)
     if options.const and syntax != "coda":
         raise UsageError(f"argument --const: {name} is MLIR, which has no constants to override")
@@ -95,7 +97,9 @@ def read_chunks(options: argparse.Namespace) -> list[Chunk]:
 
 
 def syntax_of(options: argparse.Namespace) -> str:
-    """The kind of the input: `coda` or `mlir`. Raises UsageError for a file of another kind."""
+    """Return the kind of the input: `coda` or `mlir`. Raises UsageError for a file of
+    another kind.
+    """
     if options.frontend:
         return options.frontend
     if options.input_file in (None, STDIN):
@@ -119,7 +123,9 @@ def _read(options: argparse.Namespace) -> bytes:
 
 
 def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
-    """The pieces, each after as many empty lines as stand before it, so that it keeps its lines."""
+    """Split the input into pieces, each preceded by as many empty lines as the lines before it, so
+    that line numbers stay.
+    """
     for separator in separators[1:]:
         data = data.replace(separator, separators[0])
     pieces, line = list[bytes](), 0
@@ -132,7 +138,9 @@ def _split(data: bytes, separators: Sequence[bytes]) -> list[bytes]:
 
 
 def parse_chunk(chunk: Chunk, context: Context, options: argparse.Namespace) -> ModuleOp:
-    """The verified module that a piece of the input describes. Raises CodaError for a wrong one."""
+    """Return the verified module that a piece of the input describes. Raises CodaError for a wrong
+    one.
+    """
     text = decode_source(chunk.data, chunk.name)
     if chunk.syntax != "coda":
         return _read_mlir(text, chunk, context, options)

@@ -51,7 +51,7 @@ def register_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_target(session: Session) -> None:
-    """Raises UsageError for a target that does not exist."""
+    """Raise UsageError for a target that does not exist."""
     _target_spec(session)
 
 
@@ -67,7 +67,9 @@ def _target_spec(session: Session) -> ArgSpec:
 
 
 def mlir_target(options: argparse.Namespace, target: MLIRTarget | None = None) -> MLIRTarget:
-    """The printer of IR, as the options of the command line ask for, besides those of `target`."""
+    """Return the printer of IR, with the options of the command line in addition to those of
+    `target`.
+    """
     target = target or MLIRTarget()
     return MLIRTarget(
         print_generic_format=target.print_generic_format or options.print_op_generic,
@@ -80,7 +82,7 @@ def mlir_target(options: argparse.Namespace, target: MLIRTarget | None = None) -
 
 
 def print_module(context: Context, options: argparse.Namespace, module: ModuleOp) -> str:
-    """The IR, as the options of the command line ask for."""
+    """Print the IR with the options of the command line."""
     output = StringIO()
     mlir_target(options).emit(context, module, output)
     return output.getvalue()
@@ -101,7 +103,7 @@ def write(session: Session, module: ModuleOp) -> str:
 
 @contextmanager
 def opened_output(options: argparse.Namespace) -> Generator[IO[str]]:
-    """The stream that the output goes to; a file gets it when the `with` block ends well.
+    """Yield the output stream; a file is written when the `with` block ends without an error.
 
     Raises OSError for a file that cannot be written, where that can be known at once.
     """
@@ -115,7 +117,7 @@ def opened_output(options: argparse.Namespace) -> Generator[IO[str]]:
 
 
 def _check_writable(path: Path) -> None:
-    """Raises OSError for a file that cannot be written, before the work on what goes into it."""
+    """Raise OSError for a file that cannot be written, before its content is computed."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not path.exists() and not path.parent.is_dir():

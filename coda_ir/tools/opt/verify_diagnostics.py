@@ -37,7 +37,7 @@ class ExpectationError(DiagnosticError):
 
 @dataclass(frozen=True)
 class Expectation:
-    """One diagnostic that has to be given; `line` is None where its place must be unknown."""
+    """An expected diagnostic; `line` is None if its place must be unknown."""
 
     severity: Severity
     line: int | None
@@ -47,7 +47,7 @@ class Expectation:
     """Where the comment is."""
 
     def accepts(self, diagnostic: Diagnostic) -> bool:
-        """Return whether severity and message fit; the line is not looked at."""
+        """Return whether severity and message match, regardless of the line."""
         return diagnostic.severity == self.severity and self.accepts_message(diagnostic.message)
 
     def accepts_message(self, message: str) -> bool:
@@ -55,12 +55,12 @@ class Expectation:
 
 
 def one_spaced(text: str) -> str:
-    """`text` with every run of blanks and line breaks as one blank."""
+    """Return `text` with every run of blanks and line breaks as one blank."""
     return " ".join(text.split())
 
 
 def parse_expectations(text: str, file: str) -> list[Expectation]:
-    """The expectations in the comments of `text`, which is that of `file`.
+    """Return the expectations in the comments of `text`, the text of `file`.
 
     Comments begin with `#` in a .coda file and with `//` in others. Raises ExpectationError for a
     comment that is not well formed.
@@ -91,7 +91,9 @@ class _CommentReader:
         return expectations
 
     def _directives(self, index: int) -> list[tuple[re.Match[str], int]]:
-        """The directives in the comment of a line, and where the braces of each are closed."""
+        """Return the directives in the comment of a line, and where the braces of each are
+        closed.
+        """
         line = self.lines[index]
         start = line.find(self.marker)
         found: list[tuple[re.Match[str], int]] = []
@@ -131,7 +133,9 @@ class _CommentReader:
         )
 
     def _line(self, index: int, place: str | None) -> int | None:
-        """The line that a directive on line `index` is about. Raises ValueError for nonsense."""
+        """Return the line that a directive on line `index` refers to. Raises ValueError for an
+        invalid one.
+        """
         match place:
             case None:
                 return index + 1
@@ -161,7 +165,7 @@ class _CommentReader:
 
 
 def _closing_braces(line: str, start: int) -> int | None:
-    """Where the `}}` is that closes the `{{` before `start`; inner pairs are skipped."""
+    """Return where the `}}` is that closes the `{{` before `start`; inner pairs are skipped."""
     depth = 1
     for braces in _BRACES.finditer(line, start):
         depth += 1 if braces[0] == "{{" else -1
@@ -171,7 +175,9 @@ def _closing_braces(line: str, start: int) -> int | None:
 
 
 def _pattern(text: str, *, is_regex: bool) -> re.Pattern[str]:
-    """`text` literally; with `is_regex`, what is in `{{...}}` is a regular expression."""
+    """Return a pattern for `text`; with `is_regex`, the content of `{{...}}` is a regular
+    expression.
+    """
     if not is_regex:
         return re.compile(re.escape(one_spaced(text)))
     parts = re.split(r"\{\{(.*?)\}\}", text)
@@ -188,7 +194,7 @@ def compare(
     mode: Mode = "all",
     counted: frozenset[Severity] = frozenset(),
 ) -> list[Diagnostic]:
-    """Return the mismatches: expectations that were not met, and unexpected diagnostics.
+    """Return the mismatches: unmet expectations, and unexpected diagnostics.
 
     Each diagnostic meets the first fitting expectation on its line that no other has met.
     Unexpected errors and warnings always count, notes and remarks where their severity is in
@@ -218,7 +224,7 @@ def compare(
 
 
 def _line_in(file: str, diagnostic: Diagnostic) -> int | None:
-    """The line of a diagnostic; None where it has none in `file`."""
+    """Return the line of a diagnostic; None if it has none in `file`."""
     place = diagnostic.range
     return place.line if place is not None and place.file == file else None
 
@@ -235,7 +241,7 @@ def _missed(expectation: Expectation, unexpected: Sequence[Diagnostic], file: st
 
 
 def _near_miss(expectation: Expectation, unexpected: Sequence[Diagnostic], file: str) -> str | None:
-    """Which unexpected diagnostic is probably meant."""
+    """Return the unexpected diagnostic that is probably meant."""
     for diagnostic in unexpected:
         line = _line_in(file, diagnostic)
         if expectation.accepts(diagnostic):
@@ -294,7 +300,7 @@ def checked_diagnostics(session: Session) -> Generator[None]:
 
 @contextmanager
 def _printed_warnings(session: Session) -> Generator[None]:
-    """Print the warnings on a piece of the input to stderr, also where something is raised."""
+    """Print the warnings on a piece of the input to stderr, even if an error is raised."""
     with collect_diagnostics() as emitted:
         try:
             yield
@@ -328,11 +334,13 @@ def check_diagnostics(
 
 
 def _selected_remarks(session: Session) -> list[Remark]:
-    """The remarks that `--remarks` asks for; all of them where it is not given."""
+    """Return the remarks that `--remarks` requests; all of them without it."""
     selection = RemarkSelection.from_options(session.options)
     return [remark for remark in session.remarks if selection.wants(remark)]
 
 
 def _counted(session: Session) -> frozenset[Severity]:
-    """Unexpected remarks count even where none is expected, if they are asked for."""
+    """Return the remarks to compare: unexpected ones count even if none is expected, if they are
+    requested.
+    """
     return frozenset({"remark"}) if session.options.remarks is not None else frozenset()
