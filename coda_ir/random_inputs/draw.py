@@ -98,7 +98,8 @@ def random_arguments(
     for index, parameter in enumerate(func.args):
         shape = [size_of(dim, extents) for dim in shapes.dims(parameter)]
         generator = torch.Generator().manual_seed(seed * 1009 + index)
-        tensor = draw.parameter(func, parameter, shape, generator)
+        with torch.device("cpu"):  # whatever PyTorch's default device is
+            tensor = draw.parameter(func, parameter, shape, generator)
         stated = stated_dtype(parameter.type)
         wanted = dtype if dtype is not None and stated.is_floating_point else stated
         tensors.append(tensor.to(wanted))

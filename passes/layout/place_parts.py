@@ -143,10 +143,11 @@ def _why_no_row(
         )
     memory, first, last = storage_root(part.whole), order.position(site.op), order.position(op)
     between = [each for each in rewriter.ops if first <= order.position(each) < last]
-    if any(storage_root(used) is memory for each in between for used in each.operands):
+    values = (value for each in between for value in (*each.operands, *each.results))
+    if any(storage_root(value) is memory for value in values):
         return Refusal(
-            "nothing uses the tensor between the kernel and the call that changes it",
-            f"{name_of(value)} is copied: {name_of(memory)} is used before the call",
+            "nothing makes or uses the tensor between the kernel and the call that changes it",
+            f"{name_of(value)} is copied: {name_of(memory)} is made or used before the call",
         )
     return None
 

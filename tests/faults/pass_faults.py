@@ -64,7 +64,7 @@ PASS_FAULTS = (
     ),
     Fault(
         "unrolled sum: the first row twice",
-        f"{P}block.unroll_sums:_part",
+        f"{P}block.unroll_sums:_sliced",
         Text("number, number + 1", "0, 1"),
     ),
     Fault(

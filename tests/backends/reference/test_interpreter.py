@@ -8,6 +8,8 @@ from xdsl.dialects.func import FuncOp
 
 from coda_ir.backends.reference import run_function, run_module
 from coda_ir.diagnostics import CodaError
+from coda_ir.functions import find_entry
+from coda_ir.random_inputs import random_inputs
 
 TWICE = """
 func.func private @twice(%x : tensor<?x4xbf16>) -> tensor<?x4xbf16> {
@@ -147,9 +149,10 @@ func.func @f(%x : tensor<3xf32>) -> tensor<3xf32> {
   %y = coda.mul %c, %x : (tensor<f32>, tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }"""
-    x = torch.randn(3)
     with torch.device("meta"):
-        (result,) = run_module(parse_mlir(scaled), [x], precision="stated")
+        module = parse_mlir(scaled)
+        (x,) = random_inputs(find_entry(module)).values()
+        (result,) = run_module(module, [x], precision="stated")
     assert torch.equal(result, 2 * x)
 
 

@@ -211,7 +211,7 @@ func.func @read_before(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: 
   func.return %c, %sum : tensor<2x2x16x16xbf16>, tensor<16xbf16>
 }
 
-// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is made or used before the call; failed condition:
 // CHECK:      func.func @read_before(
 // CHECK:            -> (tile : tensor<2x1x32xbf16>) {
 // CHECK:        %c = torch.call
@@ -260,7 +260,7 @@ func.func @two_rows(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: ten
 }
 
 // REMARK: remark[missed] place-parts: torch.call: %other is copied: no kernel computes its elements for this call alone; failed condition:
-// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is used before the call; failed condition:
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is made or used before the call; failed condition:
 // CHECK:      func.func @two_rows(
 // CHECK:            -> (tile : tensor<2x1x32xbf16>) {
 // CHECK:        %c = torch.call
@@ -343,4 +343,29 @@ func.func @mask(%x: tensor<2x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x
 }
 
 // CHECK:      func.func @mask(
+// CHECK:            -> (tile : tensor<2x32xbf16>) {
+
+// -----
+
+// The cache does not exist yet when the kernel runs.
+
+func.func @late_memory(%x: tensor<2x64xbf16>, %w: tensor<32x64xbf16>, %y: tensor<2x16x32xbf16>, %at: tensor<1xi64>) -> tensor<2x16x32xbf16> {
+  %k = gemm.fused %x : tensor<2x64xbf16>
+    columns(%w : tensor<32x64xbf16>)
+      -> (tile : tensor<2x32xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %row = coda.reshape %k : (tensor<2x32xbf16>) -> tensor<2x1x32xbf16>
+  %cache = gemm.map tile(%y : tensor<2x16x32xbf16>) -> (tile : tensor<2x16x32xbf16>) {
+    ^bb0(%a: f32):
+      %b = arith.addf %a, %a : f32
+      gemm.yield %b : f32
+    }
+  %c = torch.call "aten.index_put.default"(%cache, %at, %row) {arguments = "{0}, [None, {1}], {2}", in_place} : (tensor<2x16x32xbf16>, tensor<1xi64>, tensor<2x1x32xbf16>) -> tensor<2x16x32xbf16>
+  func.return %c : tensor<2x16x32xbf16>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is made or used before the call; failed condition:
+// CHECK:      func.func @late_memory(
 // CHECK:            -> (tile : tensor<2x32xbf16>) {
