@@ -91,8 +91,8 @@ def test_a_partial_needs_a_combiner():
         (ResultKind.TILE_T, IntAttr(0)),
     ],
 )
-def test_a_port_is_named_by_select_and_accumulate_only(kind: ResultKind, index: IntAttr | NoneAttr):
-    expected = "the number of a port is expected for select and accumulate and only for them"
+def test_results_that_name_a_port(kind: ResultKind, index: IntAttr | NoneAttr):
+    expected = "the number of a port is expected for select, accumulate and runs that it numbers"
     with pytest.raises(VerifyException, match=expected):
         ResultPortAttr(ResultKindAttr(kind), NoneAttr(), index, NoneAttr(), NoneAttr())
 
