@@ -75,7 +75,7 @@ class SourceText:
         return len(text.encode(name, "surrogatepass")) // bytes_per_unit
 
     def _code_points(self, line: str, units: int) -> int:
-        """Return the number of characters of `line` in `units`."""
+        """Return the number of characters of `line` that take `units` of the encoding."""
         if self._coding is None or line.isascii():
             return min(units, len(line))
         count = 0

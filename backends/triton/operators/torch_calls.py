@@ -158,7 +158,7 @@ def _reshape(host: HostProgram, op: Operation) -> None:
 
 
 def _barrier(host: HostProgram, op: Operation) -> None:
-    """Emit nothing: statements run in order."""
+    """Give the result the tensor of x: statements run in order anyway."""
     assert isinstance(op, BarrierOp)
     x = host.variable(op.x)
     host.assign(op.result, x, is_dense=host.is_dense(op.x), hint="x")
