@@ -5,18 +5,17 @@ What lowers is imported where it is used: a program of the cache needs none of i
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from coda_ir.cache.origin import Origin
+from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import (
     CodaError,
     Diagnostic,
@@ -60,22 +59,8 @@ def on_own_stack(work: Callable[[], R]) -> R:
         return work()
     context = copy_context()
     context.run(_is_inside.set, True)
-    with _uncollected(), ThreadPoolExecutor(1, thread_name_prefix="coda-stack") as pool:
+    with collector_paused(), ThreadPoolExecutor(1, thread_name_prefix="coda-stack") as pool:
         return pool.submit(context.run, work).result()
-
-
-@contextmanager
-def _uncollected() -> Generator[None]:
-    """Pause Python's garbage collector. Lowering makes many objects that live to its end, and each
-    full collection goes through all that TorchDynamo has made as well: 0.3 s.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 Level: TypeAlias = Literal["block", "gemm", "scheduled"]

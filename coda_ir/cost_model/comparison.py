@@ -74,7 +74,7 @@ class Comparison:
     fused: float
     apart: float
     masked: float = 0.0
-    """What storing the scores would take in masked attention that the program leaves to PyTorch."""
+    """Microseconds of storing the scores of masked attention that the program leaves to PyTorch."""
 
 
 def compare(

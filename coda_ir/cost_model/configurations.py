@@ -40,7 +40,7 @@ ONE_ROW = "one_row"
 """The main loop for tiles of a single row."""
 
 ROW_BYTES, ROW_COLUMNS = 1024, 64
-"""Of a step of `one_row`: bytes along K of a column of N x K, and columns of words of K x N."""
+"""The extents of a step of `one_row`: bytes along K for N x K, columns of words for K x N."""
 
 ROW_OF_K_WORDS = 32, 256
 """The same of words along K: columns, and elements of each. A thread loads eight words, for which

@@ -1,4 +1,4 @@
-"""The boundary of the command-line tools: whatever is raised is told on stderr in a few lines."""
+"""The boundary of the command-line tools: errors become a few lines on stderr."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ SUCCESS, INTERRUPTED = 0, 130
 
 
 def exit_code_of(tool: str, run: Callable[[], int | None], *, debug: bool, form: str = "") -> int:
-    """Run a tool; its exit code, one of `coda_ir.tools.opt.errors`.
+    """Run a tool; return its exit code, one of `coda_ir.tools.opt.errors`.
 
     With `debug`, an error is raised. `form` is that of diagnostics, by default text.
     """
@@ -27,11 +27,11 @@ def exit_code_of(tool: str, run: Callable[[], int | None], *, debug: bool, form:
         # Whatever a pass, a model or a backend raises.
         if debug:
             raise
-        return tell(tool, error, form)
+        return report_error(tool, error, form)
 
 
-def tell(tool: str, error: Exception, form: str = "") -> int:
-    """Print an error; the exit code that it asks for."""
+def report_error(tool: str, error: Exception, form: str = "") -> int:
+    """Print an error; return its exit code."""
     # Tools that read no programs start without xDSL.
     from coda_ir.diagnostics import DiagnosticError
     from coda_ir.sources import Sources

@@ -8,7 +8,7 @@ from pathlib import Path
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.coda_text import format_text
 from coda_ir.sources import decode_source, read_source
-from coda_ir.tools.boundary import tell
+from coda_ir.tools.boundary import report_error
 from coda_ir.tools.completion import FileAction, add_print_completion
 
 STDIN = "-"
@@ -25,7 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
         try:
             failed |= not _format(file, in_place=options.in_place, check=options.check)
         except CodaError as error:
-            tell("coda-fmt", error)
+            report_error("coda-fmt", error)
             failed = True
     return 1 if failed else 0
 

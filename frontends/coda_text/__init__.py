@@ -1,11 +1,10 @@
 """The .coda language: text to the block level (and, for epilogues, to the GEMM level)."""
 
-import gc
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.collector import collector_paused
 from coda_ir.frontends.coda_text.formatter import format_text
 from coda_ir.frontends.coda_text.lowering import lower_program
 from coda_ir.frontends.coda_text.program import Loader
@@ -31,7 +30,7 @@ def parse_text(
     reporter = Reporter()
     loader = Loader(reporter, constants or {}, read)
     try:
-        with _garbage_collection_paused():
+        with collector_paused():
             scope = loader.load(text, filename)
             return lower_program(scope, loader.scopes, reporter)
     except RecursionError:
@@ -39,17 +38,3 @@ def parse_text(
         reporter.error(filename, place, "the program is nested too deeply", "name the inner parts")
         reporter.raise_if_errors()
         raise
-
-
-@contextmanager
-def _garbage_collection_paused() -> Generator[None]:
-    """Within the context, garbage collection is off: trees and IR only grow here, and collections,
-    which find nothing, take 40 % of the time of a large program.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

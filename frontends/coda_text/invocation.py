@@ -42,10 +42,10 @@ from coda_ir.symbolic_size import SymbolicSize
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
 _ROLE = re.compile(r"\b(operand|property) ")
-"""What messages of verifiers are made of."""
+"""Parts of the messages of verifiers."""
 
 _PARAMETERS = {"weight": "w", "bias": "b", "x": "u"}
-"""Parameters that the dialect calls otherwise."""
+"""Parameters with another name in the dialect."""
 
 _REMEDIES = {
     ("embedding", "padding_idx"): "name the row whose gradient is 0",

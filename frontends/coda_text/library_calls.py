@@ -179,7 +179,7 @@ def _bias(call: Invocation, x: TensorValue, w: TensorValue) -> TensorValue | Non
 
 
 def _groups(call: Invocation, x: TensorValue, w: TensorValue) -> Dim:
-    """The number of groups of channels, each of which is convolved by itself."""
+    """The number of groups of channels, which are convolved separately."""
     channels = x.dims[-1]
     if len(w.dims) == 2:
         call.expect_dims("w", w, (channels, w.dims[1]), "one window per column of x")
