@@ -8,10 +8,12 @@ import pytest
 from support.daily import run_daily
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
-from support.tracing import speed_up as speed_up_tracing
 
 # The tests run on all cores already, and their tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# TorchDynamo would collect garbage after each graph.
+os.environ.setdefault("TORCH_DYNAMO_RUN_GC_AFTER_COMPILE", "0")
 
 ON_GPU = os.environ.get("CODA_TEST_GPU", "0") != "0"
 """Compile kernels, and run the tests marked `gpu` or `any_device` alone."""
@@ -73,14 +75,10 @@ def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytes
     items[:] = [item for item in items if item in selected]
 
 
-def pytest_runtest_setup() -> None:
-    speed_up_tracing()
-
-
 def pytest_collection_finish() -> None:
-    """What the imports have made stays: the collector of garbage need not look at it again.
+    """Exempt the objects of imports, which stay, from garbage collection.
 
-    Nor does it have to look often: operators and graphs of PyTorch are many small objects.
+    Collect rarely, because operators and graphs of PyTorch are many small objects.
     """
     # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
     # loggers that do not propagate.
