@@ -54,8 +54,8 @@ class _Quantizer:
     def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
         """Use a scale for each row of x and each row of the weight."""
         wide = [self.insert.cast(value, f32) for value in op.operands]
-        is_turned = defined_by(op.weight, coda.TransposeOp) is not None
-        largest = (self._largest(wide[0]), self._largest_of_rows(wide[1], is_turned=is_turned))
+        are_turned = (defined_by(value, coda.TransposeOp) is not None for value in op.operands)
+        largest = map(self._largest_of_rows, wide, are_turned)
         scales = list(map(self._scale, largest))
         x, weight = map(self._rounded, wide, scales)
         value = self.insert.insert(coda.LinearOp(x, weight))
@@ -108,7 +108,7 @@ class _Quantizer:
     def _maximum(self, magnitudes: SSAValue) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
 
-    def _largest_of_rows(self, wide: SSAValue, *, is_turned: bool) -> SSAValue:
+    def _largest_of_rows(self, wide: SSAValue, is_turned: bool) -> SSAValue:
         """Return the largest magnitude of each row; in parts, if the rows are columns in memory."""
         *rows, k = shape_of(wide)
         if not is_turned or k in (DYNAMIC_INDEX, PART) or k % PART:
@@ -129,8 +129,7 @@ class _Quantizer:
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
         """Reshape (... x K) to (... x K / depth x depth), in float32."""
         *rows, k = shape_of(value)
-        blocks = self._reshaped(value, (*rows, k // depth, depth))
-        return self.insert.cast(blocks, f32)
+        return self._reshaped(self.insert.cast(value, f32), (*rows, k // depth, depth))
 
     def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
         """Reshape `value` to a shape whose dynamic sizes are the first ones of `value`."""
