@@ -144,7 +144,9 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     elements, of_weight = quantized(weight, weight.shape[-1])
     scales = (of_x, of_weight.t())
     columns = elements.contiguous().t()
-    product = _ATEN._scaled_mm(q.contiguous(), columns, *scales, out_dtype=x.dtype, use_fast_accum=False)
+    product = _ATEN._scaled_mm(
+        q.contiguous(), columns, *scales, out_dtype=x.dtype, use_fast_accum=False
+    )
     return product.unflatten(0, x.shape[:-1])
 
 

@@ -194,7 +194,11 @@ def _gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         dx = _product(dy, weight.t(), scheme).to(x.dtype)
     if ctx.needs_input_grad[1]:
         columns = [each.reshape(-1, each.shape[-1]).t() for each in (dy, x)]
-        product = _product(*columns, scheme) if scheme.is_all else columns[0].float() @ columns[1].float().t()
+        product = (
+            _product(*columns, scheme)
+            if scheme.is_all
+            else columns[0].float() @ columns[1].float().t()
+        )
         dw = product.to(weight.dtype)
     return dx, dw, None, None, None
 
@@ -231,9 +235,7 @@ class QuantizedLinear(nn.Linear):
         if torch.is_autocast_enabled(kind):
             input = input.to(torch.get_autocast_dtype(kind))
         scheme = self.scheme
-        product = QUANTIZED_LINEAR(
-            input, self.weight, scheme.depth, scheme.columns, scheme.is_all
-        )
+        product = QUANTIZED_LINEAR(input, self.weight, scheme.depth, scheme.columns, scheme.is_all)
         bias: torch.Tensor | None = getattr(self, "bias", None)
         return product if bias is None else product + bias.to(product.dtype)
 

@@ -8,14 +8,10 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
-from coda_ir.passes.support.matching import defined_by
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
 """The scale of zeros, which have none of their own."""
-
-PART = 128
-"""Neighbours of which the largest is found at once, where rows are not side by side in memory."""
 
 
 class ExpandQuantizedLinearPass(FunctionPass):
@@ -54,9 +50,7 @@ class _Quantizer:
     def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
         """Use a scale for each row of x and each row of the weight."""
         wide = [self.insert.cast(value, f32) for value in op.operands]
-        are_turned = (defined_by(value, coda.TransposeOp) is not None for value in op.operands)
-        largest = map(self._largest_of_rows, wide, are_turned)
-        scales = list(map(self._scale, largest))
+        scales = [self._scale(self._largest(value)) for value in wide]
         x, weight = map(self._rounded, wide, scales)
         value = self.insert.insert(coda.LinearOp(x, weight))
         columns = self._reshaped(scales[1], shape_of(op.weight)[:1])
@@ -107,14 +101,6 @@ class _Quantizer:
 
     def _maximum(self, magnitudes: SSAValue) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
-
-    def _largest_of_rows(self, wide: SSAValue, is_turned: bool) -> SSAValue:
-        """Return the largest magnitude of each row; in parts, if the rows are columns in memory."""
-        *rows, k = shape_of(wide)
-        if not is_turned or k in (DYNAMIC_INDEX, PART) or k % PART:
-            return self._largest(wide)
-        parts = self._largest(self._in_blocks(wide, PART))
-        return self._maximum(self._reshaped(parts, (*rows, k // PART)))
 
     def _largest_of_blocks(self, weight: SSAValue, depth: int, columns: int) -> SSAValue:
         """Return the largest magnitude of each `columns` x `depth` block (N / columns x K /
