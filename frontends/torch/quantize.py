@@ -85,8 +85,8 @@ def quantize(
     input, without quantization, as in torchao's recipe `rowwise_with_gw_hp`. `all_blocks` and
     `all_rowwise` (torchao's `rowwise`) multiply it in float8 as well, with scales along the tokens:
     one for a column of an operand, or for 128 tokens of it; they require `training`. Recipes for
-    weights alone do not support it. Returns `model`. Raises CodaError for an unknown recipe, for options that a recipe
-    does not have, and for a model that is itself a linear layer.
+    weights alone do not support it. Returns `model`. Raises CodaError for an unknown recipe, for
+    options that a recipe does not have, and for a model that is itself a linear layer.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)

@@ -193,12 +193,8 @@ def _gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     if ctx.needs_input_grad[0]:
         dx = _product(dy, weight.t(), scheme).to(x.dtype)
     if ctx.needs_input_grad[1]:
-        columns = [each.reshape(-1, each.shape[-1]).t() for each in (dy, x)]
-        product = (
-            _product(*columns, scheme)
-            if scheme.is_all
-            else columns[0].float() @ columns[1].float().t()
-        )
+        dy, x = (each.reshape(-1, each.shape[-1]).t() for each in (dy, x))
+        product = _product(dy, x, scheme) if scheme.is_all else F.linear(dy.float(), x.float())
         dw = product.to(weight.dtype)
     return dx, dw, None, None, None
 

@@ -28,12 +28,10 @@ from coda_ir.dialects.gemm import (
     partial_arguments,
     partial_type,
 )
-from coda_ir.dialects.gemm.scalar_code import emit_scalar, is_pointwise
 from coda_ir.passes.fusion.joining import site_that_loads
-from coda_ir.passes.support.editing import EpilogueEditor, Site, new_map
+from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import check_cancellation, name_of, static_columns
-from coda_ir.passes.support.matching import defined_by
 
 Contributions = list[tuple[Combiner, Callable[[ScalarBuilder, SSAValue], SSAValue]]]
 """Per partial: how the tile's columns combine, and the element that each of them contributes."""
@@ -82,9 +80,7 @@ class SplitReductionsPass(FunctionPass):
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
-            if isinstance(op, coda.ReduceOp) and (columns := _Columns.of(op)) is not None:
-                _split_columns(op, columns, rewriter)
-            elif isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
+            if isinstance(op, coda.NormStatsOp | coda.ReduceOp | coda.SumToOp):
                 site = Site.of(op.x) or site_that_loads(op.x, op, rewriter.order)
                 if site is not None:
                     self._split(op, site, rewriter)
@@ -100,60 +96,6 @@ class SplitReductionsPass(FunctionPass):
             _rewrite(op, site, reduction, rewriter)
         elif self.report:
             rewriter.missed(op, reduction)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of `tensor` (... x N), of which a reduction finds the largest elements as rows
-    of its transpose (N x M), after the functions of one element in `chain`.
-    """
-
-    tensor: SSAValue
-    chain: Sequence[Operation]
-
-    @staticmethod
-    def of(op: coda.ReduceOp) -> "_Columns | None":
-        """Return the columns that `op` reduces; None if it reduces something else."""
-        value, chain = op.x, list[Operation]()
-        while is_pointwise(value.owner) and len(value.owner.operands) == 1:
-            chain.insert(0, value.owner)
-            value = value.owner.operands[0]
-        turned = defined_by(value, coda.TransposeOp)
-        if op.kind.data != "max" or turned is None or turned.permutation != (1, 0):
-            return None
-        if isinstance(static_columns(turned.x), Refusal):
-            return None
-        view = defined_by(turned.x, coda.ReshapeOp)
-        is_flat = view is not None and shape_of(view.x)[-1:] == shape_of(turned.x)[-1:]
-        return _Columns(view.x if view is not None and is_flat else turned.x, chain)
-
-    def contribution(self, builder: ScalarBuilder, value: SSAValue) -> SSAValue:
-        for op in self.chain:
-            value = emit_scalar(builder, op, [value])
-        return value
-
-
-def _split_columns(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -> None:
-    """Find the largest elements of columns in a pointwise kernel that computes or loads the tensor,
-    or in a new one: in the epilogue of a GEMM that would take longer than another read.
-    """
-    tensor, type = columns.tensor, element_type_of(op.result)
-    site = Site.of(tensor) or site_that_loads(tensor, op, rewriter.order)
-    if site is None or not isinstance(site.op, MapOp):
-        rewriter.order.insert_before(kernel := new_map(op.location, [tensor]), op)
-        site = Site(kernel, 0, 0, is_half=False)
-    rewriter.passed(op, "split into partials of the columns of its transpose")
-    rewriter.order.sink(op, site.op)
-
-    def close(builder: ScalarBuilder, total: Sequence[SSAValue]) -> list[SSAValue]:
-        return [builder.result(total[0], type)]
-
-    reduction = Reduction([(Combiner.MAX, columns.contribution)], close, "col")
-    partials = add_partials(op, tensor, site, reduction, rewriter)
-    of_columns = TensorType(type, shape_of(tensor)[-1:])
-    insert = rewriter.before(op)
-    total = make_finalize(partials, [of_columns], close, numerics_mode(op), "col")
-    rewriter.replace(op, insert.reshape(insert.insert(total), shape_of(op.result)))
 
 
 def _square(builder: ScalarBuilder, value: SSAValue) -> SSAValue:
