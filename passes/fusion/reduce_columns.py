@@ -76,7 +76,7 @@ def _columns_of(op: coda.ReduceOp) -> _Columns | Refusal | None:
 def _rewrite(op: coda.ReduceOp, columns: _Columns, rewriter: FunctionRewriter) -> None:
     tensor, type = columns.tensor, element_type_of(op.result)
     site = Site.of(tensor) or site_that_loads(tensor, op, rewriter.order)
-    if site is None or not isinstance(site.op, MapOp):
+    if site is None or site.is_half or not isinstance(site.op, MapOp):
         rewriter.order.insert_before(kernel := new_map(op.location, [tensor]), op)
         site = Site(kernel, 0, 0, is_half=False)
     rewriter.passed(op, "found in the columns of what is transposed")
