@@ -72,8 +72,9 @@ class ElementwiseCall:
 
     @property
     def common_type(self) -> Attribute | None:
-        """The element type that holds the elements of all tensors; None if there is none, or PyTorch
-        takes another one, as that of the others where a tensor has no dimensions.
+        """The element type that holds the elements of all tensors; None if there is none.
+
+        Also None where PyTorch takes another one: it ignores floats without dimensions.
         """
         tensors = [value for value in self.arguments if isinstance(value, SSAValue)]
         types = sorted(set(map(element_type_of, tensors)), key=_width)
