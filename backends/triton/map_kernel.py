@@ -242,19 +242,20 @@ class _MapEmitter(SegmentEmitter):
         if self.tiling.steps == 1:
             super()._store_partial_col(index, pointer, columns, value)
             return
-        total = self.names.fresh("total")
-        combiner, shape = self._combiner(index), f"({self.columns.lanes},)"
-        self.totals.append(f"{total} = tl.full({shape}, {IDENTITY[combiner]}, tl.float32)")
-        combined = self._reduce(index, value, 0, "row_mask[:, None]")
+        # Each thread combines what it has; those of a column meet once, behind the last tile.
+        total, combiner = self.names.fresh("total"), self._combiner(index)
+        shape, identity = f"(BLOCK_M, {self.columns.lanes})", IDENTITY[combiner]
+        self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")
+        masked = f"tl.where(row_mask[:, None], {value}, {identity})"
         if combiner == Combiner.MAX:
             self.helpers.add("maximum")
-            combined = f"maximum({total}, {combined})"
+            self.lines.append(f"{total} = maximum({total}, {masked})")
         else:
-            combined = f"{total} + {combined}"
-        self.lines.append(f"{total} = {combined}")
+            self.lines.append(f"{total} += {masked}")
+        combined = self._reduce(index, total, 0, None)
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         mask = "" if columns.mask is None else f", mask={columns.mask}"
-        self.stores.append(f"tl.store({address}, {total}{mask})")
+        self.stores.append(f"tl.store({address}, {combined}{mask})")
 
 
 def emit_map(

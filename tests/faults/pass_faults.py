@@ -78,7 +78,7 @@ PASS_FAULTS = (
         Text("(n // columns, 1, k // depth)", "(1, n // columns, k // depth)"),
     ),
     Fault(
-        "reduced columns: only the first function of one element",
+        "reduced columns: functions of one element are dropped",
         f"{P}fusion.reduce_columns:_Columns.contribution",
         Text("in self.functions", "in self.functions[:0]"),
     ),
