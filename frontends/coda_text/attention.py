@@ -81,6 +81,10 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
     mask = call.optional_tensor("mask")
     if mask is None:
         return None
+    if mask.type.element not in ("bool", q.type.element):
+        elements = f"expected {q.type.element} or bool elements"
+        remedy = "ne(mask, 0) is true where it is not 0" if not mask.type.is_float else None
+        raise call.wrong("mask", elements, remedy or f"convert it: cast(mask, {q.type.element})")
     batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
     scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
     fits = 2 <= len(mask.dims) <= 4 and all(
