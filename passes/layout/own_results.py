@@ -23,8 +23,8 @@ class OwnResultsPass(FunctionPass):
     A copy or a product with 1 that the model spells is folded, and equal values become one; where
     they are results, a caller that changes one in place would see another change. A result with
     `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied,
-    unless both have the same number. Results with the same number become views of one copy. Others
-    may share memory, as PyTorch lets views do. Comes after the last pass that merges equal operators.
+    unless both have the same number: results with one number become views of one copy. Others may
+    share memory, as PyTorch lets views do. Comes after the last pass that merges equal operators.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
