@@ -33,7 +33,7 @@ class OwnResultsPass(FunctionPass):
         if marks is None or not isinstance(end, ReturnOp):
             return
         taken: dict[SSAValue, object] = {}
-        copies = defaultdict[object, dict[SSAValue, SSAValue]](dict)
+        copies = defaultdict[object, dict[SSAValue, OpResult]](dict)
         for index, (value, entry) in enumerate(zip(end.arguments, marks, strict=True)):
             mark = entry.data.get(OWN)
             if mark is None:
@@ -66,8 +66,8 @@ def _copied(
     value: SSAValue,
     end: ReturnOp,
     rewriter: FunctionRewriter,
-    known: dict[SSAValue, SSAValue] | None = None,
-) -> SSAValue:
+    known: dict[SSAValue, OpResult] | None = None,
+) -> OpResult:
     """Return a copy of `value`; with the `known` copies of a group, to which it is added, a view of
     a copy of its memory.
     """
@@ -79,11 +79,12 @@ def _copied(
         viewed = maker.operands[0]
         view = maker.clone({viewed: _copied(viewed, end, rewriter, known)})
         insert(view, value.name_hint)
-        copied: SSAValue = view.results[maker.results.index(value)]
+        copied = view.results[maker.results.index(value)]
     else:
         copy = CallOp(COPY, [value], "{0}, memory_format=torch.contiguous_format", [value.type])
         copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
-        copied = insert(copy, value.name_hint)
+        insert(copy, value.name_hint)
+        copied = copy.outputs[0]
     if known is not None:
         known[value] = copied
     return copied
