@@ -51,7 +51,7 @@ from coda_ir.frontends.coda_text.values import (
     is_poisoned,
     simplified,
 )
-from coda_ir.symbolic_size import SymbolicSize
+from coda_ir.symbolic_size import SymbolicSize, as_size
 
 Values = dict[str, list[Value]]
 
@@ -349,5 +349,10 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
         return simplified(size)
     quotient = divided(left, right)
     if quotient is None:
-        raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
+        raise Mistake(
+            f"{left} // {right} is not exact",
+            f"declare {left} as {right} * N, in a function that another one calls"
+            if len(as_size(left).terms) == 1
+            else "sizes divide without remainder",
+        )
     return quotient

@@ -56,7 +56,9 @@ def _remedy_of_symbol(dims: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
     left = [dim for dim in dims if dim not in shape]
     if len(left) != 1 or isinstance(left[0], int):
         return None
-    size = _elements([dim for dim in shape if dim not in dims], "shape")
+    size = _elements([dim for dim in shape if dim not in dims and dim != -1], "shape")
+    if -1 in shape:
+        return f"declare {left[0]} as {size} * N, in a function that another one calls"
     return f"a symbol equals no other size: if {left[0]} is always {size}, declare x with that"
 
 
