@@ -14,7 +14,7 @@ from coda_ir.frontends.coda_text.arguments import (
 )
 from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given
+from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given, product_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
 from coda_ir.frontends.coda_text.syntax import (
@@ -51,7 +51,7 @@ from coda_ir.frontends.coda_text.values import (
     is_poisoned,
     simplified,
 )
-from coda_ir.symbolic_size import SymbolicSize, as_size
+from coda_ir.symbolic_size import SymbolicSize
 
 Values = dict[str, list[Value]]
 
@@ -350,9 +350,7 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     quotient = divided(left, right)
     if quotient is None:
         raise Mistake(
-            f"{left} // {right} is not exact",
-            f"declare {left} as {right} * N, in a function that another one calls"
-            if len(as_size(left).terms) == 1
-            else "sizes divide without remainder",
+            f"{left} // {right} is not exact for all sizes",
+            product_remedy(left, right),
         )
     return quotient

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.remedies import product_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     INDEX_TYPES,
@@ -58,7 +59,7 @@ def _remedy_of_symbol(dims: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
         return None
     size = _elements([dim for dim in shape if dim not in dims and dim != -1], "shape")
     if -1 in shape:
-        return f"declare {left[0]} as {size} * N, in a function that another one calls"
+        return product_remedy(left[0], size)
     return f"a symbol equals no other size: if {left[0]} is always {size}, declare x with that"
 
 

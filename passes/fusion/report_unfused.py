@@ -194,7 +194,9 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused."""
+    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused, with
+    the reasons.
+    """
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:

@@ -123,7 +123,7 @@ def _wraps_early(type: Attribute) -> bool:
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
-    """Return the result of PyTorch's operator on numbers for boolean operands."""
+    """Return the operator that computes for booleans what PyTorch's `operator` does."""
     return {
         coda.AddOp: coda.LogicalOrOp,
         coda.MaximumOp: coda.LogicalOrOp,
