@@ -94,7 +94,7 @@ fn f(x: f32[B, T, 512], g: f32[32], b: f32[32]) {
 
 
 def selections(x: torch.Tensor, g: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    q = x.unflatten(-1, (4, 2, 2, 32))
+    q = x.reshape(*x.shape[:2], 4, 2, 2, 32)
     first, second, heads = q[..., 1, 0, :], q[..., 2, 0, 1, :], q[..., 1, 1, :].flatten(0, 1)
     return [
         *(F.silu(first), heads.abs(), F.rms_norm(first, (32,), g, 1e-6)),
