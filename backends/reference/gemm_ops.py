@@ -231,6 +231,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
             known[-1] = shape[-1]
         elif port.kind == PortKind.ROW:
             known = [*shape[:-1], *known]
+        elif port.kind.combiner is not None:
+            known[-1] = shape[-1]
         elif port.kind.is_table:
             known = _rows_told_by_table(port.value, known, shape)
         else:
