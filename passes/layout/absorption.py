@@ -58,7 +58,7 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
     if BUFFERS_ATTRIBUTE in op.attributes:
         return Refusal(
             "buffers have not been planned yet",
-            "the memory of the partials may be reused before the GEMMs read them",
+            "the memory of the partials may be reused before the kernels read them",
             "run absorb-finalize before plan-buffers",
         )
     if op.axis.data != "row":
