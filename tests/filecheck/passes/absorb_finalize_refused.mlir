@@ -139,8 +139,10 @@ func.func @narrow(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xi32>
     }
   %s = gemm.finalize row (max %partial : tensor<?x?xf32>) -> (tensor<?x1xi8>) {
   ^bb0(%0: f32):
-    %1 = arith.fptosi %0 : f32 to i32
-    gemm.yield %1 : i32
+    %1 = arith.constant 1.000000e+02 : f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.fptosi %2 : f32 to i32
+    gemm.yield %3 : i32
   }
   %y = gemm.map tile(%a : tensor<?x8xi32>) col(%s : tensor<?x1xi8>)
     -> (tile : tensor<?x8xi32>) {
