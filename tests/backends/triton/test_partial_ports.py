@@ -20,10 +20,13 @@ from support.kernel_harness import (
 from coda_ir.api import Lowering, find_entry, parse
 from coda_ir.backends.reference import run_function
 from coda_ir.backends.triton import emit_module
+from coda_ir.backends.triton.aot import compile_kernels
+from coda_ir.backends.triton.finalize_kernel import emit_finalize
 from coda_ir.backends.triton.gemm_kernel import emit_gemm
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.cost_model.rows import RowCounts
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects.gemm import FinalizeOp
 from coda_ir.float64 import relative_error
 from coda_ir.options import CompileOptions
 from coda_ir.tuning.problem import Problem
@@ -188,6 +191,30 @@ def test_programs(program: str, constants: dict[str, int], launches: tuple[int, 
 def test_ahead_of_time(schedule: str):
     """Partials wait in registers for the end of the main loop, and need no others."""
     compiled(scaled_rows("add", 16, schedule), "sm_90")
+
+
+MOMENTS = """
+func.func @f(%p: tensor<?x16xf32>, %q: tensor<?x16xf32>)
+    -> (tensor<?x1xf32>, tensor<?xf32>, tensor<?xf32>) {
+  %a, %b, %c = gemm.finalize row (add %p : tensor<?x16xf32>, lse %q : tensor<?x16xf32>)
+      -> (tensor<?x1xf32>, tensor<?xf32>, tensor<?xf32>) {
+  ^bb0(%0: f32, %1: f32):
+    %2 = math.rsqrt %1 : f32
+    %3 = arith.mulf %2, %0 : f32
+    gemm.yield %2, %0, %3 : f32, f32, f32
+  }
+  func.return %a, %b, %c : tensor<?x1xf32>, tensor<?xf32>, tensor<?xf32>
+}
+"""
+
+
+def test_a_finalize_stores_sums_and_their_product_ahead_of_time():
+    """Triton 3.6 fails where the sums are columns."""
+    op = next(op for op in parse_module(MOMENTS).walk() if isinstance(op, FinalizeOp))
+    (kernel,) = compile_kernels(
+        [emit_finalize(op, NameAllocator(), [16, 16], None)], "sm_90", jobs=1
+    )
+    assert not kernel.resources.spills
 
 
 def test_alone_as_tuning_measures_it():
