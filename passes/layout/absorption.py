@@ -98,7 +98,9 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return whether one use of a result is a port of a kernel with the rows of the partials."""
+    """Return the reason why a use of a result is no port of a kernel with the rows of the partials;
+    None if it is one.
+    """
     user, value = use.operation, use.operation.operands[use.index]
     condition = "every use is a col port of a scheduled gemm.fused, or of a gemm.map"
     is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
@@ -131,7 +133,9 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
 
 
 def _check_ports(segment: Segment, value: SSAValue, condition: str) -> Refusal | None:
-    """Return whether a segment reads a result of a finalize by row, and only its elements."""
+    """Return the reason why a segment does not read a result of a finalize by row; None if it
+    does.
+    """
     for index, port in enumerate(segment.ports):
         if port.value is not value:
             continue
@@ -143,6 +147,9 @@ def _check_ports(segment: Segment, value: SSAValue, condition: str) -> Refusal |
 
 
 def _check_map(user: MapOp, partials: int) -> Refusal | None:
+    """Return the reason why a pointwise kernel cannot combine so many partials of a row; None if it
+    can.
+    """
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",
