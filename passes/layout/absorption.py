@@ -42,7 +42,7 @@ def readers_of(op: FinalizeOp) -> list[Operation]:
 
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
-    """Return the kernels that read `op`, in order, each of which can combine the partials itself."""
+    """Return the kernels that read `op`, in order, each of which can combine the partials."""
     for refusal in (_check_form(op), _check_partials(op)):
         if refusal is not None:
             return refusal
