@@ -58,12 +58,12 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
     ir_type,
     is_number,
     is_poisoned,
     symbol,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 
 MAX_INLINE_DEPTH = 48
 INLINED_SIZE = 50_000
