@@ -317,9 +317,8 @@ def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
         raise VerifyException(f"property arguments: {error}") from error
     for number in named:
         if not 0 <= number < inputs:
-            raise VerifyException(
-                f"property arguments names operand {number}, expected 0 to {inputs - 1}"
-            )
+            last = f"the last operand is {{{inputs - 1}}}" if inputs else "there are no operands"
+            raise VerifyException(f"property arguments has {{{number}}}, but {last}")
     unused = sorted(set(range(inputs)) - set(named))
     if unused:
         raise VerifyException(

@@ -349,5 +349,8 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
         return simplified(size)
     quotient = divided(left, right)
     if quotient is None:
-        raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
+        raise Mistake(
+            f"{left} // {right} is not exact for all sizes",
+            "declare the dimension as a number, a const or a product of options: bf16[M, n * size]",
+        )
     return quotient

@@ -46,6 +46,7 @@ Maker: TypeAlias = Callable[..., InferTypeOp]
 
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
+_SHAPE = re.compile(r"(?<=expected )\d+(x\d+)+")
 _ROLE = re.compile(r"\b(operand|property) ")
 """Parts of the messages of verifiers."""
 
@@ -191,6 +192,7 @@ class Invocation:
             return self.wrong(name, f"expected {element[1]} elements", remedy)
         if isinstance(value, TensorValue):
             text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
+            text = _SHAPE.sub(lambda found: f"the shape [{found[0].replace('x', ', ')}]", text)
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
 
     def value(self, name: str) -> Value | None:
@@ -233,9 +235,9 @@ class Invocation:
     def float_tensor(self, name: str, rank: int | None = None, least_rank: int = 0) -> TensorValue:
         tensor = self.tensor(name, rank, least_rank)
         if not tensor.type.is_float:
-            raise self.wrong(
-                name, "expected floating-point elements", f"convert it: cast({name}, f32)"
-            )
+            is_stored = is_float8(ELEMENT_TYPES[tensor.type.element])
+            fault = "but float8 is for storage" if is_stored else "expected floating-point elements"
+            raise self.wrong(name, fault, f"convert it: cast({name}, f32)")
         return tensor
 
     def factors(self, least_rank: int = 1, rank: int = 2) -> tuple[TensorValue, TensorValue]:
@@ -248,10 +250,10 @@ class Invocation:
             self.expect_element("w", w, x.type.element, "x")
         return x, w
 
-    def index_tensor(self, name: str) -> TensorValue:
+    def index_tensor(self, name: str, remedy: str | None = None) -> TensorValue:
         tensor = self.tensor(name)
         if tensor.type.element not in INDEX_TYPES:
-            raise self.wrong(name, "expected i32 or i64 elements", "declare it as i64")
+            raise self.wrong(name, "expected i32 or i64 elements", remedy or "declare it as i64")
         return tensor
 
     def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:

@@ -233,7 +233,7 @@ def _called(
     stride: int,
     dilation: int,
 ) -> TensorValue:
-    """By PyTorch, whose channels come before positions, with as much before as behind."""
+    """Convolve in PyTorch's layout: channels before positions, and equal padding on both sides."""
     assert isinstance(groups, int), "columns are constant"
     before, after = around
     if before != after:
@@ -305,7 +305,7 @@ def convolution(call: Invocation) -> Value:
 
 
 def _steps(call: Invocation, name: str, count: int) -> list[int]:
-    """One number for each dimension of positions."""
+    """Return one number for each dimension of positions; by default 0 for padding, else 1."""
     least = 0 if name == "padding" else 1
     steps = list(call.integers(name)) if call.given(name) else [least] * count
     if len(steps) != count or min(steps) < least:

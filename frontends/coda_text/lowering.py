@@ -64,6 +64,7 @@ from coda_ir.frontends.coda_text.values import (
     symbol,
 )
 from coda_ir.symbolic_shapes import dims_attribute
+from coda_ir.symbolic_size import SymbolicSize
 
 MAX_INLINE_DEPTH = 48
 INLINED_SIZE = 50_000
@@ -215,7 +216,9 @@ class FunctionLowering(ExpressionLowering):
         size = self.size(node)
         if isinstance(size, int) and size < 1:
             self.error(
-                node.span, f"the extent is {size}, expected 1 or more", "write a number or a symbol"
+                node.span,
+                f"the extent is {size}, expected 1 or more",
+                "a symbol, as in x: bf16[M, 64], has any extent",
             )
             return None
         return size
@@ -291,7 +294,9 @@ class FunctionLowering(ExpressionLowering):
                 self.output.named.add(value.ssa)
 
     def _check_unused(self) -> None:
-        """An unused variable is an error, an unused parameter a warning: callers may pass it."""
+        """Report unused variables as errors, and unused parameters, which callers pass, as
+        warnings.
+        """
         tree = self.definition.tree
         parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
         for name, variable in self.unused():
@@ -316,11 +321,15 @@ class FunctionLowering(ExpressionLowering):
         results = [item for item in items if isinstance(item, TensorValue)]
         if len(results) != len(items):
             wrong = next(item for item in items if not isinstance(item, TensorValue))
-            partial = isinstance(wrong, PartialValue)
+            remedy = "return tensors"
+            if isinstance(wrong, PartialValue):
+                remedy = "combine it first: finalize(...)"
+            elif isinstance(wrong, SymbolicSize) or is_number(wrong):
+                remedy = "cast(..., f32) makes a tensor without dimensions of it"
             self.error(
                 span,
                 f"'{self.definition.name}' returns {describe(wrong)}, expected tensors",
-                "combine it first: finalize(...)" if partial else "return tensors",
+                remedy,
             )
             return None
         declared = self.definition.tree.results
@@ -342,11 +351,11 @@ class FunctionLowering(ExpressionLowering):
                 return None
             type = TensorType(element, tuple(dim for dim in dims if dim is not None))
             if type != result.type:
-                which = f"result {index} of " if len(results) > 1 else ""
-                return self._result_error(
-                    span,
-                    f"{which}'{self.definition.name}' is {result.type}, but declared as {type}",
-                )
+                name = f"'{self.definition.name}'"
+                message = f"{name} returns {result.type}, but declares {type}"
+                if len(results) > 1:
+                    message = f"result {index} of {name} is {result.type}, but declared as {type}"
+                return self._result_error(span, message)
         return results
 
     def _result_error(self, span: Span, message: str) -> None:

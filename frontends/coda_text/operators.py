@@ -41,6 +41,7 @@ from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
+    INDEX_TYPES,
     Dim,
     Dims,
     PartialValue,
@@ -322,7 +323,9 @@ def cross_entropy(call: Invocation) -> TensorValue:
 
 
 def embedding(call: Invocation) -> TensorValue:
-    ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
+    is_swapped = call.tensor("table").type.element in INDEX_TYPES
+    remedy = "the ids come first: embedding(ids, table)" if is_swapped else None
+    ids, table = call.index_tensor("ids", remedy), call.tensor("table", rank=2)
     padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
     return call.make(coda.EmbeddingOp, ids, table, padding_idx=padding)
 

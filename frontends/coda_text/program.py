@@ -387,6 +387,8 @@ class ConstEvaluator(Evaluator):
         return None
 
     def name(self, node: Name) -> Value:
+        if node.text in ("true", "false"):
+            return node.text == "true"
         meaning = self.scope.meanings.get(node.text)
         if isinstance(meaning, int | float | Poison):
             return meaning
@@ -446,8 +448,3 @@ class OptionEvaluator(ConstEvaluator):
             f"the default of '{option.name.text}' is {describe(value)}",
             "defaults are numbers, true, false and strings",
         )
-
-    def name(self, node: Name) -> Value:
-        if node.text in ("true", "false"):
-            return node.text == "true"
-        return super().name(node)

@@ -66,7 +66,7 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
             raise call.wrong(
                 name,
                 "expected float8 elements",
-                f"multiply without scales of blocks, or convert it: cast({name}, f8e4m3)",
+                f"convert it: cast({name}, f8e4m3); quantized_linear(x, w) rounds its operands",
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")

@@ -48,7 +48,8 @@ def torch_call(call: Invocation) -> TensorValue:
         op.verify_()
     except VerifyException as error:
         remedy = "{0} is the first tensor after the text, {1} the second one"
-        raise Mistake(f"torch: {with_coda_names(str(error))}", remedy, argument="call") from error
+        message = with_coda_names(str(error)).removeprefix("property ")
+        raise Mistake(f"torch: {message}", remedy, argument="call") from error
     try:
         check_call(callee, op.template, 1, op.picks)
     except CodaError as error:

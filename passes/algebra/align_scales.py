@@ -110,7 +110,7 @@ def _run_on_sum(root: coda.AddOp, terms: Sequence[Term], rewriter: FunctionRewri
 
 
 def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _Aligned | Refusal:
-    """Rewrite `product` to have exactly the factors `target`."""
+    """Return how `product` gets exactly the factors `target`, or why it cannot."""
     gemm = product.gemm
     refusal = check_gemm_types(gemm) or _check_alone(product) or _check_finite(product)
     if refusal is not None:

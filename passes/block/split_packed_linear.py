@@ -56,8 +56,8 @@ def _reads_slices(op: Operation) -> bool:
 
 
 def _packed(ops: Sequence[Operation]) -> list[Operation]:
-    """Return the pointwise code that computes columns of a projection that nothing else reads, and
-    that has more than one row for each sample.
+    """Return the pointwise code on all columns of a projection that nothing else reads, without
+    code that has one row for each sample.
     """
     found: dict[Operation, None] = {}
     for op in filter(is_pointwise, ops):

@@ -62,8 +62,8 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
 
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
-    """Return whether PyTorch would store scores, without need for a mask, of more than a few
-    queries.
+    """Return whether PyTorch would store the scores of more than a few queries: because of sinks,
+    a cap, a window without a mask, or the element type of the mask.
     """
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False

@@ -188,7 +188,9 @@ def _is_of_everything(op: coda.SumToOp) -> bool:
 
 
 def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
-    """Replace a sum over everything by row sums and a finalize that adds them up."""
+    """Replace a sum over everything by row sums, and a finalize that adds them up; return the row
+    sums.
+    """
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)

@@ -81,7 +81,9 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return whether one use of a result is a port of a GEMM with the rows of the partials."""
+    """Return the reason why a use of a result is no port of a GEMM with the rows of the partials;
+    None if it is one.
+    """
     user = use.operation
     condition = "every use is a col port of a scheduled gemm.fused"
     if not isinstance(user, FusedOp) or user.schedule is None:

@@ -202,6 +202,19 @@ class SchedulePass(NamedPass):
         emit_remark(self._remark(op, choice))
 
     def check_options(self) -> None:
+        """Raise CodaError for an invalid value of an option, and for a main loop that the target
+        lacks.
+        """
+        self.check_values()
+        loop = MAIN_LOOPS[self.mainloop]
+        if not loop.runs_on(self.device):
+            able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
+            raise CodaError(
+                f"schedule: target {self.target} has no {loop.title}",
+                f"use {able}, or the {loop.fallback} main loop",
+            )
+
+    def check_values(self) -> None:
         """Raise CodaError for an invalid value of an option."""
         if self.target not in DEVICES:
             raise CodaError(
@@ -214,13 +227,8 @@ class SchedulePass(NamedPass):
             )
         if self.gemms is not None and self.gemms not in FORMS:
             raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
-        loop = MAIN_LOOPS[self.mainloop]
-        if not loop.runs_on(self.device):
-            able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
-            raise CodaError(
-                f"schedule: target {self.target} has no {loop.title}",
-                f"use {able}, or the {loop.fallback} main loop",
-            )
+        if self.tile is not None:
+            _parse_tile(self.tile)
 
     @property
     def device(self) -> Device:

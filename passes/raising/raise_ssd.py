@@ -77,7 +77,7 @@ class RaiseSSDPass(FunctionPass):
 
 
 def _could_be(value: SSAValue) -> bool:
-    """Return whether both operands of a sum with five dimensions are summed products."""
+    """Return whether `value` is a sum with five dimensions of a reduction and a product."""
     op = defined_by(value, coda.AddOp)
     shape = shape_of(value)
     if op is None or len(shape) != 5 or DYNAMIC_INDEX in shape:
