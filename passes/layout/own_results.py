@@ -14,7 +14,7 @@ CONDITION = "a result has memory of its own"
 
 
 class OwnResultsPass(FunctionPass):
-    """Copies a result that has to have memory of its own where the rewriting took it away.
+    """Copies a result that needs memory of its own, but shares it after rewriting.
 
         func.func @f(%x) -> (... {coda.own}) {         %y = torch.call "aten.clone.default"(%x)
           func.return %x                         ->    func.return %y
