@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.remedies import product_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     INDEX_TYPES,
@@ -55,7 +56,9 @@ def _remedy_of_symbol(dims: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
     left = [dim for dim in dims if dim not in shape]
     if len(left) != 1 or isinstance(left[0], int):
         return None
-    size = _elements([dim for dim in shape if dim not in dims], "shape")
+    size = _elements([dim for dim in shape if dim not in dims and dim != -1], "shape")
+    if -1 in shape:
+        return product_remedy(left[0], size)
     return f"a symbol equals no other size: if {left[0]} is always {size}, declare x with that"
 
 
