@@ -162,7 +162,9 @@ def _head_state_update(
     models expand for them.
     """
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
-        raise CodaError("columns of a head have times or rates of their own", "expand those of it")
+        raise CodaError(
+            "the columns of a head differ in dt or A", "expand one dt and one A for each head"
+        )
     dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
     x, dt, b, c = (tensor.flatten(1).unsqueeze(1) for tensor in (hidden_states, dt, B, C))
     y, last = state_space(HEADS, (x, dt, A[:, 0, 0], b, c, state), B.shape[-1])

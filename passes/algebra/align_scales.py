@@ -65,7 +65,8 @@ _ONE_BY_ONE = "the products are stored and added one by one"
 
 
 class AlignScalesPass(FunctionPass):
-    """x·W + s·((x·A)·B) = x·W + (s·(x·A))·B: the sum of two products, as of a low-rank adaptation.
+    """Gives the products of a sum one common scale: x·W + s·((x·A)·B) = x·W + (s·(x·A))·B, as in
+    low-rank adaptations.
 
         %t = coda.linear %x, %A                       %t = coda.linear %x, %A
         %u = coda.linear %t, %B                       %a = coda.mul %t, %s

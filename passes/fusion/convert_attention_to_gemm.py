@@ -30,7 +30,7 @@ FEW_QUERIES = 16
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
-    """Attention that PyTorch has no fast kernel for, and its backward, become chains of GEMMs.
+    """Turns attention that PyTorch has no fast kernel for, and its backward, into chains of GEMMs.
 
         %y = coda.attention %q, %k, %v {softcap = 50.0, ...}
         ->  %lse, %y = gemm.attention (%q, %k, %v) {softcap = 50.0, ...} { yield o }

@@ -57,7 +57,7 @@ class Reduction:
 
 
 class SplitReductionsPass(FunctionPass):
-    """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
+    """Splits the sum over N columns, or over all rows, into the sums of the tiles.
 
         %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
         %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
