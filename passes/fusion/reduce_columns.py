@@ -59,9 +59,11 @@ class _Columns:
 def _columns_of(op: coda.ReduceOp) -> _Columns | Refusal | None:
     """Return the columns that `op` reduces; None if it reduces something else."""
     value, functions = op.x, list[Operation]()
-    while is_pointwise(value.owner) and len(value.owner.operands) == 1:
-        functions.insert(0, value.owner)
-        value = value.owner.operands[0]
+    while isinstance(inner := value.owner, Operation) and is_pointwise(inner):
+        if len(inner.operands) > 1:
+            return None
+        functions.insert(0, inner)
+        value = inner.operands[0]
     turned = defined_by(value, coda.TransposeOp)
     if op.kind.data != "max" or turned is None or turned.permutation != (1, 0):
         return None
