@@ -94,7 +94,8 @@ class LowerLeftoversPass(NamedPass):
         for func in list(op.ops):
             func.detach()
             alone = ModuleOp([func])
-            steps = self._steps(func) if isinstance(func, FuncOp) else ()
+            is_defined = isinstance(func, FuncOp) and not func.is_declaration
+            steps = self._steps(func) if is_defined else ()
             PassPipeline(steps).apply(ctx, alone)
             for lowered in list(alone.ops):
                 lowered.detach()
