@@ -14,7 +14,7 @@ from coda_ir.frontends.coda_text.arguments import (
 )
 from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given
+from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given, product_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
 from coda_ir.frontends.coda_text.syntax import (
@@ -351,6 +351,6 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
     if quotient is None:
         raise Mistake(
             f"{left} // {right} is not exact for all sizes",
-            "declare the dimension as a number, a const or a product of options: bf16[M, n * size]",
+            product_remedy(left, right),
         )
     return quotient

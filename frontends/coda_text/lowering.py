@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -19,7 +19,7 @@ from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
-from coda_ir.frontends.coda_text.call_graph import checking_order, roots
+from coda_ir.frontends.coda_text.call_graph import callees, checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
 from coda_ir.frontends.coda_text.expressions import (
     CallSite,
@@ -58,12 +58,13 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
+    divided,
     ir_type,
     is_number,
     is_poisoned,
     symbol,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
 
 MAX_INLINE_DEPTH = 48
@@ -102,6 +103,9 @@ def lower_functions(
     every = [function for each in scopes for function in each.functions]
     written = sum(function.size for function in every)
     reporter.inlining_left = INLINED_SIZE + INLINED_SIZE_PER_SOURCE_SIZE * written
+    for function in every:
+        for _, callee in callees(function):
+            callee.is_called = True
     emitted = {function for each in scopes for function in roots(each)}
     lowered: dict[FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
@@ -190,22 +194,35 @@ class FunctionLowering(ExpressionLowering):
         element = self._element(node)
         dims: list[Dim] = []
         for dim in node.dims:
-            for name in names(dim):
-                if self._is_symbol(name.text):
-                    self.symbols.setdefault(name.text, symbol(name.text))
+            new = self._declare_symbols(dim)
             size = self._extent(dim)
-            if size is None:
-                return None
-            if not isinstance(size, int) and not isinstance(dim, Name):
-                unknown = next(n.text for n in names(dim) if self._is_symbol(n.text))
-                self.error(
-                    dim.span,
-                    f"arithmetic on the symbol {unknown} cannot be the extent of a parameter",
-                    f"define {unknown} as a const, or give this dimension a symbol of its own",
-                )
+            if size is None or not self._may_declare(dim, size, new):
                 return None
             dims.append(size)
         return None if element is None else TensorType(element, tuple(dims))
+
+    def _declare_symbols(self, node: Expression) -> list[str]:
+        """Make the names of an extent symbols; return those that are new."""
+        found = [name.text for name in names(node) if self._is_symbol(name.text)]
+        new = [name for name in dict.fromkeys(found) if name not in self.symbols]
+        self.symbols |= {name: symbol(name) for name in new}
+        return new
+
+    def _may_declare(self, node: Expression, size: Dim, new: Sequence[str]) -> bool:
+        """Check an extent with symbols: a call divides what it is given by the factors of the
+        `new` one.
+        """
+        if isinstance(size, int) or isinstance(node, Name):
+            return True
+        if self.definition.is_called and (not new or (len(new) == 1 and len(size.terms) == 1)):
+            return True
+        unknown = next(name.text for name in names(node) if self._is_symbol(name.text))
+        message = f"arithmetic on the symbol {unknown} cannot be the extent of a parameter"
+        remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
+        if self.definition.is_called:
+            message = f"the extent {size} does not determine {' and '.join(new)}"
+        self.error(node.span, message, remedy)
+        return False
 
     def _is_symbol(self, name: str) -> bool:
         """Return whether a name in the type of a parameter is neither a const nor an option."""
@@ -427,8 +444,14 @@ class FunctionLowering(ExpressionLowering):
             if isinstance(declared, Name) and self._is_symbol(declared.text):
                 self._bind_symbol(declared.text, actual, name, bindings)
                 continue
-            expected = self.size(declared)
-            if expected is not None and expected != actual:
+            new = self._declare_symbols(declared)
+            size = self.size(declared)
+            factor = divided(size, symbol(new[0])) if new and size is not None else None
+            quotient = None if factor is None else divided(actual, factor)
+            if quotient is not None:
+                self._bind_symbol(new[0], quotient, name, bindings)
+            elif size is not None and size != actual:
+                expected = size if factor is None else f"a multiple of {factor}"
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
                     declared_at,

@@ -111,9 +111,12 @@ class Definition(Generic[_Tree]):
 
 @dataclass(eq=False)
 class FunctionDefinition(Definition[Function]):
-    """A `fn`, whose calls are inlined. `options` are the defaults of its options."""
+    """A `fn`, whose calls are inlined. `options` are the defaults of its options; another function
+    of the program calls it if it `is_called`.
+    """
 
     options: dict[str, Value] = field(default_factory=dict[str, Value])
+    is_called: bool = False
 
     @property
     def signature(self) -> Signature:

@@ -252,3 +252,11 @@ def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
     if word is not None:
         return word if " " in word else f"did you mean '{word}'?"
     return closest(name, known, otherwise)
+
+
+def product_remedy(size: object, factor: object) -> str:
+    """Return how to declare an extent that is divided by `factor`."""
+    return (
+        f"declare {size} as a number or a const, or as {factor} * N in a function that another "
+        "one calls"
+    )
