@@ -94,8 +94,9 @@ class LowerLeftoversPass(NamedPass):
         for func in list(op.ops):
             func.detach()
             alone = ModuleOp([func])
-            is_defined = isinstance(func, FuncOp) and not func.is_declaration
-            steps = self._steps(func) if is_defined else ()
+            steps: tuple[ModulePass, ...] = ()
+            if isinstance(func, FuncOp) and not func.is_declaration:
+                steps = self._steps(func)
             PassPipeline(steps).apply(ctx, alone)
             for lowered in list(alone.ops):
                 lowered.detach()
