@@ -94,8 +94,9 @@ def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
     if not isinstance(value.owner, arith.ExtFOp):
         return value
     narrow = value.owner.input
-    is_rounded = isinstance(narrow.owner, arith.TruncFOp) and narrow.type == type
-    return narrow.owner.operands[0] if is_rounded else value
+    rounding = narrow.owner
+    is_rounded = isinstance(rounding, arith.TruncFOp) and narrow.type == type
+    return rounding.operands[0] if is_rounded else value
 
 
 def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
