@@ -95,8 +95,9 @@ def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
         return value
     narrow = value.owner.input
     rounding = narrow.owner
-    is_rounded = isinstance(rounding, arith.TruncFOp) and narrow.type == type
-    return rounding.operands[0] if is_rounded else value
+    if isinstance(rounding, arith.TruncFOp) and narrow.type == type:
+        return rounding.input
+    return value
 
 
 def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
