@@ -100,9 +100,16 @@ class Invocation:
         return self.emit(op, dims)
 
     def emit_call(
-        self, callee: str, x: TensorValue, arguments: str, dims: Dims, *, view: bool
+        self,
+        callee: str,
+        x: TensorValue,
+        arguments: str,
+        dims: Dims,
+        *,
+        view: bool = False,
+        element: str | None = None,
     ) -> TensorValue:
-        """Insert a call of PyTorch that moves elements of `x`, of the same element type."""
+        """Insert a call of PyTorch on `x` whose result has its element type, or `element`."""
         used = {name for dim in dims if isinstance(dim, SymbolicSize) for name in dim.symbols}
         hidden = sorted(NOT_SYMBOLS & used)
         if hidden:
@@ -111,7 +118,7 @@ class Invocation:
                 "of PyTorch",
                 "rename the size",
             )
-        type = TensorType(x.type.element, dims)
+        type = TensorType(element or x.type.element, dims)
         op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
         op.attributes["coda.dims"] = dims_attribute(dims)
         return self.emit(op, dims)
