@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from typing import Any, TypeAlias
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
@@ -28,7 +30,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     Value,
     describe,
-    dims_attribute,
     element_name,
     extent,
     format_dims,
@@ -37,7 +38,11 @@ from coda_ir.frontends.coda_text.values import (
     is_number,
     with_coda_names,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
+
+Maker: TypeAlias = Callable[..., InferTypeOp]
+"""The class of an operator."""
 
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
@@ -70,9 +75,28 @@ class Invocation:
     tensors: Callable[[], Iterable[TensorValue]] = tuple
     """Gives the tensors that the function has been given or computed so far."""
 
+    def make(self, kind: Maker, *given: object, **named: Any) -> TensorValue:
+        """Insert an operator of tensors and properties; see `make_all`. Return its first result."""
+        return self.make_all(kind, *given, **named)[0]
+
+    def make_all(self, kind: Maker, *given: object, **named: Any) -> list[TensorValue]:
+        """Insert an operator that `kind` makes of the IR's values of tensors, and of properties.
+
+        The symbolic extents of its results follow from those of the tensors by its own rule.
+        """
+        values = (each.ssa if isinstance(each, TensorValue) else each for each in given)
+        op = kind(*values, **named)
+        extents = op.result_extents([x.dims for x in given if isinstance(x, TensorValue)])
+        return self.emit_all(op, [tuple(dims) for dims in extents])
+
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator, whose first result has the symbolic extents `dims`."""
         return self.emit_all(op, [dims])[0]
+
+    def emit_stated(self, op: Operation, dims: Dims) -> TensorValue:
+        """Insert an operator whose result states its symbolic extents, which no rule gives."""
+        op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.emit(op, dims)
 
     def emit_all(self, op: Operation, extents: Sequence[Dims]) -> list[TensorValue]:
         """Insert an operator whose results have these symbolic extents."""
@@ -95,9 +119,8 @@ class Invocation:
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""
         op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in dims])
-        if sum(not isinstance(dim, int) for dim in dims) > 1:
-            op.attributes["coda.dims"] = dims_attribute(dims)
-        return self.emit(op, dims)
+        is_stated = sum(not isinstance(dim, int) for dim in dims) > 1
+        return self.emit_stated(op, dims) if is_stated else self.emit(op, dims)
 
     def emit_call(
         self,
@@ -120,8 +143,7 @@ class Invocation:
             )
         type = TensorType(element or x.type.element, dims)
         op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
-        op.attributes["coda.dims"] = dims_attribute(dims)
-        return self.emit(op, dims)
+        return self.emit_stated(op, dims)
 
     def holder(self, size: Dim) -> tuple[SSAValue, int] | None:
         """A tensor and its dimension that has a symbolic extent; None where there is none."""
@@ -135,7 +157,7 @@ class Invocation:
         type = ELEMENT_TYPES[element]
         if isinstance(number, SymbolicSize):
             size = self._emit_size(number)
-            return size if element == "i64" else self.emit(coda.CastOp(size.ssa, type), ())
+            return size if element == "i64" else self.make(coda.CastOp, size, type)
         value = float(number) if element in FLOAT_TYPES else int(number)
         return self.emit(coda.ConstantOp(value, type), ())
 
@@ -149,13 +171,8 @@ class Invocation:
             factors = [self._emit_size(SymbolicSize.of(symbol)) for symbol in symbols]
             if coefficient != 1 or not factors:
                 factors.append(self.emit_number(coefficient, "i64"))
-            terms.append(reduce(partial(self._emit_pair, coda.MulOp), factors))
-        return reduce(partial(self._emit_pair, coda.AddOp), terms)
-
-    def _emit_pair(
-        self, operator: type[coda.BinaryOp], a: TensorValue, b: TensorValue
-    ) -> TensorValue:
-        return self.emit(operator(a.ssa, b.ssa), ())
+            terms.append(reduce(partial(self.make, coda.MulOp), factors))
+        return reduce(partial(self.make, coda.AddOp), terms)
 
     def wrong(
         self, argument: str, expected: str, remedy: str | None = None, *, given: object = None
@@ -193,6 +210,10 @@ class Invocation:
 
     def given(self, name: str) -> bool:
         return name in self.values
+
+    def turned(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+        """Insert a transpose; x itself where the order of its dimensions stays."""
+        return x if list(axes) == sorted(axes) else self.make(coda.TransposeOp, x, axes)
 
     def optional_tensor(self, name: str) -> TensorValue | None:
         return self.tensor(name) if self.given(name) else None

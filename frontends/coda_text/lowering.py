@@ -58,13 +58,13 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
     divided,
     ir_type,
     is_number,
     is_poisoned,
     symbol,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
 
 MAX_INLINE_DEPTH = 48

@@ -17,7 +17,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     describe,
-    dims_attribute,
     divided,
     extent,
     format_dims,
@@ -92,7 +91,7 @@ def transpose(call: Invocation) -> TensorValue:
             f"{format_dims(tuple(range(rank)))}",
             argument="axes",
         )
-    return call.emit(coda.TransposeOp(x.ssa, axes), tuple(x.dims[axis] for axis in axes))
+    return call.make(coda.TransposeOp, x, axes)
 
 
 def slice_(call: Invocation) -> TensorValue:
@@ -117,8 +116,7 @@ def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) ->
             f"dimension {dim} of x {x.type}",
             argument="stop" if call.given("stop") else "start" if call.given("start") else "x",
         )
-    dims = (*x.dims[:dim], stop - start, *x.dims[dim + 1 :])
-    return call.emit(coda.SliceOp(x.ssa, dim, start, stop), dims)
+    return call.make(coda.SliceOp, x, dim, start, stop)
 
 
 def split(call: Invocation) -> Value:
@@ -170,9 +168,8 @@ def broadcast_(call: Invocation) -> TensorValue:
     before = (1,) * (len(shape) - len(x.dims)) + tuple(x.dims)
     if all(isinstance(n, int) for n, old in zip(shape, before, strict=True) if n != old):
         return call.emit(coda.BroadcastOp(x.ssa, [extent(dim) for dim in shape]), shape)
-    return call.emit_call(
-        "aten.expand.default", x, f"{{0}}, {format_dims(shape)}", shape, view=True
-    )
+    sizes = f"{{0}}, {format_dims(shape)}"
+    return call.emit_call("aten.expand.default", x, sizes, shape, view=True)
 
 
 def pad(call: Invocation) -> TensorValue:
@@ -201,9 +198,7 @@ def padded(
     op = coda.PadOp.around(x.ssa, dim, before, after, value)
     size = SymbolicSize.constant(before + after) + x.dims[dim]
     dims = (*x.dims[:dim], simplified(size), *x.dims[dim + 1 :])
-    if op.after is not None:
-        op.attributes["coda.dims"] = dims_attribute(dims)
-    return call.emit(op, dims)
+    return call.emit(op, dims) if op.after is None else call.emit_stated(op, dims)
 
 
 def arange(call: Invocation) -> TensorValue:

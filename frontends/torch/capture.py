@@ -158,6 +158,7 @@ KEPT_OPERATORS = frozenset(
         "split",
         "cross_entropy_loss",
         "detach",
+        "index_copy",
     }
 )
 """Operators of ATen that stay whole; their decompositions would have to be found again."""

@@ -58,9 +58,10 @@ class SchedulePass(NamedPass):
     tuning may find another form to be faster. Rows that GEMMs gather are copied ahead of them where
     that is cheaper, since each tile of columns gathers them again.
 
-    `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
-    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
-    are on for GPUs that can overlap launches where all GEMMs have few rows, as in decoding.
+    `absorb` lets kernels combine the partials of their rows where that is cheaper than a kernel
+    for it (see `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By
+    default, pointwise kernels absorb, and for GPUs that can overlap launches where all GEMMs have
+    few rows, as in decoding, GEMMs do, too, and launches overlap.
     """
 
     target: str = "portable"
@@ -91,8 +92,9 @@ class SchedulePass(NamedPass):
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
                 self._set_attention(sums, rows.exact(sums))
         is_waiting = self._waits_for_launches([rows.exact(gemm) for _, gemm in keyed])
-        if is_waiting if self.absorb is None else self.absorb:
-            AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
+        if self.absorb is not False:
+            maps_only = self.absorb is None and not is_waiting
+            AbsorbFinalizePass(self.target, self.sizes, maps_only=maps_only).apply(ctx, op)
         if is_waiting if self.pdl is None else self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
 
