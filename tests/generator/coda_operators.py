@@ -342,6 +342,9 @@ def _norm_of_groups(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 
 def _reduced(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if b.choices.chance(10):
+        exact = f"{b.choices.pick(('sum', 'max'))}({integers(b, n)})"
+        return _beside(b, x, _as_tile(b, exact, small=1 / 4096)), n
     name = b.choices.pick(("sum", "mean", "max", "logsumexp"))
     if b.choices.chance(50):
         return _beside(b, x, f"{name}({x})"), n
