@@ -61,8 +61,8 @@ class _Quantizer:
     def by_blocks(self, op: coda.QuantizedLinearOp, blocks: coda.BlocksAttr) -> SSAValue:
         """Use a scale for each block."""
         depth, columns = blocks.depth.data, blocks.columns.data
-        # Converted to float32 before it is split, x would be stored so by the GEMM that computes it;
-        # a weight would be by the kernel that finds its largest elements, if converted afterwards.
+        # Converted to float32 before it is split, x would be stored so by the GEMM that computes
+        # it. Converted afterwards, a weight would be, by the kernel that finds its scales.
         x = self.insert.cast(self._in_blocks(self._padded(op.x, -1, depth), depth), f32)
         of_x = self._scale(self._largest(x))
         weight = self._padded(self._padded(op.weight, 1, depth), 0, columns)
