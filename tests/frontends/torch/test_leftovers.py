@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import coda_ir.inductor
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -156,7 +157,40 @@ class GatedNetwork(nn.Module):
         return self.last(torch.softmax(h.cumsum(1), -1) + x)
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network": GatedNetwork}
+class Entropy(nn.Module):
+    """A mean over all elements, which PyTorch differentiates."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = nn.Linear(WIDTH, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = torch.softmax(self.logits(x), -1)
+        return -torch.xlogy(p, p).mean()
+
+
+class DeltaRule(nn.Module):
+    """Linear attention by the gated delta rule, whose gradients come from running it once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * 16), nn.Linear(16, WIDTH)
+        self.gates = nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).unbind(2)
+        g, beta = self.gates(x).unflatten(-1, (2, 2)).unbind(2)
+        unit = (F.normalize(y, dim=-1) for y in (q, k))
+        y, _ = gated_delta_rule((*unit, v, -F.softplus(g), beta.sigmoid()))
+        return self.out(y.flatten(2))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "attention": Attention,
+    "network": GatedNetwork,
+    "entropy": Entropy,
+    "delta rule": DeltaRule,
+}
 
 
 @traced_daily
