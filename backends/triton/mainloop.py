@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList
@@ -402,7 +402,11 @@ class QuantizedMainLoop(PointerMainLoop):
 
     @property
     def FUNCTION(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return "multiply_quantized" + "_row" * self.schedule.has_one_row
+        if not self.schedule.has_one_row:
+            return "multiply_quantized"
+        has_words = self.scheme.axis == "k" and self.scheme.packed == 8
+        is_wide = isinstance(element_type_of(self.op.x), Float32Type)
+        return "multiply_words_row" if has_words and not is_wide else "multiply_quantized_row"
 
     @property
     def scheme(self) -> QuantizedAttr:
