@@ -404,9 +404,14 @@ class QuantizedMainLoop(PointerMainLoop):
     def FUNCTION(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         if not self.schedule.has_one_row:
             return "multiply_quantized"
-        has_words = self.scheme.axis == "k" and self.scheme.packed == 8
+        return "multiply_words_row" if self._has_words else "multiply_quantized_row"
+
+    @property
+    def _has_words(self) -> bool:
+        """True if tensor cores multiply a row by words of eight elements along K."""
         is_wide = isinstance(element_type_of(self.op.x), Float32Type)
-        return "multiply_words_row" if has_words and not is_wide else "multiply_quantized_row"
+        has_words = self.scheme.axis == "k" and self.scheme.packed == 8
+        return self.schedule.has_one_row and has_words and not is_wide
 
     @property
     def scheme(self) -> QuantizedAttr:
@@ -414,6 +419,9 @@ class QuantizedMainLoop(PointerMainLoop):
         return self.op.quantized
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
+        if self._has_words:
+            pointers = [self.arguments.operand(weight, "w") for weight in weights]
+            return [self.rows[term], tuple_text(pointers)]
         packed = self.scheme.packed if self.scheme.axis == "n" else 1
         return [self.rows[term], tuple_text(self._places(tile, weights, packed, "w"))]
 
@@ -451,6 +459,14 @@ class QuantizedMainLoop(PointerMainLoop):
                 f"shift_of({column} % {scheme.packed}, {hex(scheme.positions)})[None, :]"
                 for column in columns
             )
+        if self._has_words:
+            rows, columns = shape_of(weights[0])
+            is_wide = rows * columns >= 2**31
+            options["b_numbers"] = tuple_text(
+                f"{column}.to(tl.int64)" if is_wide else column for column in self._columns(tile)
+            )
+            options["N_STEP"] = columns if segment.layout == Layout.NK else 1
+            options["IN_FOURS"] = segment.layout == Layout.KN and _has_fours(tile)
         return [f"{name}={value}" for name, value in options.items()]
 
     def _columns(self, tile: ColumnTile) -> Sequence[str]:
@@ -470,6 +486,18 @@ class QuantizedMainLoop(PointerMainLoop):
                 is_wide = rows * columns >= 2**31
                 pitch = f"{'.to(tl.int64)' if is_wide else ''} * {columns}"
             yield f"{self.arguments.operand(value, hint)} + {place}[None, :]{pitch}"
+
+
+def _has_fours(tile: ColumnTile) -> bool:
+    """Return whether every four columns of a tile are neighbours in the weight, beginning at a
+    multiple of four.
+    """
+    segment, columns = tile.segment, tile.columns
+    if columns.is_padded or (segment.pairing is not None and segment.pairing.is_adjacent):
+        return False
+    half = (segment.group_size or 0) // 2
+    widths = (segment.weight_columns(weight) for weight in columns.weights)
+    return not any(extent % 4 for extent in (columns.extent, half, *widths))
 
 
 def _step(value: SSAValue, layout: Layout) -> int:

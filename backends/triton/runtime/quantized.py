@@ -119,14 +119,16 @@ def raised_element(words, ONES, PLACE: tl.constexpr, POSITION: tl.constexpr):
 
 
 @triton.jit
-def raised_elements(words, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
+def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
     """16 + each of the eight elements of a word, in 16 bits: words x 2 x 2 x 2, of which the place
     (i, j, k) has element 4i + j + 2k.
 
-    An element is the upper bits of a mantissa, beside the exponent of 16.
+    An element is the upper bits of a mantissa, beside the exponent of 16. `nothing` is a 0 that
+    compilers do not know: ptxas makes one instruction of a mask and an exponent only where one of
+    them is in a register.
     """
     PLACE: tl.constexpr = 3 if TYPE == tl.bfloat16 else 6
-    ones = 0x41804180 if TYPE == tl.bfloat16 else 0x4C004C00
+    ones = (0x41804180 if TYPE == tl.bfloat16 else 0x4C004C00) | nothing
     halves = ()
     for i in tl.static_range(8):
         halves = halves + (raised_element(words, ones, PLACE, (POSITIONS >> (4 * i)) & 15),)
@@ -136,13 +138,10 @@ def raised_elements(words, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
 
 
 @triton.jit
-def columns_of_words(x, IS_KN: tl.constexpr):
-    """x, columns x groups, as groups x columns in the order in which products have them."""
-    if IS_KN:
-        fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
-        return tl.reshape(tl.permute(fours, (2, 1, 0)), (x.shape[1], x.shape[0]))
-    else:
-        return tl.trans(x)
+def in_order_of_products(x):
+    """x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
+    fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
+    return tl.reshape(tl.permute(fours, (2, 1, 0)), (x.shape[1], x.shape[0]))
 
 
 @triton.jit
@@ -159,6 +158,8 @@ def multiply_words_row(
     b_scales,
     b_zeros=None,
     b_shifts=None,
+    b_numbers=None,
+    N_STEP: tl.constexpr = 1,
     DEPTH: tl.constexpr = 128,
     SCALE_STEP: tl.constexpr = 1,
     ZERO_STEP: tl.constexpr = 1,
@@ -166,31 +167,35 @@ def multiply_words_row(
     ALONG_K: tl.constexpr = True,
     PACKED: tl.constexpr = 8,
     POSITIONS: tl.constexpr = 0x76543210,
+    IN_FOURS: tl.constexpr = False,
 ):
     """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
 
     Tensor cores multiply the transposed b by a as a column. The order of K and of the columns is
     the one in which a thread has the operands of a product in the words that it loads: with a warp
     for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
-    point times the sum of a is taken off them.
+    point times the sum of a is taken off them. The columns of b are given by number, with the
+    distance of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
     PARTS: tl.constexpr = BLOCK_K // PART
     WORDS: tl.constexpr = PART // 8
     COLUMNS: tl.constexpr = accs[0].shape[1]
-    IS_KN: tl.constexpr = B_STEP > 1
+    IS_KN: tl.constexpr = N_STEP == 1
     # Columns of a, all equal: the fewest that tensor cores multiply.
     SAME: tl.constexpr = 8
     part = tl.arange(0, PARTS)
     element = tl.arange(0, PART)
-    fours, four = tl.arange(0, WORDS // 4), tl.arange(0, 4)
+    four, fours = tl.arange(0, 4), tl.arange(0, WORDS // 4)
+    # The words that lie side by side, or those of columns that do, are those of a thread.
     if IS_KN:
         word = part[None, :, None] * WORDS + fours[None, None, :] * 4 + four[:, None, None]
-        word = word[:, :, :, None]
+        word = word[:, None, :, :, None]
     else:
         word = part[None, :, None] * WORDS + fours[:, None, None] * 4 + four[None, None, :]
-        word = word[:, None, :, :]
+        word = word[:, None, :, None, :]
+    nothing = tl.max(tl.max(a_row.to(tl.int64) >> 63, 1), 0).to(tl.uint32)
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE),)
@@ -198,7 +203,7 @@ def multiply_words_row(
         depth = k + part[:, None] * PART + element[None, :]
         a = tl.load(a_row + depth, mask=depth < K, other=0.0)
         a_sum = tl.sum(wide(a), 1)[:, None]
-        # The places of an element's number in its word, and of its word.
+        # The places of a word, and of an element in it.
         a = tl.reshape(a, (PARTS, 1, WORDS // 4, 4, 2, 2, 2))
         a = tl.permute(a, (0, 2, 5, 3, 6, 4, 1) if IS_KN else (0, 3, 5, 2, 6, 4, 1))
         a = tl.broadcast_to(tl.reshape(a, (PARTS, PART, 1)), (PARTS, PART, SAME))
@@ -206,24 +211,25 @@ def multiply_words_row(
         place = k // 8 + word
         sums = ()
         for i in tl.static_range(len(accs)):
-            columns = b_columns[i]
-            columns = columns[None, None, :, :] if IS_KN else tl.trans(columns)[None, :, :, None]
-            b = tl.load(columns + place * B_STEP, mask=place < K // 8, other=0)
-            if IS_KN:
-                b = tl.reshape(b, (4, PARTS, WORDS // 4, COLUMNS // 4, 4))
-                b = tl.reshape(tl.permute(b, (1, 2, 0, 4, 3)), (PARTS, WORDS // 4, 4, COLUMNS))
-            else:
-                b = tl.permute(b, (2, 3, 0, 1))
-            b = raised_elements(b.to(tl.uint32, bitcast=True), TYPE, POSITIONS)
-            b = tl.reshape(tl.permute(b, (0, 3, 1, 6, 2, 5, 4)), (PARTS, COLUMNS, PART))
+            columns = tl.reshape(b_numbers[i], (COLUMNS // 4, 4))
+            if IN_FOURS:
+                columns = tl.max_contiguous(tl.multiple_of(columns, (1, 4)), (1, 4))
+            columns = columns[None, :, None, None, :] if IS_KN else columns[None, :, None, :, None]
+            b_places = b_columns[i] + (place * B_STEP + columns * N_STEP)
+            b = tl.load(b_places, mask=place < K // 8, other=0)
+            b = tl.permute(b, (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
+            b = tl.reshape(b, (PARTS, WORDS // 4, 4, COLUMNS))
+            b = raised_elements(b.to(tl.uint32, bitcast=True), nothing, TYPE, POSITIONS)
+            b = tl.permute(b, (0, 3, 1, 6, 2, 5, 4) if IS_KN else (0, 3, 2, 6, 1, 5, 4))
+            b = tl.reshape(b, (PARTS, COLUMNS, PART))
             product = dot(b, a, tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE))
             zeros = tl.full((COLUMNS, PARTS), OFFSET + 16, tl.int32)
             if b_zeros is not None:
                 shifts = None if b_shifts is None else tl.trans(b_shifts[i])
                 zeros += load_zeros(tl.trans(b_zeros[i]) + group * ZERO_STEP, shifts)
-            zeros = columns_of_words(zeros, IS_KN).to(SUM_TYPE) * a_sum
+            zeros = in_order_of_products(zeros).to(SUM_TYPE) * a_sum
             scales = tl.load(tl.trans(b_scales[i]) + group * SCALE_STEP)
-            scales = columns_of_words(scales, IS_KN).to(SUM_TYPE)
+            scales = in_order_of_products(scales).to(SUM_TYPE)
             product = (product - zeros[:, :, None]) * scales[:, :, None]
             sums = sums + (totals[i] + product,)
         totals = sums
@@ -231,8 +237,7 @@ def multiply_words_row(
     for i in tl.static_range(len(accs)):
         one = tl.arange(0, SAME)[None, :] == 0
         total = tl.sum(tl.where(one, tl.sum(totals[i], 0), 0.0), 1)
-        if IS_KN:
-            total = tl.reshape(tl.trans(tl.reshape(total, (4, COLUMNS // 4))), (COLUMNS,))
+        total = tl.reshape(tl.trans(tl.reshape(total, (4, COLUMNS // 4))), (COLUMNS,))
         found = found + (accs[i] + total[None, :],)
     return found
 
