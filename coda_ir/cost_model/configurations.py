@@ -42,7 +42,7 @@ ONE_ROW = "one_row"
 ROW_BYTES, ROW_COLUMNS = 1024, 64
 """The extents of a step of `one_row`: bytes along K for N x K, columns of words for K x N."""
 
-ROW_OF_K_WORDS = 32, 256
+ROW_OF_K_WORDS = 32, 512
 """The same of words along K: columns, and elements of each. A thread loads eight words, for which
 Triton moves x between threads least often. On an H100, 22016 columns of 4096 took 24.7 us, and 32
 in tiles of 128 columns and 128 elements."""
@@ -247,11 +247,13 @@ def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> S
         return []
     if op.is_transposed or k == DYNAMIC_INDEX or workload.weight_bytes >= 2:
         return []
+    if op.quantized is not None and (op.quantized.axis, op.quantized.packed) == ("k", 8):
+        columns, depth = ROW_OF_K_WORDS
+        has_pairs = any(segment.pairing for segment in cuts.segments)
+        return [(1, 2 * columns if has_pairs else columns, depth)]
     if any(segment.layout == Layout.KN for segment in cuts.segments):
         if op.quantized is None or op.quantized.packed == 1:
             return []
-        if op.quantized.axis == "k":
-            return [(1, *ROW_OF_K_WORDS)]
         return [(1, ROW_COLUMNS, min(128, op.quantized.depth.data))]
     deepest = max(16, 1 << (k - 1).bit_length())
     depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)

@@ -6,7 +6,11 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
 from coda_ir.backends.triton.runtime.header import INTERPRET
-from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
+from coda_ir.backends.triton.runtime.main_loops import (
+    load_depth,
+    wait_for_earlier_kernels,
+    wide,
+)
 
 
 @triton.jit
@@ -168,6 +172,7 @@ def multiply_words_row(
     PACKED: tl.constexpr = 8,
     POSITIONS: tl.constexpr = 0x76543210,
     IN_FOURS: tl.constexpr = False,
+    WAITS: tl.constexpr = False,
 ):
     """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
 
@@ -176,6 +181,7 @@ def multiply_words_row(
     for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
     point times the sum of a is taken off them. The columns of b are given by number, with the
     distance of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
+    Where it WAITS for the kernels before, it has the first words of b read into the cache meanwhile.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -199,6 +205,18 @@ def multiply_words_row(
     totals = ()
     for _ in tl.static_range(len(accs)):
         totals = totals + (tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE),)
+    b_places = ()
+    for i in tl.static_range(len(accs)):
+        columns = tl.reshape(b_numbers[i], (COLUMNS // 4, 4))
+        if IN_FOURS:
+            columns = tl.max_contiguous(tl.multiple_of(columns, (1, 4)), (1, 4))
+        columns = columns[None, :, None, None, :] if IS_KN else columns[None, :, None, :, None]
+        b_places = b_places + (b_columns[i] + (word * B_STEP + columns * N_STEP),)
+    if WAITS:
+        for i in tl.static_range(len(accs)):
+            place = first // 8 + word
+            tl.load(b_places[i] + first // 8 * B_STEP, mask=place < K // 8, other=0, volatile=True)
+        wait_for_earlier_kernels()
     for k in range(first, last, BLOCK_K):
         depth = k + part[:, None] * PART + element[None, :]
         a = tl.load(a_row + depth, mask=depth < K, other=0.0)
@@ -211,12 +229,7 @@ def multiply_words_row(
         place = k // 8 + word
         sums = ()
         for i in tl.static_range(len(accs)):
-            columns = tl.reshape(b_numbers[i], (COLUMNS // 4, 4))
-            if IN_FOURS:
-                columns = tl.max_contiguous(tl.multiple_of(columns, (1, 4)), (1, 4))
-            columns = columns[None, :, None, None, :] if IS_KN else columns[None, :, None, :, None]
-            b_places = b_columns[i] + (place * B_STEP + columns * N_STEP)
-            b = tl.load(b_places, mask=place < K // 8, other=0)
+            b = tl.load(b_places[i] + k // 8 * B_STEP, mask=place < K // 8, other=0)
             b = tl.permute(b, (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
             b = tl.reshape(b, (PARTS, WORDS // 4, 4, COLUMNS))
             b = raised_elements(b.to(tl.uint32, bitcast=True), nothing, TYPE, POSITIONS)
