@@ -67,9 +67,7 @@ class _GemmEmitter(GemmEmitter):
         loop = TmaMainLoop if self.schedule.mainloop == "tma" else PointerMainLoop
         loop = OneRowMainLoop if self.schedule.has_one_row else loop
         loop = loop if self.op.quantized is None else QuantizedMainLoop
-        found = loop(self.op, self.schedule, self.arguments, self.helpers, self.groups, self.ragged)
-        found.waits = self.launch.is_dependent and found.may_wait
-        return found
+        return loop(self.op, self.schedule, self.arguments, self.helpers, self.groups, self.ragged)
 
     @cached_property
     def split(self) -> SplitK | None:
@@ -77,8 +75,7 @@ class _GemmEmitter(GemmEmitter):
         return SplitK.of(self.schedule, self.arguments, bm * bn)
 
     def emit(self) -> EmittedKernel:
-        wait = [] if self.main_loop.waits else self.launch.wait(self.helpers)
-        body = [*wait, *self._emit_prologue(), *self._emit_segments()]
+        body = [*self.launch.wait(self.helpers), *self._emit_prologue(), *self._emit_segments()]
         summary = summary_of(self.op, self.schedule)
         shared = () if self.split is None else self.split.parameters
         arguments = (*self.arguments.arguments, *shared, self.extent)

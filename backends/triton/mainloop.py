@@ -92,8 +92,6 @@ class MainLoop(ABC):
     ragged: RaggedDepth | None = None
     depths: list[str] = field(default_factory=list[str])
     """K of each input: a number, or the name of a parameter."""
-    waits: bool = False
-    """True if the device function waits for the kernels before, and nothing reads memory before."""
 
     FUNCTION: ClassVar[str]
     """The device function that has the loop over K."""
@@ -184,11 +182,6 @@ class MainLoop(ABC):
     def _last_step(self, target: str, operands: Sequence[str], extents: Sequence[str]) -> list[str]:
         """Return the statements of a separate last step after the loop."""
         return []
-
-    @property
-    def may_wait(self) -> bool:
-        """True if the device function may wait for the kernels before."""
-        return False
 
     @property
     def stages_of_ids(self) -> int:
@@ -423,10 +416,6 @@ class QuantizedMainLoop(PointerMainLoop):
         is_near = all(count < 2**31 for count in words)
         return self.schedule.has_one_row and has_words and is_near and not is_wide
 
-    @property
-    def may_wait(self) -> bool:
-        is_moved = self.op.gather is not None or self.op.scatter is not None
-        return self._has_words and len(self.op.inputs) == 1 and not is_moved
 
     @property
     def scheme(self) -> QuantizedAttr:
@@ -479,7 +468,6 @@ class QuantizedMainLoop(PointerMainLoop):
             is_nk = segment.layout == Layout.NK
             options["N_STEP"] = shape_of(weights[0])[1] if is_nk else 1
             options["IN_FOURS"] = not is_nk and _has_fours(tile)
-            options |= {"WAITS": True} if self.waits else {}
         return [f"{name}={value}" for name, value in options.items()]
 
     def _columns(self, tile: ColumnTile) -> Sequence[str]:

@@ -6,11 +6,7 @@ import triton.language as tl
 
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
 from coda_ir.backends.triton.runtime.header import INTERPRET
-from coda_ir.backends.triton.runtime.main_loops import (
-    load_depth,
-    wait_for_earlier_kernels,
-    wide,
-)
+from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
 
 
 @triton.jit
@@ -142,6 +138,18 @@ def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr)
 
 
 @triton.jit
+def load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP: tl.constexpr, ZERO_STEP: tl.constexpr):
+    """The scales and the zero points of groups of each b, columns x groups; None for no zeros."""
+    scales, zeros = (), ()
+    for i in tl.static_range(len(b_scales)):
+        scales = scales + (tl.load(tl.trans(b_scales[i]) + group * SCALE_STEP),)
+        if b_zeros is not None:
+            shifts = None if b_shifts is None else tl.trans(b_shifts[i])
+            zeros = zeros + (load_zeros(tl.trans(b_zeros[i]) + group * ZERO_STEP, shifts),)
+    return scales, zeros
+
+
+@triton.jit
 def in_order_of_products(x):
     """x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
     fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
@@ -172,7 +180,6 @@ def multiply_words_row(
     PACKED: tl.constexpr = 8,
     POSITIONS: tl.constexpr = 0x76543210,
     IN_FOURS: tl.constexpr = False,
-    WAITS: tl.constexpr = False,
 ):
     """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
 
@@ -181,7 +188,6 @@ def multiply_words_row(
     for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
     point times the sum of a is taken off them. The columns of b are given by number, with the
     distance of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
-    Where it WAITS for the kernels before, it has the first words of b read into the cache meanwhile.
     """
     TYPE: tl.constexpr = a_row.dtype.element_ty
     PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
@@ -212,40 +218,40 @@ def multiply_words_row(
             columns = tl.max_contiguous(tl.multiple_of(columns, (1, 4)), (1, 4))
         columns = columns[None, :, None, None, :] if IS_KN else columns[None, :, None, :, None]
         b_places = b_places + (b_columns[i] + (word * B_STEP + columns * N_STEP),)
-    if WAITS:
-        for i in tl.static_range(len(accs)):
-            place = first // 8 + word
-            tl.load(b_places[i] + first // 8 * B_STEP, mask=place < K // 8, other=0, volatile=True)
-        wait_for_earlier_kernels()
+    group = tl.minimum((first + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
+    scales, zeros = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
     for k in range(first, last, BLOCK_K):
+        # All loads are on their way before anything waits for one of them.
+        place = k // 8 + word
+        words = ()
+        for i in tl.static_range(len(accs)):
+            b = tl.load(b_places[i] + k // 8 * B_STEP, mask=place < K // 8, other=0)
+            words = words + (b.to(tl.uint32, bitcast=True),)
         depth = k + part[:, None] * PART + element[None, :]
         a = tl.load(a_row + depth, mask=depth < K, other=0.0)
+        group = tl.minimum((k + BLOCK_K + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
+        following = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
         a_sum = tl.sum(wide(a), 1)[:, None]
         # The places of a word, and of an element in it.
         a = tl.reshape(a, (PARTS, 1, WORDS // 4, 4, 2, 2, 2))
         a = tl.permute(a, (0, 2, 5, 3, 6, 4, 1) if IS_KN else (0, 3, 5, 2, 6, 4, 1))
         a = tl.broadcast_to(tl.reshape(a, (PARTS, PART, 1)), (PARTS, PART, SAME))
-        group = tl.minimum((k + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
-        place = k // 8 + word
         sums = ()
         for i in tl.static_range(len(accs)):
-            b = tl.load(b_places[i] + k // 8 * B_STEP, mask=place < K // 8, other=0)
-            b = tl.permute(b, (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
+            b = tl.permute(words[i], (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
             b = tl.reshape(b, (PARTS, WORDS // 4, 4, COLUMNS))
-            b = raised_elements(b.to(tl.uint32, bitcast=True), nothing, TYPE, POSITIONS)
+            b = raised_elements(b, nothing, TYPE, POSITIONS)
             b = tl.permute(b, (0, 3, 1, 6, 2, 5, 4) if IS_KN else (0, 3, 2, 6, 1, 5, 4))
             b = tl.reshape(b, (PARTS, COLUMNS, PART))
             product = dot(b, a, tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE))
-            zeros = tl.full((COLUMNS, PARTS), OFFSET + 16, tl.int32)
+            raised = tl.full((PARTS, COLUMNS), OFFSET + 16, SUM_TYPE)
             if b_zeros is not None:
-                shifts = None if b_shifts is None else tl.trans(b_shifts[i])
-                zeros += load_zeros(tl.trans(b_zeros[i]) + group * ZERO_STEP, shifts)
-            zeros = in_order_of_products(zeros).to(SUM_TYPE) * a_sum
-            scales = tl.load(tl.trans(b_scales[i]) + group * SCALE_STEP)
-            scales = in_order_of_products(scales).to(SUM_TYPE)
-            product = (product - zeros[:, :, None]) * scales[:, :, None]
-            sums = sums + (totals[i] + product,)
+                raised += in_order_of_products(zeros[i]).to(SUM_TYPE)
+            product -= (raised * a_sum)[:, :, None]
+            scale = in_order_of_products(scales[i]).to(SUM_TYPE)
+            sums = sums + (totals[i] + product * scale[:, :, None],)
         totals = sums
+        scales, zeros = following
     found = ()
     for i in tl.static_range(len(accs)):
         one = tl.arange(0, SAME)[None, :] == 0
