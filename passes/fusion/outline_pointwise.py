@@ -22,6 +22,10 @@ from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
 
 
+MOST_NUMBERS = 128
+"""Single elements that one kernel computes: a kernel has 4 KiB of parameters."""
+
+
 class OutlinePointwisePass(FunctionPass):
     """Gathers the remaining pointwise code in `gemm.map` kernels.
 
@@ -29,8 +33,10 @@ class OutlinePointwisePass(FunctionPass):
         %y = coda.mul %s, %b         ->       yield silu(a) · b
                                             }
 
-    An operator joins the kernel that computes one of its operands where that is legal. Later passes
-    may still move a kernel into an epilogue; `report-unfused` reports why the others remain.
+    An operator joins the kernel that computes one of its operands where that is legal. Numbers that
+    are computed from arguments and returned, such as new values of counters, are one kernel at the
+    end. Later passes may still move a kernel into an epilogue; `report-unfused` reports why the
+    others remain.
     """
 
     statistics: bool = True
@@ -90,7 +96,8 @@ def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) 
     """Let `op` join the kernel at `site`, which computes other single elements, or a new one at the
     end, when nothing reads the old values any more.
     """
-    if site is None or not can_join(op, site, rewriter.order):
+    is_full = site is not None and len(site.op.results) >= MOST_NUMBERS
+    if site is None or is_full or not can_join(op, site, rewriter.order):
         empty = new_map(op.location)
         rewriter.order.insert_before(empty, next(iter(op.results[0].uses)).operation)
         site = Site(empty, 0, 0, is_half=False)
