@@ -250,7 +250,7 @@ def _domain_rank(segment: Segment) -> int:
     port.
     """
     for port, type in segment.results:
-        if port.kind.data == ResultKind.TILE:
+        if port.kind.data in (ResultKind.TILE, ResultKind.ACCUMULATE):
             return len(type.get_shape())
     return max((len(shape_of(value)) for _, value in segment.ports), default=1)
 

@@ -410,11 +410,11 @@ class QuantizedMainLoop(PointerMainLoop):
     def _has_words(self) -> bool:
         """True if tensor cores multiply a row by words of eight elements along K."""
         is_wide = isinstance(element_type_of(self.op.x), Float32Type)
-        has_words = self.scheme.axis == "k" and self.scheme.packed == 8
         weights = (weight for part in self.op.segments() for weight in part.weights)
         words = (prod(shape_of(weight)) for weight in weights)
         is_near = all(count < 2**31 for count in words)
-        return self.schedule.has_one_row and has_words and is_near and not is_wide
+        has_words = self.schedule.has_one_row and self.scheme.has_words_along_k
+        return has_words and is_near and not is_wide
 
 
     @property

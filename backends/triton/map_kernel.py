@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList, Moved
@@ -133,7 +133,7 @@ def map_columns(segment: Segment) -> int:
     port.
     """
     for port, type in segment.results:
-        if port.kind.data == ResultKind.TILE:
+        if port.kind.data in (ResultKind.TILE, ResultKind.ACCUMULATE):
             return (type.get_shape() or (1,))[-1]
     for kind, value in segment.ports:
         if kind == PortKind.TILE:
@@ -147,6 +147,8 @@ def _value_over(segment: MapSegment) -> SSAValue:
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data in stored:
             return output
+        if isinstance(result.port.index, IntAttr):
+            return segment.ports[result.port.index.data].value
     return next(port.value for port in segment.ports if port.kind == PortKind.TILE)
 
 

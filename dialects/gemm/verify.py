@@ -194,7 +194,7 @@ def _map_domain(segment: Segment) -> tuple[int, ...]:
     tile port.
     """
     for result in segment.results:
-        if result.port.kind.data == ResultKind.TILE:
+        if result.port.kind.data in (ResultKind.TILE, ResultKind.ACCUMULATE):
             return result.type.get_shape()
     for port in segment.ports:
         if port.kind == PortKind.TILE:

@@ -88,7 +88,7 @@ def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: in
 def _map_domain(host: HostProgram, op: MapOp) -> Dims:
     segment = op.segment()
     for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data == ResultKind.TILE:
+        if result.port.kind.data in (ResultKind.TILE, ResultKind.ACCUMULATE):
             return host.dims(output)
     return next(host.dims(value) for kind, value in segment.ports if kind == PortKind.TILE)
 
