@@ -57,10 +57,12 @@ def _dims_attribute(attribute: Attribute | None) -> Dims | None:
     return tuple(_dim_of_attribute(dim) for dim in cast(ArrayAttr[Attribute], attribute))
 
 
-def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
-    """Return `coda.dims` of an argument or a result."""
+def dims_attribute(dims: Sequence[Dim | SymbolicSize]) -> ArrayAttr[Attribute]:
+    """Return `coda.dims` of an argument or a result: numbers, and symbols or products of symbols
+    as strings.
+    """
     return ArrayAttr(
-        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
+        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(str(dim)) for dim in dims]
     )
 
 

@@ -241,8 +241,10 @@ class SegmentEmitter(SegmentColumns):
         """Emit the statements of the region; return the yielded values."""
         segment = self.segment
         if self.columns.parts == 1:
-            self._load_ports(with_columns=False)
+            self._load_ports(with_columns=False, combine=False)
         self._load_ports(with_columns=True)
+        # What waits for all partials of a row comes last, when all loads are on their way.
+        self._load_ports(with_columns=False)
         values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
         extents: list[tuple[SSAValue, Extent]] = [
             *((acc, (True, True)) for acc in segment.accumulators),

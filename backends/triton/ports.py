@@ -194,7 +194,7 @@ def partial_extents(port: Port) -> tuple[Combiner, int, int]:
     assert combiner is not None, "expected a port of partials"
     if tiles is None:
         raise CodaError(
-            f"gemm.fused: the number of partials of a {port.kind.value} port is not known",
+            f"the number of partials of a {port.kind.value} port is not known",
             "let gemm.finalize combine them",
         )
     return combiner, tiles, 1 << (tiles - 1).bit_length()

@@ -151,7 +151,9 @@ class QuantizedLinearOp(Product):
                     "quantizes"
                 )
         if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
-            raise VerifyException("operand weight has an unknown size, but blocks are counted")
+            raise VerifyException(
+                "operand weight has a dynamic extent, expected static ones: blocks are counted"
+            )
         expect_shape(
             "operand weight", self.weight, (shape_of(self.weight)[0], shape_of(self.x)[-1])
         )

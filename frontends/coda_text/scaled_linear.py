@@ -31,12 +31,9 @@ class Scaling:
 
 def scaled_linear(call: Invocation) -> TensorValue:
     x, w, scaling = scaled_factors(call)
-    (of_w,) = scaling.weights
-    op = coda.ScaledLinearOp(
-        *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
-        element_type=call.float_type("dtype"),
-    )
-    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+    operands = (x, w, scaling.x, *scaling.weights)
+    dtype = call.float_type("dtype")
+    return call.make(coda.ScaledLinearOp, *operands, scaling.blocks, element_type=dtype)
 
 
 def quantized_linear(call: Invocation) -> TensorValue:
@@ -51,8 +48,7 @@ def quantized_linear(call: Invocation) -> TensorValue:
         remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
         raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
     dtype = call.float_type("dtype")
-    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, element_type=dtype)
-    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+    return call.make(coda.QuantizedLinearOp, x, w, blocks, element_type=dtype)
 
 
 def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]:
@@ -70,7 +66,7 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
             raise call.wrong(
                 name,
                 "expected float8 elements",
-                f"multiply without scales of blocks, or convert it: cast({name}, f8e4m3)",
+                f"convert it: cast({name}, f8e4m3); quantized_linear(x, w) rounds its operands",
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
@@ -116,12 +112,8 @@ def low_bit_linear(call: Invocation) -> TensorValue:
         _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
     except VerifyException as error:
         raise call.fault(error) from error
-    op = coda.LowBitLinearOp(
-        *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
-        kn=is_kn,
-        element_type=call.float_type("dtype"),
-    )
-    return call.emit(op, (*x.dims[:-1], scales.dims[is_kn]))
+    operands, dtype = (x, w, scales, zeros), call.float_type("dtype")
+    return call.make(coda.LowBitLinearOp, *operands, scheme, kn=is_kn, element_type=dtype)
 
 
 def _expect_shapes(

@@ -19,7 +19,7 @@ PART = 128
 
 
 class ExpandQuantizedLinearPass(FunctionPass):
-    """Q(x)·Q(W)ᵀ as a product of float8 whose epilogue has the scales.
+    """Turns Q(x)·Q(W)ᵀ into a product of float8 whose epilogue applies the scales.
 
         %y = coda.quantized_linear %x, %w    ->    %sx = max(abs(%x)) / 448 of each row
                                                    %qx = coda.cast %x / %sx : f32 -> f8E4M3FN

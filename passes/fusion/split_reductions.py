@@ -57,7 +57,7 @@ class Reduction:
 
 
 class SplitReductionsPass(FunctionPass):
-    """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
+    """Splits the sum over N columns, or over all rows, into the sums of the tiles.
 
         %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
         %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
@@ -188,7 +188,9 @@ def _is_of_everything(op: coda.SumToOp) -> bool:
 
 
 def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
-    """Replace a sum over everything by row sums and a finalize that adds them up."""
+    """Replace a sum over everything by row sums, and a finalize that adds them up; return the row
+    sums.
+    """
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)

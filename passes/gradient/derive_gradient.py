@@ -226,7 +226,7 @@ class _Joint:
 
 
 def _differentiate(op: Operation, backward: Backward) -> None:
-    """Append the backward of `op`, if it has one."""
+    """Append the backward of `op` if one of its results has a gradient."""
     if not any(result in backward.active for result in op.results):
         return
     backward.location = op.location

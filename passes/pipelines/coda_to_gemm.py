@@ -113,7 +113,7 @@ STEPS = (*FUSION, *KERNELS)
 
 
 class CodaToGemmPass(NamedPass):
-    """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
+    """Rewrites every function as GEMM-plus-epilogue programs.
 
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as

@@ -74,7 +74,8 @@ GRAPH: tuple[ModulePass, ...] = (
 
 
 class LowerLeftoversPass(NamedPass):
-    """Each function whose leftovers cost much becomes a graph of programs, the others kernels.
+    """Turns each function whose leftovers are expensive into a graph of programs, and the others
+    into kernels.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
         %c = coda.concat %h, %z            ->      %c  = coda.concat %h, %z

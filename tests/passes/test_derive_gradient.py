@@ -381,9 +381,8 @@ def test_gradients(name: str):
             assert_gradcheck(module, joint, sizes, seed=7)
 
 
-def test_every_operator_has_a_rule_or_a_reason():
-    operators = {*coda.Coda.operations, *Torch.operations}
-    for operator in operators - {coda.ConstantOp}:
+def test_every_rule_is_tested():
+    for operator in Torch.operations:
         assert (operator in RULES) != (operator in NOT_DIFFERENTIATED), operator.name
     tested = {type(op) for case in CASES.values() for op in case.module().walk()}
     assert set(RULES) <= tested, [rule.__name__ for rule in set(RULES) - tested]
