@@ -38,7 +38,7 @@ class AccumulateInPlacePass(FunctionPass):
     Gradients of several batches are added up in this way without a second tensor, and so is a sum
     in float32 to which one GEMM after the other adds its product (see `stream-logits`): it stays in
     the memory of the first. Legal iff the argument, or the sum so far, has no other use, and the
-    result has its type and its layout.
+    result has its type and its layout. A single number, such as a counter, may be read before.
 
     A call of PyTorch that has an in-place variant, such as storing new keys in a cache, becomes
     that variant iff its first operand is donated, and nothing reads that memory afterwards. So does
@@ -136,7 +136,7 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
     segments = op.segments()
     for segment in segments:
         for index, port in enumerate(segment.ports):
-            if not is_given_up(port):
+            if not is_given_up(port) or not _may_fit(segment, port):
                 continue
             number = _result_in_place(op, segment, index, rewriter.order)
             name = name_of(port.value)
@@ -150,6 +150,13 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
     for edited, segment in zip(editor.segments, segments, strict=True):
         edited.results = segment.results
     editor.commit()
+
+
+def _may_fit(segment: Segment, port: Port) -> bool:
+    """Return whether a port loads a tile, or a number where there is a result of its type: most
+    kernels that read a counter do not count.
+    """
+    return bool(shape_of(port.value)) or any(r.type == port.value.type for r in segment.results)
 
 
 def _running_sum(op: FusedOp) -> tuple[int, int] | None:
