@@ -169,21 +169,21 @@ def test_parts_are_stored_side_by_side(order: tuple[int, int], results: str) -> 
 def test_a_donated_number_is_counted_in_place():
     """Its memory holds the new value, after a kernel that reads the old one."""
     text = """
-func.func @f(%x: tensor<?x8xi64> {coda.dims = ["M", 8]}, %seen: tensor<i64> {coda.donated})
-    -> (tensor<?x8xi64>, tensor<i64>) {
-  %y = gemm.map tile(%x : tensor<?x8xi64>) scalar(%seen : tensor<i64>)
-    -> (tile : tensor<?x8xi64>) {
-  ^bb0(%p: i64, %q: i64):
-    %s = arith.addi %p, %q : i64
-    gemm.yield %s : i64
+func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %seen: tensor<f32> {coda.donated})
+    -> (tensor<?x8xf32>, tensor<f32>) {
+  %y = gemm.map tile(%x : tensor<?x8xf32>) scalar(%seen : tensor<f32>)
+    -> (tile : tensor<?x8xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.addf %p, %q : f32
+    gemm.yield %s : f32
   }
-  %next = gemm.map scalar(%seen : tensor<i64>) -> (accumulate<0> : tensor<i64>) {
-  ^bb0(%q: i64):
-    %n = arith.addi %q, %q : i64
-    gemm.yield %n : i64
+  %next = gemm.map scalar(%seen : tensor<f32>) -> (accumulate<0> : tensor<f32>) {
+  ^bb0(%q: f32):
+    %n = arith.addf %q, %q : f32
+    gemm.yield %n : f32
   }
-  func.return %y, %next : tensor<?x8xi64>, tensor<i64>
+  func.return %y, %next : tensor<?x8xf32>, tensor<f32>
 }"""
-    x, seen = torch.arange(24).reshape(3, 8), torch.tensor(7)
+    x, seen = torch.ones(3, 8), torch.tensor(7.0)
     _, following = run(text, x, seen)
     assert following.data_ptr() == seen.data_ptr() and seen.item() == 14
