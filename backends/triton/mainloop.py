@@ -16,6 +16,7 @@ from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
+from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
@@ -409,13 +410,13 @@ class QuantizedMainLoop(PointerMainLoop):
     @property
     def _has_words(self) -> bool:
         """True if tensor cores multiply a row by words of eight elements along K."""
+        _, bn, bk = self.schedule.tile
+        if not self.schedule.has_one_row or bn < 16 or bk < LEAST_DEPTH:
+            return False
+        weights = [weight for part in self.op.segments() for weight in part.weights]
+        is_near = all(prod(shape_of(weight)) < 2**31 for weight in weights)
         is_wide = isinstance(element_type_of(self.op.x), Float32Type)
-        weights = (weight for part in self.op.segments() for weight in part.weights)
-        words = (prod(shape_of(weight)) for weight in weights)
-        is_near = all(count < 2**31 for count in words)
-        has_words = self.schedule.has_one_row and self.scheme.has_words_along_k
-        return has_words and is_near and not is_wide
-
+        return self.scheme.has_words_along_k and is_near and not is_wide
 
     @property
     def scheme(self) -> QuantizedAttr:

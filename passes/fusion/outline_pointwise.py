@@ -21,7 +21,6 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter,
 from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
 
-
 MOST_NUMBERS = 128
 """Single elements that one kernel computes: a kernel has 4 KiB of parameters."""
 

@@ -5,7 +5,6 @@ import triton
 import triton.language as tl
 
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
-from coda_ir.backends.triton.runtime.header import INTERPRET
 from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
 
 
@@ -127,8 +126,8 @@ def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr)
     compilers do not know: ptxas makes one instruction of a mask and an exponent only where one of
     them is in a register.
     """
-    PLACE: tl.constexpr = 3 if TYPE == tl.bfloat16 else 6
-    ones = (0x41804180 if TYPE == tl.bfloat16 else 0x4C004C00) | nothing
+    PLACE: tl.constexpr = 3 if tl.bfloat16 == TYPE else 6
+    ones = (0x41804180 if tl.bfloat16 == TYPE else 0x4C004C00) | nothing
     halves = ()
     for i in tl.static_range(8):
         halves = halves + (raised_element(words, ones, PLACE, (POSITIONS >> (4 * i)) & 15),)
@@ -138,7 +137,9 @@ def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr)
 
 
 @triton.jit
-def load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP: tl.constexpr, ZERO_STEP: tl.constexpr):
+def load_groups(
+    b_scales, b_zeros, b_shifts, group, SCALE_STEP: tl.constexpr, ZERO_STEP: tl.constexpr
+):
     """The scales and the zero points of groups of each b, columns x groups; None for no zeros."""
     scales, zeros = (), ()
     for i in tl.static_range(len(b_scales)):
