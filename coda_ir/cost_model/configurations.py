@@ -180,6 +180,8 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
     bm, _, bk = found.schedule.tile
     tiles = workload.tiles(bm) * found.programs
     is_row = found.schedule.has_one_row
+    # Each thread loads more words at a time for several columns.
+    tiles *= max(1, found.schedule.accumulators) if is_row else 1
     waves, steps = (ROW_WAVES, ROW_STEPS) if is_row else (MOST_WAVES, FEWEST_STEPS)
     for split_k in SPLITS:
         is_useful = tiles * split_k <= waves * device.processors
