@@ -1,4 +1,5 @@
-# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false, reportAssignmentType=false
+# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
+# pyright: reportAssignmentType=false, reportOperatorIssue=false
 """Device functions of the main loop that dequantizes weights of few bits."""
 
 import triton
