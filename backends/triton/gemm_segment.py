@@ -217,7 +217,7 @@ class SegmentEmitter(SegmentColumns):
         reduction = _REDUCTIONS[combiner]
         if reduction != "tl.sum":
             self.helpers.add(reduction)
-        return self._let(hint, f"{self._by_row(f'{reduction}({partials}, 1)')}[:, None]")
+        return self._let(hint, self._by_row(f"{reduction}({partials}, 1)"))
 
     def _partials(self, port: Port) -> str:
         """Return the partials of the rows, as an expression."""
@@ -259,7 +259,15 @@ class SegmentEmitter(SegmentColumns):
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         scalars = [value for value, extent in extents if extent == (False, False)]
-        emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers, scalars)
+        vectors = [
+            argument
+            for index, port in enumerate(segment.ports)
+            if port.kind.combiner is not None
+            for argument in segment.port_args(index)
+        ]
+        emitter = RegionEmitter(
+            self.names, self._group_reduce, column, self.helpers, scalars, vectors
+        )
         region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)
