@@ -361,9 +361,9 @@ def _loss_under_autocast(x: torch.Tensor, *args: object, **kwargs: object) -> ob
     return operator(*map(_widened, (x, *args)), **named)
 
 
-def _widened(operand: object) -> object:
-    is_float = isinstance(operand, torch.Tensor) and operand.is_floating_point()
-    return operand.float() if is_float else operand
+def _widened(operand: Any) -> Any:
+    is_tensor = isinstance(operand, torch.Tensor)
+    return operand.float() if is_tensor and operand.is_floating_point() else operand
 
 
 def _spelled_dropout(
