@@ -204,6 +204,22 @@ def test_weights_may_change(
     assert programs
 
 
+def test_derivatives_by_pytorch_in_the_first_call(
+    programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """While PyTorch watches the operator that calls a program, it records no gradients there."""
+    trace_only(monkeypatch)
+    model, x = Normed(), torch.randn(3, 16)
+
+    def loss(x: Tensor) -> Tensor:
+        return model(x).sum(0, keepdim=True).softmax(-1).log().mean()
+
+    found, wanted = (gradients(f, model, x) for f in (with_graph(loss, dynamic=True), loss))
+    for got, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
+    assert programs
+
+
 class Counting(nn.Module):
     """A buffer that each call changes."""
 
