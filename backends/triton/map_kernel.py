@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.argument_list import ArgumentList, Moved
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
-from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
@@ -44,8 +44,8 @@ WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
 ROWS_OF_A_SUM = 32
-"""Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
-sums are small beside the tensors that the kernel reads."""
+"""Rows that a program combines, at least, for each number of a `partial_col`, so that the partials
+are small beside the tensors that the kernel reads."""
 
 
 @dataclass
@@ -154,7 +154,7 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
-    steps = max(1, ROWS_OF_A_SUM // block_m) if _adds_up_rows(segment) else 1
+    steps = max(1, ROWS_OF_A_SUM // block_m) if _combines_rows(segment) else 1
     return MapTiling(block_m, columns, steps)
 
 
@@ -162,8 +162,10 @@ def _adds_up_samples(segment: Segment) -> bool:
     return any(result.samples for result in segment.results)
 
 
-def _adds_up_rows(segment: MapSegment) -> bool:
-    """Return whether there are column sums over all rows, in an order that the backend chooses."""
+def _combines_rows(segment: MapSegment) -> bool:
+    """Return whether there are column sums (or maxima) over all rows, in an order that the backend
+    chooses.
+    """
     if _adds_up_samples(segment):
         return False
     combiners = {
@@ -171,7 +173,7 @@ def _adds_up_rows(segment: MapSegment) -> bool:
         for result in segment.results
         if result.port.kind.data == ResultKind.PARTIAL_COL
     }
-    return segment.order is None and combiners == {CombinerAttr(Combiner.ADD)}
+    return segment.order is None and bool(combiners) and CombinerAttr(Combiner.LSE) not in combiners
 
 
 @dataclass
@@ -227,13 +229,20 @@ class _MapEmitter(SegmentEmitter):
         if self.tiling.steps == 1:
             super()._store_partial_col(index, pointer, columns, value)
             return
-        total = self.names.fresh("total")
-        self.totals.append(f"{total} = tl.zeros(({self.columns.lanes},), tl.float32)")
-        combined = self._reduce(index, value, 0, "row_mask[:, None]")
-        self.lines.append(f"{total} += {combined}")
+        # Each thread combines what it has; those of a column meet once, behind the last tile.
+        total, combiner = self.names.fresh("total"), self._combiner(index)
+        shape, identity = f"(BLOCK_M, {self.columns.lanes})", IDENTITY[combiner]
+        self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")
+        masked = f"tl.where(row_mask[:, None], {value}, {identity})"
+        if combiner == Combiner.MAX:
+            self.helpers.add("maximum")
+            self.lines.append(f"{total} = maximum({total}, {masked})")
+        else:
+            self.lines.append(f"{total} += {masked}")
+        combined = self._reduce(index, total, 0, None)
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         mask = "" if columns.mask is None else f", mask={columns.mask}"
-        self.stores.append(f"tl.store({address}, {total}{mask})")
+        self.stores.append(f"tl.store({address}, {combined}{mask})")
 
 
 def emit_map(

@@ -122,8 +122,17 @@ class Invocation:
         is_stated = sum(not isinstance(dim, int) for dim in dims) > 1
         return self.emit_stated(op, dims) if is_stated else self.emit(op, dims)
 
-    def emit_view(self, callee: str, x: TensorValue, arguments: str, dims: Dims) -> TensorValue:
-        """Insert a call of PyTorch whose result is a view of `x`."""
+    def emit_call(
+        self,
+        callee: str,
+        x: TensorValue,
+        arguments: str,
+        dims: Dims,
+        *,
+        view: bool = False,
+        element: str | None = None,
+    ) -> TensorValue:
+        """Insert a call of PyTorch on `x` whose result has its element type, or `element`."""
         used = {name for dim in dims if isinstance(dim, SymbolicSize) for name in dim.symbols}
         hidden = sorted(NOT_SYMBOLS & used)
         if hidden:
@@ -132,8 +141,8 @@ class Invocation:
                 "of PyTorch",
                 "rename the size",
             )
-        type = TensorType(x.type.element, dims)
-        op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=True)
+        type = TensorType(element or x.type.element, dims)
+        op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
         return self.emit_stated(op, dims)
 
     def holder(self, size: Dim) -> tuple[SSAValue, int] | None:

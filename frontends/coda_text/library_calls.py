@@ -43,7 +43,10 @@ def scatter(call: Invocation) -> Value:
 
 
 def one_hot(call: Invocation) -> Value:
-    ids = call.index_tensor("ids")
+    ids, classes = call.index_tensor("ids"), call.value("classes")
+    if isinstance(classes, SymbolicSize):
+        remedy = f"compare each id, in a dimension of its own, with arange({classes})"
+        raise call.wrong("classes", "expected an integer", remedy)
     return call.make(coda.OneHotOp, ids, classes=call.integer("classes", 0))
 
 

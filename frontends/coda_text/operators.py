@@ -42,6 +42,7 @@ from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
     INDEX_TYPES,
+    RANGES,
     Dim,
     Dims,
     PartialValue,
@@ -200,10 +201,28 @@ def softmax(call: Invocation) -> TensorValue:
     return _along_rows(call, partial(call.make, coda.SoftmaxOp))
 
 
+_OF_INTEGERS = {"sum": "aten.sum.dim_IntList", "max": "aten.amax.default"}
+"""What PyTorch calls exact reductions of integers."""
+
+
 def reduction(kind: str, call: Invocation) -> TensorValue:
     """Reduces a dimension to 1."""
+    x = call.tensor("x", least_rank=1)
+    is_counted = x.type.element == "bool" and kind == "sum"
+    if kind in _OF_INTEGERS and (x.type.element in RANGES or is_counted):
+        return _integer_reduction(kind, call, x)
     type = call.float_type("dtype")
     return _along_rows(call, lambda x: call.make(coda.ReduceOp, x, kind, type))
+
+
+def _integer_reduction(kind: str, call: Invocation, x: TensorValue) -> TensorValue:
+    """The sum in i64, as in PyTorch, or the largest element."""
+    if call.given("dtype"):
+        raise call.wrong("dtype", f"but {kind} of integers is exact", "cast the result")
+    dim = call.axis("dim", len(x.dims), -1)
+    dims = (*x.dims[:dim], 1, *x.dims[dim + 1 :])
+    element = "i64" if kind == "sum" else None
+    return call.emit_call(_OF_INTEGERS[kind], x, f"{{0}}, [{dim}], True", dims, element=element)
 
 
 def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) -> TensorValue:

@@ -17,7 +17,13 @@ SCALED_LINEAR = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 
 QUANTIZED_LINEAR = 'quantized_linear(x, w, *, recipe: string = "rowwise", dtype: type?)'
-RECIPES = {"rowwise": None, "blocks": coda.BlocksAttr.get()}
+RECIPES = {
+    "rowwise": (None, False),
+    "blocks": (coda.BlocksAttr.get(), False),
+    "all_rowwise": (None, True),
+    "all_blocks": (coda.BlocksAttr.get(), True),
+}
+"""Which elements share a scale, and whether gradients of weights are quantized as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,12 @@ def quantized_linear(call: Invocation) -> TensorValue:
             remedy = "products of float8 are those of linear and scaled_linear"
             raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy)
     call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
-    blocks = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
+    blocks, is_all = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
     if blocks is not None and not all(isinstance(size, int) for size in w.dims):
         remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
         raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
     dtype = call.float_type("dtype")
-    return call.make(coda.QuantizedLinearOp, x, w, blocks, element_type=dtype)
+    return call.make(coda.QuantizedLinearOp, x, w, blocks, is_all, element_type=dtype)
 
 
 def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]:

@@ -168,7 +168,8 @@ def broadcast_(call: Invocation) -> TensorValue:
     before = (1,) * (len(shape) - len(x.dims)) + tuple(x.dims)
     if all(isinstance(n, int) for n, old in zip(shape, before, strict=True) if n != old):
         return call.emit(coda.BroadcastOp(x.ssa, [extent(dim) for dim in shape]), shape)
-    return call.emit_view("aten.expand.default", x, f"{{0}}, {format_dims(shape)}", shape)
+    sizes = f"{{0}}, {format_dims(shape)}"
+    return call.emit_call("aten.expand.default", x, sizes, shape, view=True)
 
 
 def pad(call: Invocation) -> TensorValue:

@@ -193,4 +193,4 @@ def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:
     dims = (*x.dims[: part.dim], part.extent, *x.dims[part.dim + 1 :])
     bounds = f"{{0}}, {part.dim}, {start}, {stop}"
     arguments = bounds if step == 1 else f"{bounds}, {step}"
-    return call.emit_view("aten.slice.Tensor", x, arguments, dims)
+    return call.emit_call("aten.slice.Tensor", x, arguments, dims, view=True)

@@ -107,6 +107,9 @@ def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
 
 
 def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
+    if not shape_of(op.x)[-1]:
+        found = f"the reduction runs as a separate kernel: {name_of(op.x)} has no columns"
+        return Refusal("no operand is empty", found)
     if isinstance(op, coda.NormStatsOp) and op.kind.data == "layer":
         refusal = check_cancellation(op)
         if refusal is not None:
@@ -226,7 +229,7 @@ def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
 
 
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
-    partials = add_partials(op, site, reduction, rewriter)
+    partials = add_partials(op, op.operands[0], site, reduction, rewriter)
     types = [_finalized_type(result, reduction) for result in op.results]
     mode = numerics_mode(op)
     finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
@@ -251,14 +254,16 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 
 def add_partials(
     op: Operation,
+    value: SSAValue,
     site: Site,
     reduction: Reduction,
     rewriter: FunctionRewriter,
 ) -> list[tuple[Combiner, SSAValue]]:
-    """Make the epilogue at `site` yield the contributions of `op`; return the partials."""
-    contributions, shape = reduction.contributions, shape_of(op.operands[0])
+    """Make the epilogue at `site` yield the contributions of `value` to `op`; return the
+    partials.
+    """
+    contributions, shape = reduction.contributions, shape_of(value)
     editor = EpilogueEditor(site.op, rewriter.order)
-    value = op.operands[0]
     lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)
     indices: list[int] = []
     for combiner, contribution in contributions:

@@ -347,7 +347,8 @@ def _check_static(op: FusedOp) -> None:
         if extent == DYNAMIC_INDEX:
             raise CodaError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
-                "give the extents of weights as numbers or consts; only rows may be symbols",
+                "give the extents of weights as numbers or consts; only rows may be symbols. "
+                "PyTorch multiplies activations: give both a dimension in front, for x @ w",
             )
 
 

@@ -94,7 +94,9 @@ class LowerLeftoversPass(NamedPass):
         for func in list(op.ops):
             func.detach()
             alone = ModuleOp([func])
-            steps = self._steps(func) if isinstance(func, FuncOp) else ()
+            steps: tuple[ModulePass, ...] = ()
+            if isinstance(func, FuncOp) and not func.is_declaration:
+                steps = self._steps(func)
             PassPipeline(steps).apply(ctx, alone)
             for lowered in list(alone.ops):
                 lowered.detach()

@@ -80,6 +80,11 @@ CASES: dict[str, Case] = {
         lambda v: coda.QuantizedLinearOp(v.x, v.w, coda.BlocksAttr.get(), element_type=f32),
         types={"x": bf16, "w": f32},
     ),
+    "quantized_linear with a quantized gradient of the weight": Case(
+        {"x": (2, 3, 8), "w": (6, 8)},
+        lambda v: coda.QuantizedLinearOp(v.x, v.w, None, True),
+        types={"x": f32, "w": f32},
+    ),
     "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
     "weight_gradient": Case({"dy": ("B", "T", 8), "x": ("B", "T", 6)}, of(coda.WeightGradientOp)),
     "grouped_linear": Case(
