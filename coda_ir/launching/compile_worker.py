@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from coda_ir.cache.modules import load_source
@@ -36,8 +37,11 @@ def compile_module(request: Request) -> str | None:
     """Compile the kernels of a module by their launches. Returns the error, if any."""
     try:
         module = load_source(request["source"], request["name"])
-        for launch in request["launches"]:
-            compile_launch(module, launch)
+        kernels = [compile_launch(module, launch) for launch in request["launches"]]
+        launcher = _launcher() if request.get("is_shared") else None
+        if launcher is not None:
+            for kernel in kernels:
+                launcher(kernel.src, kernel.metadata)
     except Exception as error:
         # The boundary of the process: whatever a candidate fails with is told of it.
         return f"{type(error).__name__}: {error}"[-2000:]
@@ -52,6 +56,21 @@ def load_shared(request: Request) -> None:
         # The copy meets the same error, and reports it.
         with suppress(Exception):
             settle_keys(load_source(request["source"], request["name"]))
+        _launcher()
+
+
+@cache
+def _launcher() -> Any:
+    """Return Triton's class of launchers for the GPU of this machine, each of which it compiles in
+    C; None if it has none.
+    """
+    backends: Any = importlib.import_module("triton.backends").backends
+    target = importlib.import_module("triton.runtime").driver.active.get_current_target()
+    with suppress(Exception):
+        for backend in backends.values():
+            if backend.compiler.supports_target(target):
+                return backend.driver().launcher_cls
+    return None
 
 
 def prepare(target: tuple[Any, ...]) -> None:
