@@ -39,7 +39,7 @@ class EmittedProgram:
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[tuple[Operation, str], ...]
     stand_ins: tuple[str, ...]
-    """Launches to compile kernels by (see `host/kernels.py`), those of the longest kernels first."""
+    """Launches to compile kernels by (see `host/kernels.py`), the longest kernels first."""
 
 
 def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:

@@ -143,7 +143,9 @@ def test_launches_find_what_processes_compiled(tmp_path: Path, monkeypatch: pyte
 
 def made_in(folder: Path) -> list[str]:
     """Return the folders with a kernel, or with a launcher, in Triton's cache."""
-    return sorted(path.parent.name for path in folder.rglob("*") if path.suffix in (".cubin", ".so"))
+    return sorted(
+        path.parent.name for path in folder.rglob("*") if path.suffix in (".cubin", ".so")
+    )
 
 
 def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):
