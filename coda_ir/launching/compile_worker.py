@@ -34,7 +34,9 @@ class _Driver:
 
 
 def compile_module(request: Request) -> str | None:
-    """Compile the kernels of a module by their launches. Returns the error, if any."""
+    """Compile the kernels of a module by their launches; also their launchers if the module is
+    shared, as it then runs on this machine. Returns the error, if any.
+    """
     try:
         module = load_source(request["source"], request["name"])
         kernels = [compile_launch(module, launch) for launch in request["launches"]]
@@ -49,8 +51,8 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load the module of a request that is marked as shared, so that copies of the process
-    find it.
+    """Load the module of a request that is marked as shared, and Triton's driver, so that copies of
+    the process find them.
     """
     if request.get("is_shared"):
         # The copy meets the same error, and reports it.
@@ -61,8 +63,8 @@ def load_shared(request: Request) -> None:
 
 @cache
 def _launcher() -> Any:
-    """Return Triton's class of launchers for the GPU of this machine, each of which it compiles in
-    C; None if it has none.
+    """Return Triton's class of launchers, which are compiled in C; None where Triton has no driver
+    of the GPU.
     """
     backends: Any = importlib.import_module("triton.backends").backends
     target = importlib.import_module("triton.runtime").driver.active.get_current_target()
