@@ -14,7 +14,7 @@ from typing import Any
 
 from coda_ir.cache.modules import load_source
 from coda_ir.launching.forked import Request, serve
-from coda_ir.launching.kernels_ahead import compile_launch, settle_keys
+from coda_ir.launching.kernels_ahead import compile_launch, prepare_keys, settle_keys
 
 
 class _Driver:
@@ -81,10 +81,10 @@ def prepare(target: tuple[Any, ...]) -> None:
     """
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
-    runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))
-    find_key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
-    if find_key is not None:
-        find_key()
+    driver = _Driver(compiler.GPUTarget(*target))
+    runtime.driver.set_active(driver)
+    with suppress(Exception):
+        prepare_keys(driver.get_current_target())
 
 
 if __name__ == "__main__":

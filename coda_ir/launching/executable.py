@@ -11,6 +11,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from coda_ir.calls.results import Results, as_tuple
+from coda_ir.collector import collector_paused
 
 if TYPE_CHECKING:
     import torch
@@ -25,9 +26,9 @@ Sizes = Mapping[str, int]
 def start_triton() -> Future[None]:
     """Start Triton's one-time setup in a thread, while the program is lowered.
 
-    It hashes its own files, and makes the library that it calls the driver through, the first time
-    with a C compiler: about a second, without Python's lock. Triton is imported here: imports are
-    not for several threads.
+    It makes the library that it calls the driver through, the first time with a C compiler, and
+    hashes its own files: about a second, without Python's lock. Triton is imported here: imports
+    are not for several threads.
     """
     import_module("triton.runtime")
     pool = ThreadPoolExecutor(1, thread_name_prefix="coda-triton")
@@ -44,10 +45,9 @@ def wait_for_triton() -> None:
 
 
 def _start() -> None:
-    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
-    if find_key is not None:
-        find_key()
-    _ = import_module("triton.runtime").driver.active
+    from coda_ir.launching.kernels_ahead import prepare_keys
+
+    prepare_keys(import_module("triton.runtime").driver.active.get_current_target())
 
 
 _INTERPRETER = RLock()
@@ -153,9 +153,10 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
         each for each in dict.fromkeys(programs) if not each.is_compiled and not each.is_interpreted
     ]
     if waiting and not torch.cuda.is_current_stream_capturing():
-        for each in waiting:
-            each.finish_compiling()
-        launches = [(each.module, each.info.launches) for each in waiting]
-        compile_ahead(launches, waiting[0].device, waiting[0].jobs)
+        with collector_paused():
+            for each in waiting:
+                each.finish_compiling()
+            launches = [(each.module, each.info.launches) for each in waiting]
+            compile_ahead(launches, waiting[0].device, waiting[0].jobs)
     for each in programs:
         each.is_compiled, each.beside = True, ()
