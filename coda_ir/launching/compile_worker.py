@@ -84,7 +84,7 @@ def prepare(target: tuple[Any, ...]) -> None:
     driver = _Driver(compiler.GPUTarget(*target))
     runtime.driver.set_active(driver)
     with suppress(Exception):
-        prepare_keys(driver.get_current_target())
+        prepare_keys(driver.get_current_target)
 
 
 if __name__ == "__main__":

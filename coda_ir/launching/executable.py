@@ -26,9 +26,9 @@ Sizes = Mapping[str, int]
 def start_triton() -> Future[None]:
     """Start Triton's one-time setup in a thread, while the program is lowered.
 
-    It makes the library that it calls the driver through, the first time with a C compiler, and
-    hashes its own files: about a second, without Python's lock. Triton is imported here: imports
-    are not for several threads.
+    It hashes its own files, and makes the library that it calls the driver through, the first time
+    with a C compiler: about a second, without Python's lock. Triton is imported here: imports are
+    not for several threads.
     """
     import_module("triton.runtime")
     pool = ThreadPoolExecutor(1, thread_name_prefix="coda-triton")
@@ -47,7 +47,8 @@ def wait_for_triton() -> None:
 def _start() -> None:
     from coda_ir.launching.kernels_ahead import prepare_keys
 
-    prepare_keys(import_module("triton.runtime").driver.active.get_current_target())
+    runtime: Any = import_module("triton.runtime")
+    prepare_keys(lambda: runtime.driver.active.get_current_target())
 
 
 _INTERPRETER = RLock()

@@ -40,14 +40,14 @@ MAX_AXES = 8
 """More than any tensor has whose extents a launch reads."""
 
 
-def prepare_keys(target: Any) -> None:
-    """Make Triton do what its keys for a target need once in a process, and in its copies: hash its
+def prepare_keys(find_target: Callable[[], Any]) -> None:
+    """Make Triton do what its keys for a target need once in a process and its copies: hash its
     libraries, and ask the assembler for its version.
     """
     find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
     if find_key is not None:
         find_key()
-    import_module("triton.compiler").make_backend(target).hash()
+    import_module("triton.compiler").make_backend(find_target()).hash()
 
 
 def compile_ahead(
