@@ -31,6 +31,7 @@ from coda_ir.frontends.torch.scaled_layers import (
 )
 
 RECIPES: dict[str, Scheme] = {"rowwise": ROWWISE, "blocks": BLOCKS}
+TRAINED_RECIPES = (*RECIPES, "all_rowwise", "all_blocks")
 
 _ATEN: Any = torch.ops.aten  # has no complete types
 _OF_X, _OF_WEIGHT = [4], [5]
@@ -120,18 +121,22 @@ def _called(x: torch.Tensor, layer: Any) -> torch.Tensor:
 
 class _Trained(torch.autograd.Function):
     """A product by `torch._scaled_mm`, forward and for the gradient of x, like torchao's recipe
-    `rowwise`; the weight gradient is computed in bf16, like in `rowwise_with_gw_hp`.
+    `rowwise`; the weight gradient is computed in bf16, like in `rowwise_with_gw_hp`, unless it is
+    a product of float8, too.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, is_all: bool) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
+        ctx.is_all = is_all
         return _by_rows(x, weight)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (dy,), (x, weight) = gradients, ctx.saved_tensors
-        return _by_rows(dy, weight.t()), dy.flatten(0, -2).t() @ x.flatten(0, -2)
+        columns = dy.flatten(0, -2).t(), x.flatten(0, -2).t()
+        dw = _by_rows(*columns) if ctx.is_all else columns[0] @ columns[1].t()
+        return _by_rows(dy, weight.t()), dw, None
 
 
 def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -139,22 +144,33 @@ def _by_rows(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     elements, of_weight = quantized(weight, weight.shape[-1])
     scales = (of_x, of_weight.t())
     columns = elements.contiguous().t()
-    product = _ATEN._scaled_mm(q, columns, *scales, out_dtype=x.dtype, use_fast_accum=False)
+    product = _ATEN._scaled_mm(
+        q.contiguous(), columns, *scales, out_dtype=x.dtype, use_fast_accum=False
+    )
     return product.unflatten(0, x.shape[:-1])
 
 
-def trained_layer() -> Layer:
+def trained_layer(*, is_all: bool) -> Layer:
     """Return the trainable layer on packed weights, with products by `torch._scaled_mm`,
     compiled.
     """
     function: Any = _Trained  # has no complete types
-    return torch_compile(partial(torch_layer, linear=function.apply), dynamic=False)
+
+    def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return function.apply(x, weight, is_all)
+
+    return torch_compile(partial(torch_layer, linear=linear), dynamic=False)
 
 
-def float8_program(recipe: str) -> str:
-    """Return the program of the layer, whose linear layers quantize their operands."""
+def float8_program(recipe: str, shape: LayerShape) -> str:
+    """Return the program of the layer, whose linear layers quantize their operands.
+
+    Gradients of weights need a known number of rows, which the program states for all recipes.
+    """
     quantized = rf'quantized_linear(\1, recipe="{recipe}")'
-    return re.sub(r"\blinear\(([^()]*)\)", quantized, PROGRAM.read_text())
+    text = re.sub(r"\blinear\(([^()]*)\)", quantized, PROGRAM.read_text())
+    text = text.replace("[B, T,", f"[{shape.batch}, {shape.time},")
+    return text.replace("[T,", f"[{shape.time},")
 
 
 def float8_gemms(packed: Tensors, shape: LayerShape, recipe: str) -> Callable[[], object]:

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from float8_layer import RECIPES, float8_layer, float8_program, inductor_layer, trained_layer
+from float8_layer import (
+    RECIPES,
+    TRAINED_RECIPES,
+    float8_layer,
+    float8_program,
+    inductor_layer,
+    trained_layer,
+)
 from harness import Candidate, Queued, peak_memory, timed, torch_compile
 from llama_layer import PROGRAM, Layer, LayerShape, Tensors, leaves, pack, torch_layer
 from xla_layer import XlaLayer
@@ -23,12 +30,16 @@ FLOAT8 = {f"coda + float8 {recipe}": recipe for recipe in RECIPES}
 """Ours in float8, and the recipe of each."""
 COMPILED_FLOAT8 = {"torch.compile + float8": False, "torch.compile + float8 fast": True}
 """torch.compile in float8, and whether cuBLAS leaves sums to the tensor cores."""
-FLOAT8_TRAINED = {f"coda + trained float8 {recipe}": recipe for recipe in RECIPES}
+FLOAT8_TRAINED = {f"coda + trained float8 {recipe}": recipe for recipe in TRAINED_RECIPES}
 """Ours in float8 with gradients, whose weights are bf16 and quantized in each call."""
-COMPILED_TRAINED = "torch.compile + trained float8"
+COMPILED_TRAINED = {
+    "torch.compile + trained float8": False,
+    "torch.compile + trained float8, all": True,
+}
+"""torch.compile in float8 with gradients, and whether those of weights are in float8, too."""
 VARIANTS = (
     *(CODA, CODA_TUNED, CODA_FOLDED, CODA_GRAPH, EAGER, COMPILED, MAX_AUTOTUNE, LIGER, XLA),
-    *(*FLOAT8, *COMPILED_FLOAT8, *FLOAT8_TRAINED, COMPILED_TRAINED),
+    *(*FLOAT8, *COMPILED_FLOAT8, *FLOAT8_TRAINED, *COMPILED_TRAINED),
 )
 UNASKED = (CODA, EAGER, COMPILED, LIGER, XLA)
 """Without what measures alternatives, for minutes, and what keeps copies of weights."""
@@ -170,10 +181,13 @@ def _makers(
             for name, fast in COMPILED_FLOAT8.items()
         },
         **{
-            name: partial(ours, program=float8_program(recipe))
+            name: partial(ours, program=float8_program(recipe, shape))
             for name, recipe in FLOAT8_TRAINED.items()
         },
-        COMPILED_TRAINED: lambda: autograd_variant(trained_layer(), pack(inputs)),
+        **{
+            name: partial(_trained_variant, inputs, is_all=is_all)
+            for name, is_all in COMPILED_TRAINED.items()
+        },
     }
 
 
@@ -201,6 +215,10 @@ def coda_variant(
     )
     variant = autograd_variant(lambda t: trained(**t), inputs, lambda t: inference(**t))
     return replace(variant, compile_s=seconds)
+
+
+def _trained_variant(inputs: Tensors, *, is_all: bool) -> Variant:
+    return autograd_variant(trained_layer(is_all=is_all), pack(inputs))
 
 
 def _inference(shape: LayerShape, inputs: Tensors, **options: Any) -> Variant:

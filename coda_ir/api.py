@@ -285,9 +285,9 @@ def _check_folding(fold_weights: bool, *, training: bool) -> None:
     """Raise CodaError if weights that change are to be folded."""
     if fold_weights and training:
         raise CodaError(
-            "fold_weights is for programs that are not trained: each step changes the weights, and "
-            "their gradients are of the weights as they are",
-            "leave fold_weights out, and compile once more without training to run the program",
+            "fold_weights is for inference: each step of training changes the weights, and their "
+            "gradients are those of unfolded weights",
+            "leave fold_weights out; for inference, compile again without training",
         )
 
 

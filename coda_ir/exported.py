@@ -17,10 +17,10 @@ from coda_ir.api import CompiledFunction, compile, find_entry, parse
 from coda_ir.calls.arguments import TensorSpec, format_dims, short_name
 from coda_ir.calls.tree import CallTree
 from coda_ir.defects import Described, Errors, WithFallback
-from coda_ir.diagnostics import CodaError, expect_kind
+from coda_ir.diagnostics import CodaError, closest, expect_kind
 from coda_ir.mlir.writer import located_text
 from coda_ir.notebook import html_of
-from coda_ir.options import ProgramOptions
+from coda_ir.options import ProgramOptions, TrainingOptions
 from coda_ir.pages import page_of
 from coda_ir.remarks import Remark
 from coda_ir.signatures import signature_of
@@ -71,8 +71,9 @@ class ExportedModel:
         `options` are those of `coda_ir.compile`; `device` defaults to the device of the weights. If
         a call fails because of a defect in this package, the target `reference` runs it, with a
         warning; with `errors="raise"` the error is raised. Raises CodaError for a model that cannot
-        be compiled.
+        be compiled, and for an unknown option.
         """
+        _check_names(options)
         if options.get("device") is None:
             options["device"] = self._device()
         compiled = partial(compile, self.module, **options)
@@ -137,7 +138,8 @@ class CompiledModel:
     """A compiled model, with the arguments and the return structure of the model.
 
     Each call reads the weights, so in-place updates take effect. Inputs that require gradients are
-    refused outside of `torch.no_grad`; weights are treated as constants.
+    refused outside of `torch.no_grad`; weights are treated as constants. `function` is the
+    compiled function of the inputs and weights, with `prepare`, `ir` and `resources`.
     """
 
     def __init__(
@@ -189,6 +191,17 @@ class CompiledModel:
     def source(self) -> str:
         """The text of the emitted Triton module."""
         return self.function.source
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    """Raise CodaError for an option that `compile` does not have: that is no defect."""
+    known = list(ProgramOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            remedy = closest(name, known, f"use {', '.join(known)}")
+            if name in ("training", *TrainingOptions.__annotations__):
+                remedy = "train with torch.compile, or compile the module: exported.module"
+            raise CodaError(f"unknown option '{name}'", remedy)
 
 
 def _caller(tree: CallTree, function: Callable[[], CompiledFunction]) -> Callable[..., Any]:
@@ -288,6 +301,8 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
         else weight.detach().clone(memory_format=torch.contiguous_format)
         for name, weight in weights.items()
     }
+    if not path.parent.is_dir():
+        raise CodaError(f"{path}: cannot write the file: there is no folder {path.parent}")
     try:
         safetensors.save_file(dense, path)
     except (OSError, SafetensorError) as error:

@@ -74,8 +74,12 @@ PASSES: dict[Level, str] = {
 
 
 def check_schedule(schedule: str) -> None:
-    """Raise CodaError for options that the pass `schedule` does not have."""
-    _parse_passes(f"schedule{{{schedule}}}", schedule)
+    """Raise CodaError for options that the pass `schedule` does not have, and for their values."""
+    from coda_ir.passes.layout.schedule import SchedulePass
+
+    for step in _parse_passes(f"schedule{{{schedule}}}", schedule).steps:
+        if isinstance(step, SchedulePass):
+            step.check_values()
 
 
 def _parse_passes(passes: str, schedule: str) -> Pipeline:

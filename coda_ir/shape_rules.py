@@ -215,7 +215,7 @@ def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     assert isinstance(op, MapOp)
     segment = op.segment()
-    rank = _domain_rank(segment)
+    rank = len(segment.domain or ())
     pairs = list(zip(segment.ports, operands, strict=True))
     known = [_port_domain(port.kind, dims, rank) for port, dims in pairs if not port.kind.is_table]
     domain = broadcast_dims([(1,) * rank, *known])
@@ -245,16 +245,6 @@ def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     return own
 
 
-def _domain_rank(segment: Segment) -> int:
-    """Return the rank of the domain of a map: of its first tile result, or else its first tile
-    port.
-    """
-    for port, type in segment.results:
-        if port.kind.data == ResultKind.TILE:
-            return len(type.get_shape())
-    return max((len(shape_of(value)) for _, value in segment.ports), default=1)
-
-
 def _told_by_table(domain: Dims, table: Dims) -> Dims:
     """Return `domain`, with symbols of a table for extents that nothing else determines.
 
@@ -269,6 +259,8 @@ def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
     """Return the dims of the domain that a port of `kind` determines; they broadcast."""
     if kind == PortKind.SCALAR:
         return ()
+    if kind.combiner is not None:
+        return (*dims[:-1], 1)
     return (*dims, 1) if kind == PortKind.COL and len(dims) < rank else dims
 
 

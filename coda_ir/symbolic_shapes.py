@@ -26,6 +26,7 @@ from coda_ir.dialects.coda import ConstantOp
 from coda_ir.dialects.coda.base import CodaOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm.numerics import NUMERICS_ATTRIBUTE, NumericsAttr
 from coda_ir.shape_rules import UNKNOWN, Dim as Dim, Dims as Dims, infer_dims
 from coda_ir.symbolic_size import SymbolicSize as SymbolicSize, as_size as as_size
 
@@ -51,16 +52,48 @@ def known_dims(
     return tuple(None if extent == DYNAMIC_INDEX else extent for extent in shape)
 
 
+def metadata_fault(func: FuncOp) -> str | None:
+    """Return what is wrong with the metadata of a function, which no operator verifies: `coda.dims`
+    and `coda.name` of its arguments and results, and `coda.numerics`; None if nothing is.
+    """
+    numerics = func.attributes.get(NUMERICS_ATTRIBUTE)
+    if numerics is not None and not isinstance(numerics, NumericsAttr):
+        return f'{NUMERICS_ATTRIBUTE} is {numerics}, expected a mode: #gemm.numerics<"fast">'
+    types = func.function_type
+    sides = (("argument", types.inputs, func.arg_attrs), ("result", types.outputs, func.res_attrs))
+    for side, of, entries in sides:
+        for index, (type, entry) in enumerate(zip(of, entries or (), strict=False)):
+            fault = _entry_fault(type, entry)
+            if fault is not None:
+                return f"{side} {index}: {fault}"
+    return None
+
+
+def _entry_fault(type: Attribute, entry: DictionaryAttr) -> str | None:
+    name, stated = entry.data.get("coda.name"), entry.data.get("coda.dims")
+    if name is not None and not isinstance(name, StringAttr):
+        return f"coda.name is {name}, expected a string"
+    if stated is None or not isinstance(type, TensorType):
+        return None
+    shape, dims = type.get_shape(), _dims_attribute(stated) or ()
+    fits = isinstance(stated, ArrayAttr) and len(dims) == len(shape)
+    if not fits or any(isinstance(d, int) and d != n for d, n in zip(dims, shape, strict=True)):
+        return f"coda.dims is {stated}, expected an extent or a symbol for each dimension of {type}"
+    return None
+
+
 def _dims_attribute(attribute: Attribute | None) -> Dims | None:
     if not isinstance(attribute, ArrayAttr):
         return None
     return tuple(_dim_of_attribute(dim) for dim in cast(ArrayAttr[Attribute], attribute))
 
 
-def dims_attribute(dims: Dims) -> ArrayAttr[Attribute]:
-    """Return `coda.dims` of an argument or a result."""
+def dims_attribute(dims: Sequence[Dim | SymbolicSize]) -> ArrayAttr[Attribute]:
+    """Return `coda.dims` of an argument or a result: numbers, and symbols or products of symbols
+    as strings.
+    """
     return ArrayAttr(
-        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(dim) for dim in dims]
+        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(str(dim)) for dim in dims]
     )
 
 

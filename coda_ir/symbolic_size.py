@@ -29,15 +29,20 @@ class SymbolicSize:
 
     @staticmethod
     def product(dims: Iterable[int | str]) -> SymbolicSize:
-        """Return the product of extents: numbers, symbols, or products such as `32*B*T`."""
-        coefficient, symbols = 1, list[str]()
-        for dim in dims:
-            for factor in str(dim).split("*"):
+        """Return the product of extents: numbers, symbols, products such as `32*B*T`, or sums such
+        as `L - 2`.
+        """
+        coefficient, symbols, sums = 1, list[str](), list[SymbolicSize]()
+        for dim in map(str, dims):
+            if " " in dim:
+                sums.append(SymbolicSize.of(dim))
+                continue
+            for factor in dim.split("*"):
                 if factor.lstrip("-").isdigit():
                     coefficient *= int(factor)
                 else:
                     symbols.append(factor)
-        return _from_terms([(tuple(sorted(symbols)), coefficient)])
+        return prod(sums, start=_from_terms([(tuple(sorted(symbols)), coefficient)]))
 
     @staticmethod
     def of(dim: int | str) -> SymbolicSize:

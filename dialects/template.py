@@ -54,7 +54,8 @@ class ArgumentTemplate:
         try:
             tree = ast.parse(f"f({text})", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ValueError(f"arguments '{text}' are not a list of literals: {error}") from error
+            why = error.msg if isinstance(error, SyntaxError) else error
+            raise ValueError(f"arguments '{text}' are not a list of literals: {why}") from error
         if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
             raise ValueError(f"arguments '{text}' are not a list of literals")
         if any(keyword.arg is None for keyword in tree.keywords):

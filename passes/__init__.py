@@ -78,6 +78,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "outline-rope": "OutlineRopePass",
         "pair-glu": "PairGluPass",
         "pair-rope": "PairRopePass",
+        "reduce-columns": "ReduceColumnsPass",
         "repeat-columns": "RepeatColumnsPass",
         "report-unfused": "ReportUnfusedPass",
         "split-reductions": "SplitReductionsPass",

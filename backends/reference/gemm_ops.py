@@ -231,6 +231,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
             known[-1] = shape[-1]
         elif port.kind == PortKind.ROW:
             known = [*shape[:-1], *known]
+        elif port.kind.combiner is not None:
+            known[-1] = shape[-1]
         elif port.kind.is_table:
             known = _rows_told_by_table(port.value, known, shape)
         else:
@@ -330,7 +332,7 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
             return [value.reshape(1, 1)]
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             assert kind.combiner is not None
-            return [_combine_tiles(kind.combiner, value, None)[:, None]]
+            return [_combine_tiles(kind.combiner, value, None).reshape(frame.m, 1)]
         case PortKind.ROW | PortKind.HALF_ROW:
             value = value.reshape(1, columns)
         case PortKind.TILE | PortKind.HALF_TILE:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.backends.triton.expressions import (
+    ATOM,
     COMPARISONS,
     EXPRESSIONS,
     Expression,
@@ -55,6 +56,10 @@ class RegionEmitter:
     helpers: set[str] = field(default_factory=set[str])
     scalars: Collection[SSAValue] = ()
     """The arguments of one element, which is known at run time."""
+    vectors: Collection[SSAValue] = ()
+    """The arguments with an element for each row, as vectors. So is what is computed from them
+    alone. They become columns where they meet the elements of a tile: Triton converts the layout of
+    a vector, but may convert that of a column after it has the size of the tile."""
 
     def emit(
         self,
@@ -72,7 +77,7 @@ class RegionEmitter:
         for op in block.ops:
             if op in statements.live:
                 statements.add(op)
-        yields = [statements.operand_name(value) for value in yielded]
+        yields = [statements.column_name(value) for value in yielded]
         return EmittedRegion(tuple(statements.lines), tuple(yields))
 
 
@@ -89,8 +94,10 @@ def _before_rounding(value: SSAValue, type: Attribute) -> SSAValue:
     if not isinstance(value.owner, arith.ExtFOp):
         return value
     narrow = value.owner.input
-    is_rounded = isinstance(narrow.owner, arith.TruncFOp) and narrow.type == type
-    return narrow.owner.operands[0] if is_rounded else value
+    rounding = narrow.owner
+    if isinstance(rounding, arith.TruncFOp) and narrow.type == type:
+        return rounding.input
+    return value
 
 
 def _live_operations(block: Block, yielded: Sequence[SSAValue]) -> set[Operation]:
@@ -117,6 +124,7 @@ class _Statements:
         self.lines: list[str] = []
         self.values: dict[SSAValue, Expression] = {}
         self._scalars = set(emitter.scalars)
+        self._vectors = set(emitter.vectors)
         self._place: str | None = None
 
     def add(self, op: Operation) -> None:
@@ -139,6 +147,9 @@ class _Statements:
         if isinstance(op, ColumnOp):
             return self._column(op)
         write = EXPRESSIONS.get(op.name)
+        has_vector = not self._vectors.isdisjoint(op.operands)
+        if has_vector and (self._scalars | self._vectors).issuperset(op.operands):
+            self._vectors.update(op.results)
         if write is None:
             raise CodaError(
                 f"{format_location(op.location)}: the triton backend cannot emit {op.name}",
@@ -154,7 +165,10 @@ class _Statements:
 
     def _operands(self, op: Operation) -> list[Expression]:
         """Return the operands; an operator on constants alone needs one of them as a tensor."""
-        operands = [self.values[value] for value in op.operands]
+        is_vector = self._vectors.issuperset(op.results)
+        operands = [
+            self.values[value] if is_vector else self._as_column(value) for value in op.operands
+        ]
         if operands and all(operand.is_literal for operand in operands):
             operands[-1] = operands[-1].materialized(op.operands[-1].type)
         return operands
@@ -164,7 +178,7 @@ class _Statements:
             raise CodaError(
                 f"{format_location(op.location)}: gemm.group_reduce outside of a tile of columns"
             )
-        return atom(self.emitter.group_reduce(op, self.operand_name(op.value)))
+        return atom(self.emitter.group_reduce(op, self.column_name(op.value)))
 
     def _column(self, op: ColumnOp) -> Expression:
         if self.emitter.column is None:
@@ -178,6 +192,17 @@ class _Statements:
             assert isinstance(owner, Operation)
             self._assign(value, owner.location)
         return self.values[value].text
+
+    def column_name(self, value: SSAValue) -> str:
+        """Return a name or literal for a value that is to broadcast against tiles."""
+        self.operand_name(value)
+        return self._as_column(value).text
+
+    def _as_column(self, value: SSAValue) -> Expression:
+        expression = self.values[value]
+        if value not in self._vectors:
+            return expression
+        return atom(f"{expression.inside(ATOM)}[:, None]")
 
     def _name_longest(self, op: Operation) -> bool:
         """Give the longest unnamed operand of `op` a statement; return False if there is none."""

@@ -113,7 +113,7 @@ def _dtype(type: Attribute) -> str:
 def _unsupported(op: Operation, what: str) -> CodaError:
     return CodaError(
         f"{format_location(op.location)}: the triton backend cannot emit {op.name} on {what}",
-        "extend the operands to f32 first",
+        "convert the operands to f32 first",
     )
 
 

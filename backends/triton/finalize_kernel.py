@@ -83,7 +83,7 @@ class _FinalizeEmitter:
         block, launch = self.block, Launch.of(self.op)
         lines = [
             *launch.wait_and_start_next(self.helpers),
-            f"element = tl.program_id(0) * {block} + tl.arange(0, {block})[:, None]",
+            f"element = tl.program_id(0) * {block} + tl.arange(0, {block})",
             "exists = element < count",
             *self.lines,
         ]
@@ -134,8 +134,8 @@ class _FinalizeEmitter:
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> list[str]:
-        """Return the names of the combined partials, one per element (a column vector), and of the
-        remainder of wide ones.
+        """Return the names of the combined partials, one per element, and of the remainder of wide
+        ones.
         """
         base = self.names.fresh(partial.name_hint, "partial")
         pointer = self.names.fresh(f"{base}_ptr")
@@ -180,7 +180,7 @@ class _FinalizeEmitter:
         sweep.reduce(largest, "max", base, IDENTITY[Combiner.LSE])
         self.lines.append(f'{shift} = tl.where({largest} == float("-inf"), 0.0, {largest})')
         exponentials = self.names.fresh(f"{base}_exp_sum")
-        difference, logarithm = f"{base} - {shift}", f"tl.log({exponentials})"
+        difference, logarithm = f"{base} - {shift}[:, None]", f"tl.log({exponentials})"
         if sweep.is_wide:
             difference, logarithm = f"({difference}).to(tl.float32)", f"{logarithm}.to(tl.float64)"
         sweep.reduce(exponentials, "sum", f"tl.exp({difference})", IDENTITY[Combiner.LSE])
@@ -235,8 +235,11 @@ class _Sweep:
         `missing`.
         """
         emitter = self.emitter
+        # Triton 3.6 does not compile a kernel that stores two columns of sums and their product.
         combined, update, identity = reduction(
-            kind, total, expression, emitter.helpers, is_ordered=emitter.op.order is not None
+            *(kind, total, expression, emitter.helpers),
+            is_column=False,
+            is_ordered=emitter.op.order is not None,
         )
         if self.tiles is not None and self.tiles <= self.block:
             if self.in_registers != missing:
@@ -247,7 +250,7 @@ class _Sweep:
         type = "tl.float64" if self.is_wide and kind == "max" else "tl.float32"
         body = [*self._read(f"start + tl.arange(0, {self.block})", missing), update]
         emitter.lines += [
-            f"{total} = tl.full(({emitter.block}, 1), {identity}, {type})",
+            f"{total} = tl.full(({emitter.block},), {identity}, {type})",
             *over_blocks(self.extent, self.block, body),
         ]
 
@@ -255,16 +258,16 @@ class _Sweep:
         place = f"{self.pointer} + {self._place()}"
         return [
             f"tile = {tiles}[None, :]",
-            f"inside = exists & (tile < {self.extent})",
+            f"inside = exists[:, None] & (tile < {self.extent})",
             f"{self.name} = tl.load({place}, mask=inside, other={identity})",
         ]
 
     def _place(self) -> str:
         """Return where the partials of `tile` are."""
-        columns = self.emitter.sample_columns
+        columns, element = self.emitter.sample_columns, "element[:, None]"
         if self.emitter.is_by_row:
-            return f"element.to(tl.int64) * {self.extent} + tile"
+            return f"{element}.to(tl.int64) * {self.extent} + tile"
         if columns is None:
-            return "tile.to(tl.int64) * count + element"
-        row = f"(element // {columns} * {self.extent} + tile).to(tl.int64)"
-        return f"{row} * {columns} + element % {columns}"
+            return f"tile.to(tl.int64) * count + {element}"
+        row = f"({element} // {columns} * {self.extent} + tile).to(tl.int64)"
+        return f"{row} * {columns} + {element} % {columns}"

@@ -217,7 +217,7 @@ class SegmentEmitter(SegmentColumns):
         reduction = _REDUCTIONS[combiner]
         if reduction != "tl.sum":
             self.helpers.add(reduction)
-        return self._let(hint, f"{self._by_row(f'{reduction}({partials}, 1)')}[:, None]")
+        return self._let(hint, self._by_row(f"{reduction}({partials}, 1)"))
 
     def _partials(self, port: Port) -> str:
         """Return the partials of the rows, as an expression."""
@@ -241,8 +241,10 @@ class SegmentEmitter(SegmentColumns):
         """Emit the statements of the region; return the yielded values."""
         segment = self.segment
         if self.columns.parts == 1:
-            self._load_ports(with_columns=False)
+            self._load_ports(with_columns=False, combine=False)
         self._load_ports(with_columns=True)
+        # What waits for all partials of a row comes last, when all loads are on their way.
+        self._load_ports(with_columns=False)
         values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
         extents: list[tuple[SSAValue, Extent]] = [
             *((acc, (True, True)) for acc in segment.accumulators),
@@ -257,7 +259,15 @@ class SegmentEmitter(SegmentColumns):
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         scalars = [value for value, extent in extents if extent == (False, False)]
-        emitter = RegionEmitter(self.names, self._group_reduce, column, self.helpers, scalars)
+        vectors = [
+            argument
+            for index, port in enumerate(segment.ports)
+            if port.kind.combiner is not None
+            for argument in segment.port_args(index)
+        ]
+        emitter = RegionEmitter(
+            self.names, self._group_reduce, column, self.helpers, scalars, vectors
+        )
         region = emitter.emit(segment.block, values, stored_values(segment))
         self.lines += region.lines
         return list(region.yields)

@@ -115,7 +115,7 @@ class Reduction(NamedTuple):
     """
 
     combined: str
-    """The expression of one block: a column."""
+    """The expression of one block."""
     update: str
     """The statement that combines it with the blocks before."""
     identity: str
@@ -127,17 +127,22 @@ def reduction(
     element: str,
     helpers: set[str],
     *,
+    is_column: bool = True,
     is_ordered: bool = False,
 ) -> Reduction:
-    """Return the sum or the maximum of `element` as the variable `name`; NaN wins."""
+    """Return the sum or the maximum of `element` as the variable `name`, a column or a vector; NaN
+    wins.
+    """
     if kind == "max":
         helpers |= {"maximum", "reduce_max"}
-        combined = f"tl.expand_dims(reduce_max({element}, 1), 1)"
+        combined = f"reduce_max({element}, 1)"
+        if is_column:
+            combined = f"tl.expand_dims({combined}, 1)"
         return Reduction(combined, f"{name} = maximum({name}, {combined})", NEGATIVE_INFINITY)
-    combined = f"tl.sum({element}, 1, keep_dims=True)"
+    combined = f"tl.sum({element}, 1{', keep_dims=True' if is_column else ''})"
     if is_ordered:
         helpers.add("tree_sum")
-        combined = f"tl.expand_dims(tree_sum({element}, 1), 1)"
+        combined = f"tree_sum({element}, 1)"
     return Reduction(combined, f"{name} += {combined}", "0.0")
 
 

@@ -9,14 +9,19 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.argument_list import ArgumentList, Moved
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
-from coda_ir.backends.triton.gemm_segment import SegmentEmitter
+from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
-from coda_ir.backends.triton.ports import ColumnIndex, RowIndex, load_port, table_index
+from coda_ir.backends.triton.ports import (
+    ColumnIndex,
+    RowIndex,
+    load_port,
+    partial_extents,
+    table_index,
+)
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import (
     Combiner,
     CombinerAttr,
@@ -28,20 +33,19 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     Segment,
 )
-from coda_ir.dialects.gemm.tiling import ColumnRange, group_sizes
+from coda_ir.dialects.gemm.tiling import COLUMNS_OF_A_MAP, ColumnRange, group_sizes
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_turned
 
 TILE_ELEMENTS = 2048
-WIDEST_TILE = 512
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
 """Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
 ROWS_OF_A_SUM = 32
-"""Rows that a program adds up, at least, for each number of a `partial_col`, so that the partial
-sums are small beside the tensors that the kernel reads."""
+"""Rows that a program combines, at least, for each number of a `partial_col`, so that the partials
+are small beside the tensors that the kernel reads."""
 
 
 @dataclass
@@ -93,7 +97,7 @@ class LoweredMap:
 def lower_map(op: MapOp) -> LoweredMap:
     """Return the segment of `op` over its domain."""
     segment = op.segment()
-    columns = map_columns(segment)
+    columns = (segment.domain or (1,))[-1]
     if columns == DYNAMIC_INDEX:
         _expect_tiles(op, segment)
     lowered = LoweredMap(over_domain(segment, columns))
@@ -118,36 +122,15 @@ def over_domain(segment: Segment, columns: int) -> MapSegment:
 
 
 def _expect_tiles(op: MapOp, segment: Segment) -> None:
-    for result in segment.results:
-        kind = result.port.kind.data
-        if kind != ResultKind.TILE:
-            raise CodaError(
-                f"{format_location(op.location)}: the {kind.value} result of a pointwise kernel is "
-                "over a symbolic number of columns",
-                "give the last dimension as a number or a const",
-            )
-
-
-def map_columns(segment: Segment) -> int:
-    """Return N of the domain: the last extent of the first tile result, or else of the first tile
-    port.
-    """
-    for port, type in segment.results:
-        if port.kind.data == ResultKind.TILE:
-            return (type.get_shape() or (1,))[-1]
-    for kind, value in segment.ports:
-        if kind == PortKind.TILE:
-            return shape_of(value)[-1]
-    raise AssertionError("a map has a tile result or a tile port")
-
-
-def _value_over(segment: MapSegment) -> SSAValue:
-    """Return a tensor with the row dimensions of the domain."""
-    stored = (ResultKind.TILE, ResultKind.HALF)
-    for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data in stored:
-            return output
-    return next(port.value for port in segment.ports if port.kind == PortKind.TILE)
+    kinds = [result.port.kind.data for result in segment.results]
+    refused = [f"{kind.value} result" for kind in kinds if kind != ResultKind.TILE]
+    refused += [f"{kind.value} port" for kind, _ in segment.ports if kind.combiner is not None]
+    if refused:
+        raise CodaError(
+            f"{format_location(op.location)}: the {refused[0]} of a pointwise kernel is over a "
+            "symbolic number of columns",
+            "give the last dimension as a number or a const",
+        )
 
 
 def map_tiling(segment: MapSegment) -> MapTiling:
@@ -158,16 +141,20 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     extent = segment.columns // paired
     group = max(1, max(group_sizes(segment), default=1) // paired)
     padded_group = next_power_of_2(group)
-    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else WIDEST_TILE
+    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else COLUMNS_OF_A_MAP
     lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
     if any(kind == PortKind.TILE and is_turned(value) for kind, value in segment.ports):
         block_m = ROWS_OF_COLUMNS
         lanes = max(min(lanes, COLUMNS_OF_COLUMNS), padded_group)
+    for port in segment.ports:
+        if port.kind.combiner is not None:
+            # The tile holds the partials of its rows, too.
+            block_m = max(1, min(block_m, TILE_ELEMENTS // partial_extents(port)[2]))
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
-    steps = max(1, ROWS_OF_A_SUM // block_m) if _adds_up_rows(segment) else 1
+    steps = max(1, ROWS_OF_A_SUM // block_m) if _combines_rows(segment) else 1
     return MapTiling(block_m, columns, steps)
 
 
@@ -175,8 +162,10 @@ def _adds_up_samples(segment: Segment) -> bool:
     return any(result.samples for result in segment.results)
 
 
-def _adds_up_rows(segment: MapSegment) -> bool:
-    """Return whether there are column sums over all rows, in an order that the backend chooses."""
+def _combines_rows(segment: MapSegment) -> bool:
+    """Return whether there are column sums (or maxima) over all rows, in an order that the backend
+    chooses.
+    """
     if _adds_up_samples(segment):
         return False
     combiners = {
@@ -184,7 +173,7 @@ def _adds_up_rows(segment: MapSegment) -> bool:
         for result in segment.results
         if result.port.kind.data == ResultKind.PARTIAL_COL
     }
-    return segment.order is None and combiners == {CombinerAttr(Combiner.ADD)}
+    return segment.order is None and bool(combiners) and CombinerAttr(Combiner.LSE) not in combiners
 
 
 @dataclass
@@ -240,13 +229,20 @@ class _MapEmitter(SegmentEmitter):
         if self.tiling.steps == 1:
             super()._store_partial_col(index, pointer, columns, value)
             return
-        total = self.names.fresh("total")
-        self.totals.append(f"{total} = tl.zeros(({self.columns.lanes},), tl.float32)")
-        combined = self._reduce(index, value, 0, "row_mask[:, None]")
-        self.lines.append(f"{total} += {combined}")
+        # Each thread combines what it has; those of a column meet once, behind the last tile.
+        total, combiner = self.names.fresh("total"), self._combiner(index)
+        shape, identity = f"(BLOCK_M, {self.columns.lanes})", IDENTITY[combiner]
+        self.totals.append(f"{total} = tl.full({shape}, {identity}, tl.float32)")
+        masked = f"tl.where(row_mask[:, None], {value}, {identity})"
+        if combiner == Combiner.MAX:
+            self.helpers.add("maximum")
+            self.lines.append(f"{total} = maximum({total}, {masked})")
+        else:
+            self.lines.append(f"{total} += {masked}")
+        combined = self._reduce(index, total, 0, None)
         address = f"{pointer} + tile_m.to(tl.int64) * {columns.extent} + {columns.name}"
         mask = "" if columns.mask is None else f", mask={columns.mask}"
-        self.stores.append(f"tl.store({address}, {total}{mask})")
+        self.stores.append(f"tl.store({address}, {combined}{mask})")
 
 
 def emit_map(
@@ -264,7 +260,7 @@ def emit_map(
     of rows of the domain.
     """
     name = names.fresh(hint or _map_name(segment))
-    pitches, moved, domain = pitches or {}, moved or {}, _value_over(segment)
+    pitches, moved, domain = pitches or {}, moved or {}, segment.domain_value
     arguments = ArgumentList(
         op, LocalNames(), pitches=pitches, moved=moved, domain=domain, has_positions=True
     )

@@ -163,13 +163,14 @@ def _load_moved(
     value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
 ) -> str:
     """Return the rows of a tile some positions before or after, with zeros outside of the sample;
-    or rows that are columns of a matrix with M columns.
+    or rows that are columns of a matrix, whose number is known.
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
     if arguments.moved[value].is_turned:
         # Not the rows of the tile, which repeat the last one: neighbours have to be seen as such.
-        place = f"{column}.to(tl.int64) * M + {ROWS.numbers}[:, None]"
-        return f"tl.load({pointer} + {place}, mask={ROWS.mask}[:, None], other=0)"
+        numbers, count = f"{ROWS.numbers}[:, None]", shape_of(value)[0]
+        place = f"{column}.to(tl.int64) * {count} + {numbers}"
+        return f"tl.load({pointer} + {place}, mask={numbers} < {count}, other=0)"
     by = arguments.moved[value].shift
     if by == 0:
         return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
@@ -194,7 +195,7 @@ def partial_extents(port: Port) -> tuple[Combiner, int, int]:
     assert combiner is not None, "expected a port of partials"
     if tiles is None:
         raise CodaError(
-            f"gemm.fused: the number of partials of a {port.kind.value} port is not known",
+            f"the number of partials of a {port.kind.value} port is not known",
             "let gemm.finalize combine them",
         )
     return combiner, tiles, 1 << (tiles - 1).bit_length()

@@ -40,11 +40,14 @@ def _columns(value: SSAValue) -> int | None:
     return None if extent == DYNAMIC_INDEX else extent
 
 
-def _start(name: str, x: SSAValue, columns: int | None) -> tuple[RowKernelText, Load]:
-    """Begin a kernel that reads `x`, its operand 0."""
+def _start(
+    name: str, x: SSAValue, columns: int | None, pitches: Pitches, other: str = "0.0"
+) -> tuple[RowKernelText, Load]:
+    """Begin a kernel that reads `x`, its operand 0, which is `other` behind its last column."""
     text = RowKernelText(name, columns)
     text.operand("x", element_type_of(x), 0)
-    return text, Load("x", element_type_of(x))
+    start = f"row.to(tl.int64) * {pitches[x]}" if x in pitches else None
+    return text, Load("x", element_type_of(x), other=other, start=start)
 
 
 def _parameters(
@@ -69,7 +72,7 @@ def rms_norm_kernel(op: RMSNormOp, name: str, pitches: Pitches) -> EmittedKernel
     columns.
     """
     columns = None if op.group_size == DYNAMIC_INDEX else op.group_size
-    text, x = _start(name, op.x, columns)
+    text, x = _start(name, op.x, columns, pitches)
     weights = _parameters(text, [op.weight] if op.weight else [], ["weight"], pitches)
     text.result("out", element_type_of(op.result))
     text.begin()
@@ -105,7 +108,7 @@ def _store_y(text: RowKernelText, result: SSAValue) -> str:
 
 def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit (x − mean) · rstd (⊙ weight) (+ bias)."""
-    text, x = _start(name, op.x, _columns(op.x))
+    text, x = _start(name, op.x, _columns(op.x), pitches)
     given = {"weight": op.weight, "bias": op.bias}
     names = [name for name, value in given.items() if value is not None]
     parameters = _parameters(text, op.params, names, pitches)
@@ -118,9 +121,9 @@ def layer_norm_kernel(op: LayerNormOp, name: str, pitches: Pitches) -> EmittedKe
     return text.finish("LayerNorm")
 
 
-def norm_stats_kernel(op: NormStatsOp, name: str) -> EmittedKernel:
+def norm_stats_kernel(op: NormStatsOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit rstd, and the mean for kind "layer"."""
-    text, x = _start(name, op.x, _columns(op.x))
+    text, x = _start(name, op.x, _columns(op.x), pitches)
     outputs = ("rstd", "mean")[: len(op.stats)]
     for index, output in enumerate(outputs):
         text.result(output, f32, index)
@@ -132,10 +135,9 @@ def norm_stats_kernel(op: NormStatsOp, name: str) -> EmittedKernel:
     return text.finish("row statistics of a norm")
 
 
-def softmax_kernel(op: SoftmaxOp, name: str) -> EmittedKernel:
+def softmax_kernel(op: SoftmaxOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit exp(x − max) / sum; a row with NaN or +inf, or of -inf alone, is NaN, as in PyTorch."""
-    text, _ = _start(name, op.x, _columns(op.x))
-    x = Load("x", element_type_of(op.x), other=NEGATIVE_INFINITY)
+    text, x = _start(name, op.x, _columns(op.x), pitches, NEGATIVE_INFINITY)
     text.result("out", element_type_of(op.result))
     text.begin()
     text.reduce("largest", "max", [x], "x")
@@ -144,12 +146,11 @@ def softmax_kernel(op: SoftmaxOp, name: str) -> EmittedKernel:
     return text.finish("softmax")
 
 
-def reduce_kernel(op: ReduceOp, name: str) -> EmittedKernel:
+def reduce_kernel(op: ReduceOp, name: str, pitches: Pitches) -> EmittedKernel:
     """Emit sum, mean, max or lse of each row, like torch.sum, mean, amax, logsumexp."""
     kind = op.kind.data
-    text, x = _start(name, op.x, _columns(op.x))
-    if kind in ("max", "lse"):
-        x = Load("x", element_type_of(op.x), other=NEGATIVE_INFINITY)
+    other = NEGATIVE_INFINITY if kind in ("max", "lse") else "0.0"
+    text, x = _start(name, op.x, _columns(op.x), pitches, other)
     text.result("out", element_type_of(op.result))
     text.begin()
     if kind == "max":

@@ -37,7 +37,7 @@ _PRODUCTS = {
 
 _GEMMS = (
     *(coda.LinearOp, coda.MatmulOp, coda.GroupedLinearMap, coda.AttentionOp),
-    *(gemm.FusedOp, gemm.LibraryOp),
+    *(coda.ConvolutionOp, gemm.FusedOp, gemm.LibraryOp),
 )
 _VIEWS = (
     *(coda.ReshapeOp, coda.TransposeOp, coda.SliceOp),
@@ -75,10 +75,6 @@ class Ends:
     @property
     def operators(self) -> int:
         return sum(counts.total() for counts in self.counts.values())
-
-    @property
-    def calls(self) -> int:
-        return self.counts["call"].total()
 
 
 def measure_ends(architecture: Architecture, *, layers: int = 1) -> Ends:
@@ -195,11 +191,11 @@ def print_ends(console: Console, results: Sequence[Ends]) -> None:
         console.print(f"{end}: {total.total()}")
         for name, number in total.most_common(None if end == "call" else 12):
             console.print(f"    {number:5} in {models[name]:3} models  {name}")
-    calls, operators = (sum(r.calls for r in results), sum(r.operators for r in results))
-    share = calls / max(operators, 1)
-    console.print(
-        f"{calls} of {operators} operators between GEMMs ({share:.1%}) are calls of PyTorch"
-    )
+    operators = sum(result.operators for result in results)
+    for end, kind in (("call", "calls of PyTorch"), ("library", "library operators")):
+        number = sum(result.counts[end].total() for result in results)
+        share = number / max(operators, 1)
+        console.print(f"{number} of {operators} operators between GEMMs ({share:.1%}) are {kind}")
 
 
 def _short(name: str) -> str:

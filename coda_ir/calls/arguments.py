@@ -172,7 +172,8 @@ def _size(dim: int | str | None, bindings: Mapping[str, int]) -> int | None:
 
 
 def _not_a_tensor(spec: TensorSpec, value: object) -> ArgumentTypeError:
-    kind = "None" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    kind = "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
     remedy = f"convert it with torch.as_tensor({spec.name})"
     if value is None:
         remedy = f"pass {spec}; a program without this operand leaves it out of its text"

@@ -209,7 +209,7 @@ class CallTree:
                 raise CallError(
                     f"{name_of_leaf(self.in_spec, index, self.parameters)} is {_kind(value)}, but "
                     f"the model was exported with {leaf.constant!r}",
-                    "numbers, texts and None are part of the program: export it again",
+                    "numbers, strings and None are part of the program: export it again",
                 )
         return tensors
 

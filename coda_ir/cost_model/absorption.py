@@ -1,6 +1,7 @@
-"""The cost of a `gemm.finalize` as a separate kernel, and inside the GEMMs that need it."""
+"""The cost of a `gemm.finalize` as a separate kernel, and inside the kernels that need it."""
 
 from collections.abc import Sequence
+from math import ceil
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
@@ -8,9 +9,10 @@ from xdsl.ir import SSAValue
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import EXPOSED_LOADS
 from coda_ir.cost_model.ranking import described
+from coda_ir.cost_model.workload import NOMINAL_ROWS
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FinalizeOp, FusedOp
-from coda_ir.dialects.gemm.tiling import known_tiles
+from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp
+from coda_ir.dialects.gemm.tiling import COLUMNS_OF_A_MAP, known_tiles
 
 
 def finalize_us(op: FinalizeOp, device: Device, rows: int) -> float:
@@ -22,9 +24,15 @@ def finalize_us(op: FinalizeOp, device: Device, rows: int) -> float:
 
 
 def absorbed_us(
-    partials: Sequence[SSAValue], consumer: FusedOp, device: Device, rows: int | None
+    partials: Sequence[SSAValue], consumer: FusedOp | MapOp, device: Device, rows: int | None
 ) -> float:
-    """Microseconds that every tile of a scheduled GEMM takes to read the partials of its rows."""
+    """Microseconds that the tiles of a scheduled GEMM, or of a map with a known number of columns,
+    take to read the partials of their rows.
+    """
+    if isinstance(consumer, MapOp):
+        tiles = ceil(consumer.columns / COLUMNS_OF_A_MAP)
+        moved = (rows or NOMINAL_ROWS) * bytes_per_row(partials) * tiles
+        return moved / device.processors / device.cache_bytes_per_ns / 1000
     assert consumer.schedule is not None, "expected a scheduled gemm.fused"
     estimate = described(consumer, consumer.schedule, device, rows).estimate
     tile = consumer.schedule.block_m.data * bytes_per_row(partials)

@@ -1,16 +1,16 @@
-"""How many rows the GEMMs of a program have, by what its symbols stand for."""
+"""How many rows the kernels of a program have, by what its symbols stand for."""
 
 from collections.abc import Mapping
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from coda_ir.dialects.gemm import AttentionSumOp, FusedOp
+from coda_ir.dialects.gemm import AttentionSumOp, FusedOp, MapOp
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 
 class RowCounts:
-    """The numbers of rows of GEMMs under given sizes of symbols."""
+    """The numbers of rows of kernels under given sizes of symbols."""
 
     def __init__(self, sizes: Mapping[str, int]):
         self.sizes = sizes
@@ -27,23 +27,30 @@ class RowCounts:
             self._shapes[func] = SymbolicShapes(func)
         return self._shapes[func]
 
-    def size(self, op: FusedOp | AttentionSumOp) -> SymbolicSize | None:
+    def size(self, op: FusedOp | MapOp | AttentionSumOp) -> SymbolicSize | None:
         """The product of the dimensions of x but the last, or the number of rows that are gathered,
-        by symbols; of sums of attention, that of the tensor with their rows.
+        by symbols; of a map, that of its domain; of sums of attention, that of the tensor with
+        their rows.
         """
         shapes = self.shapes(op)
         if shapes is None:
             return None
         if isinstance(op, FusedOp) and op.gather is not None:
             return SymbolicSize.product(shapes.dims(op.gather))
-        of = op.x if isinstance(op, FusedOp) else op.rows_of
+        match op:
+            case FusedOp():
+                of = op.x
+            case MapOp():
+                of = op.segment().domain_value
+            case AttentionSumOp():
+                of = op.rows_of
         return SymbolicSize.product(shapes.dims(of)[:-1])
 
-    def of(self, op: FusedOp) -> int | None:
+    def of(self, op: FusedOp | MapOp) -> int | None:
         """M of `op`, K where x is transposed; None where a symbol has no size, or none has one."""
         return self.exact(op) if self.sizes else None
 
-    def exact(self, op: FusedOp | AttentionSumOp) -> int | None:
+    def exact(self, op: FusedOp | MapOp | AttentionSumOp) -> int | None:
         """The same, also where no symbol has a size and the types say all."""
         size = self.size(op)
         if size is None or not size.symbols <= self.sizes.keys():

@@ -31,7 +31,7 @@ INFIX = {
     NEGATION: NEGATION,
 }
 
-_CLASSES: dict[str, type] = {
+CLASSES: dict[str, type] = {
     **{op.name.removeprefix("coda."): op for op in coda.Coda.operations},
     **BINARY,
     **{name: op for op, (_, names) in NAMED_BY.items() for name in names.values()},
@@ -47,7 +47,8 @@ _CLASSES: dict[str, type] = {
 
 _TEXTS = {
     "clamp": "x, but at least `min` and at most `max`; NaN propagates.",
-    "pow": "x to a power that is a multiple of 1/2, as products, a root and a reciprocal.",
+    "pow": "x to a constant power other than 0. Multiples of 1/2 up to 16 are products, a root and "
+    "a reciprocal.",
     "//": "Quotient, rounded down; of sizes with symbols, exact.",
     "split": "A tuple of consecutive slices that fill the dimension.",
     "torch": "A tensor that PyTorch computes, for what the language lacks: "
@@ -119,7 +120,7 @@ def description(name: str) -> str:
     """Return a description of an operator, in Markdown."""
     if name in _TEXTS:
         return _TEXTS[name]
-    return getdoc(_CLASSES[name]) or ""
+    return getdoc(CLASSES[name]) or ""
 
 
 def summary(name: str) -> str:

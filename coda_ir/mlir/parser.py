@@ -170,6 +170,11 @@ class ModuleParser(Parser):
             self._undefined[name] = MistakeError(operand.span, message, remedy)
         return super().resolve_operand(operand, type)
 
+    @property
+    def operator_position(self) -> int | None:
+        """The offset of the name of the operator that is being parsed, if there is one."""
+        return self._begun[-1] if self._begun else None
+
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         results = super()._parse_op_result_list()
         self._begun.append(self.pos)
@@ -198,6 +203,10 @@ class ModuleParser(Parser):
 
     def _similar(self, name: str) -> str | None:
         """Return a remedy for an operator name that its dialect lacks."""
+        if name in ("fn", "epilogue", "const", "import"):
+            return "this is a .coda program: name the file .coda, or state -f coda"
+        if self.ctx.get_optional_op(f"func.{name}") is not None:
+            return f"did you mean func.{name}?"
         prefix, _, suffix = name.partition(".")
         dialect = self.ctx.get_optional_dialect(prefix)
         if dialect is None:

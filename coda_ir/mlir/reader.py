@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Span
@@ -19,6 +20,7 @@ from coda_ir.diagnostics import Diagnostic, DiagnosticError, Severity, SourceRan
 from coda_ir.dominance import misplaced_use
 from coda_ir.error_codes import INVALID, SYNTAX
 from coda_ir.mlir.parser import MAX_DEPTH, MistakeError, ModuleParser, too_deep
+from coda_ir.symbolic_shapes import metadata_fault
 
 _OPERATOR_NAME = re.compile(r'"?[\w.$]*"?')
 
@@ -63,6 +65,9 @@ class _Reader:
             raise self._syntax_error(error) from error
         except MemoryError:
             raise
+        except VerifyException as error:
+            position = None if self.parser is None else self.parser.operator_position
+            raise self._error(*self._name_at(position or 0), _message(error), INVALID) from error
         except Exception as error:  # whatever xDSL lets escape, see above
             position = 0 if self.parser is None else self.parser.pos
             raise self._error(position, position + 1, _message(error)) from error
@@ -76,6 +81,9 @@ class _Reader:
         except Exception as error:  # as above, for the verifiers of xDSL's operators
             op = _failing(module)
             raise self._error(*self._place(op), _message(error), INVALID) from error
+        for op in module.walk():
+            if isinstance(op, FuncOp) and (fault := metadata_fault(op)) is not None:
+                raise self._error(*self._place(op), fault, INVALID)
         misplaced = misplaced_use(module)
         if misplaced is not None:
             op, error = misplaced
@@ -100,6 +108,10 @@ class _Reader:
                 start = self.parser.positions[op]
                 break
             op = op.parent_op()
+        return self._name_at(start)
+
+    def _name_at(self, start: int) -> tuple[int, int]:
+        """Return the range of the operator's name that begins at `start`."""
         name = _OPERATOR_NAME.match(self.text, start)
         return start, name.end() if name else start
 
@@ -111,6 +123,10 @@ class _Reader:
         # xDSL does not fill in its message.
         start = error.span.start
         message = error.msg.replace("{first_char}", f"'{self.text[start : start + 1]}'")
+        if not message.strip() or message.startswith(" in "):
+            found = self.text[start : error.span.end].strip()
+            shown = f"'{found}'" if found else "end of the text"
+            message = f"unexpected {shown}{message}"
         return DiagnosticError(
             [
                 self._diagnostic(

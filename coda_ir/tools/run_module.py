@@ -15,7 +15,7 @@ from coda_ir.calls.arguments import ArgumentError, Signature, TensorSpec, format
 from coda_ir.devices import require_triton_for, resolve_device
 from coda_ir.diagnostics import CodaError
 from coda_ir.equivalence.rounding import Rounding, describe_excess
-from coda_ir.float64 import comparable
+from coda_ir.float64 import comparable, relative_error
 from coda_ir.functions import find_entry
 from coda_ir.random_inputs import random_inputs
 from coda_ir.signatures import signature_of
@@ -202,19 +202,5 @@ def describe_result(spec: TensorSpec, result: torch.Tensor, exact: torch.Tensor)
     return (
         f"{spec.name}: {short_name(result.dtype)}{format_dims(tuple(result.shape))} "
         f"norm {norm:.6g} first [{first}{more}] "
-        f"error {relative_error(values, exact):.2g}"
+        f"error {relative_error(values, exact.cpu()):.2g}"
     )
-
-
-def relative_error(values: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the largest difference divided by the largest exact value, over elements that are
-    finite in float64; NaN and infinite elements must be equal, and empty tensors give 0.
-    """
-    exact = exact.detach().to("cpu", torch.float64)
-    finite = exact.isfinite()
-    if not torch.equal(values[~finite].nan_to_num(2.0), exact[~finite].nan_to_num(2.0)):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    scale = exact[finite].abs().max().item() or 1.0
-    return (values[finite] - exact[finite]).abs().max().item() / scale

@@ -74,7 +74,7 @@ class GpuMeasurer:
         if not torch.cuda.is_available():
             raise CodaError(
                 "tuning measures kernels, and there is no GPU",
-                'pass tune="stored" for results that are stored, or leave tune out',
+                'pass tune="stored" to use stored results, or leave tune out',
             )
         wait_for_triton()
         return GpuMeasurer(torch.device("cuda", torch.cuda.current_device()))

@@ -22,8 +22,8 @@ MODES = ("measure", "stored")
 
 
 class TunePass(SchedulePass):
-    """Schedules every `gemm.fused` as the pass `schedule` does, with its options, and prefers what
-    measurements say (docs/tuning.md).
+    """Schedules every `gemm.fused` as the pass `schedule` does, with its options, and chooses among
+    the best schedules by measurement (docs/tuning.md).
 
     In the mode `measure` the best few schedules of the cost model are measured on the GPU for
     `sizes`, within `budget` seconds, and results are stored. The mode `stored` uses stored results

@@ -364,5 +364,7 @@ class AttentionGradOp(AttentionLike):
             if gradient is None:
                 continue
             if value is None or not is_float(element_type_of(value)):
-                raise VerifyException(f"{what} without an operand of floats that it is for")
+                raise VerifyException(
+                    f"{what} has no operand of floats, expected the one that it is the gradient of"
+                )
             expect_like(what, gradient, value)

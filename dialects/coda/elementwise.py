@@ -344,7 +344,9 @@ class PowOp(UnaryOp):
     def check(self) -> None:
         super().check()
         if not (exponent := self.exponent.value.data) or not isfinite(exponent):
-            raise VerifyException(f"property exponent is {exponent}, expected a number but 0")
+            raise VerifyException(
+                f"property exponent is {exponent}, expected a number other than 0"
+            )
 
 
 class _BooleanOp(ElementwiseOp, ABC):

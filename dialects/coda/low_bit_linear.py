@@ -116,7 +116,7 @@ class QuantizedAttr(ParametrizedAttribute):
         """
         for what, value in (("weight", weight), ("scales", scales), ("zeros", zeros)):
             if value is not None and len(shape_of(value)) != 2:
-                raise VerifyException(f"operand {what} has no two dimensions, N and K")
+                raise VerifyException(f"operand {what} has other dimensions than N and K")
         k, n = shape_of(x)[-1], shape_of(scales)[1 if kn else 0]
         self._verify_types(x, weight, scales, zeros)
         along_n, along_k = self.words(n, k)

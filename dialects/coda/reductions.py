@@ -192,6 +192,6 @@ class ReduceOp(InferTypeOp):
         expect_one_of("kind", self.kind.data, self.KINDS)
         if self.rest is not None:
             if self.kind.data != "lse":
-                raise VerifyException(f"result rest of the kind {self.kind.data}, expected of lse")
+                raise VerifyException(f"result rest for the kind {self.kind.data}, expected lse")
             for what, result in (("result", self.result), ("result rest", self.rest)):
                 expect_element_type(what, result, f32)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     irdl_attr_definition,
@@ -126,7 +126,9 @@ class QuantizedLinearOp(Product):
 
     Without `blocks`, a row of x and a row of W (N x K) have one scale; with it, the blocks do, as
     those of `coda.scaled_linear`. A scale is the largest magnitude of its elements divided by 448.
-    The gradient goes straight through the rounding (arXiv 1308.3432).
+    The gradient goes straight through the rounding (arXiv 1308.3432). That of x is a product of
+    float8, too; that of W only with `quantized_gradient`, because its scales lie along the rows of
+    x and of the gradient (tokens), which takes other copies of both.
 
     `%y = coda.quantized_linear %x, %w : (tensor<?x256xbf16>, tensor<512x256xf32>) ->
     tensor<?x512xbf16>`
@@ -137,6 +139,7 @@ class QuantizedLinearOp(Product):
     x = operand_def(TensorType)
     weight = operand_def(TensorType)
     blocks = opt_prop_def(BlocksAttr)
+    quantized_gradient = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
     def check(self) -> None:
@@ -151,7 +154,9 @@ class QuantizedLinearOp(Product):
                     "quantizes"
                 )
         if self.blocks is not None and DYNAMIC_INDEX in shape_of(self.weight):
-            raise VerifyException("operand weight has an unknown size, but blocks are counted")
+            raise VerifyException(
+                "operand weight has a dynamic extent, expected static ones: blocks are counted"
+            )
         expect_shape(
             "operand weight", self.weight, (shape_of(self.weight)[0], shape_of(self.x)[-1])
         )

@@ -115,7 +115,7 @@ class StateSpaceModel(StateSpaceLike, InferTypeOp, ABC):
             raise VerifyException(f"{len(self.carried)} operands of states, expected one at most")
         if self.in_place and not (self.is_step and self.carried and self.final is not None):
             raise VerifyException(
-                "property in_place is set, expected one position, and states before and behind it"
+                "property in_place is set, expected one position, and states before and after it"
             )
 
 

@@ -241,7 +241,7 @@ class AttentionSumOp(AttentionLike, ABC):
         types: Sequence[Attribute],
         body: Region,
     ) -> Self:
-        """`hiding` has the sinks and the mask."""
+        """Build the operator; `hiding` has the sinks and the mask."""
         before, inputs = tensors[: len(cls.BEFORE)], tensors[len(cls.BEFORE) :]
         optional = [[] if value is None else [value] for value in hiding]
         return cls.build(

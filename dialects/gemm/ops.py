@@ -345,6 +345,16 @@ class MapOp(HasSegments):
         """The ports, results and region, for reading."""
         return read_segments([self.segment_attr], [], self.ports, self.outputs, [self.body])[0]
 
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """The dimensions of the domain's rows."""
+        return (self.segment().domain or ())[:-1]
+
+    @property
+    def columns(self) -> int:
+        """N of the domain, or `DYNAMIC_INDEX`; 1 of a single element."""
+        return (self.segment().domain or (1,))[-1]
+
     def segments(self) -> list[Segment]:
         return [self.segment()]
 

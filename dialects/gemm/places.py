@@ -76,7 +76,7 @@ class PlaceAttr(ParametrizedAttribute):
             raise VerifyException(f"place in {self.copies.data} periods, expected 1 or more")
         if width < 1 or offset < 0 or offset + width > period:
             raise VerifyException(
-                f"place<{offset}, {width}, {period}>: expected {width} or more elements behind the "
+                f"place<{offset}, {width}, {period}>: expected {width} or more elements after the "
                 f"first {offset} of {period}"
             )
 

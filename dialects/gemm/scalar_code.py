@@ -168,11 +168,16 @@ _EMIT: dict[type[Operation], Emit] = {
 }
 
 
+def computes_elements(operator: type) -> bool:
+    """Return whether an operator maps elements to elements, by scalar code of a region."""
+    return operator in _EMIT
+
+
 def is_pointwise(op: object) -> bool:
-    """Return whether `op` maps elements to elements by scalar code of a region."""
+    """Return whether `op` maps elements to elements of types with which regions compute."""
     return (
-        type(op) in _EMIT
-        and isinstance(op, Operation)
+        isinstance(op, Operation)
+        and computes_elements(type(op))
         and all(is_scalar(element_type_of(value)) for value in (*op.operands, *op.results))
     )
 

@@ -111,6 +111,23 @@ class Segment:
         return DYNAMIC_INDEX if DYNAMIC_INDEX in extents else sum(extents)
 
     @property
+    def domain(self) -> tuple[int, ...] | None:
+        """The shape of the domain of a `gemm.map`: of the first tile result, or else of the first
+        tile port; None where there is neither.
+        """
+        shapes = [r.type.get_shape() for r in self.results if r.port.kind.data == ResultKind.TILE]
+        shapes += [shape_of(value) for kind, value in self.ports if kind == PortKind.TILE]
+        return shapes[0] if shapes else None
+
+    @property
+    def domain_value(self) -> SSAValue:
+        """The tensor that has this shape."""
+        outputs = zip(self.results, self.outputs, strict=True)
+        tiles = [output for result, output in outputs if result.port.kind.data == ResultKind.TILE]
+        tiles += [value for kind, value in self.ports if kind == PortKind.TILE]
+        return tiles[0]
+
+    @property
     def group_size(self) -> int | None:
         """G of the pairing `halves, G`, the segment's N for `halves`, None otherwise."""
         if self.pairing is None or self.pairing.is_adjacent:

@@ -30,6 +30,9 @@ FEWEST_LANES, FEWEST_AHEAD = 16, 32
 """Columns of the narrowest parts that move through shared memory, and of the narrowest that are
 taken so that tiles can be loaded ahead."""
 
+COLUMNS_OF_A_MAP = 512
+"""Columns of a tile of a `gemm.map`, at most, unless a group is wider."""
+
 
 @dataclass(frozen=True)
 class ColumnRange:

@@ -162,10 +162,9 @@ def verify_map(segment: Segment) -> None:
     }
     if "tile_t" in kinds:
         raise VerifyException("gemm.map has a tile_t port, expected only in gemm.fused")
-    for kind, _ in segment.ports:
-        if kind.combiner is not None:
-            raise VerifyException(f"gemm.map has a {kind.value} port, expected only in gemm.fused")
-    domain = _map_domain(segment)
+    domain = segment.domain
+    if domain is None:
+        raise VerifyException("gemm.map has neither a tile result nor a tile port")
     _verify_pairing(segment, domain[-1] if domain else 1)
     _verify_ports(segment, domain)
     verify_results(segment, domain)
@@ -187,19 +186,6 @@ def verify_sums(segment: Segment, domain: Sequence[int]) -> None:
     verify_results(segment, domain)
     verify_region(segment.body, _argument_types(segment), _yield_types(segment))
     verify_columns(segment, domain[-1])
-
-
-def _map_domain(segment: Segment) -> tuple[int, ...]:
-    """Return the domain of a map: the shape of its first tile result, or else its first
-    tile port.
-    """
-    for result in segment.results:
-        if result.port.kind.data == ResultKind.TILE:
-            return result.type.get_shape()
-    for port in segment.ports:
-        if port.kind == PortKind.TILE:
-            return shape_of(port.value)
-    raise VerifyException("gemm.map has neither a tile result nor a tile port")
 
 
 def _verify_weights(

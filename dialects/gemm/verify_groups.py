@@ -33,8 +33,8 @@ def verify_group_result(what: str, segment: Segment, index: int, n: int) -> None
     if same % group:
         found = "column" if same == 1 else f"group of {same} columns"
         raise VerifyException(
-            f"{what} differs from {found} to {found}, expected what is the same on {group} "
-            f"columns, as gemm.group_reduce over {group} makes it"
+            f"{what} differs from {found} to {found}, expected one value on all {group} "
+            f"columns, as gemm.group_reduce over {group} computes it"
         )
 
 

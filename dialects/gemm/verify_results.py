@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, IntegerType, f32, f64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntAttr, IntegerType, UnitAttr, f32, f64
 from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -155,8 +155,9 @@ def _verify_partial_uses(segment: Segment) -> None:
 
 
 def _is_combined(port: ResultPortAttr, use: Use) -> bool:
-    """Return whether a use of partials is a GEMM port that combines them in the required way."""
-    attrs = use.operation.properties.get("segments")
+    """Return whether a use of partials is a port that combines them in the required way."""
+    properties = use.operation.properties
+    attrs = properties.get("segments", ArrayAttr([properties.get("segment", UnitAttr())]))
     if not isa(attrs, ArrayAttr[SegmentAttr]) or not isinstance(port.combiner, CombinerAttr):
         return False
     kinds = [kind.data for segment in attrs for kind in segment.ports]

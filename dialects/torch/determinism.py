@@ -173,7 +173,7 @@ def _needs(what: Determinism, *, if_true: bool) -> Determinism:
 
 
 def _argument(op: AnyCall, place: int, name: str) -> object:
-    """Return the constant passed at a position, or by name."""
+    """Return the constant passed at a position, or by name; None if there is none."""
     call = op.template.call
     given = [*call.args[place : place + 1], *(k.value for k in call.keywords if k.arg == name)]
     return next((node.value for node in given if isinstance(node, ast.Constant)), None)

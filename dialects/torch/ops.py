@@ -80,6 +80,8 @@ class StoredRow(NamedTuple):
     dim: int
     number: SSAValue
     values: SSAValue
+    counts_from_end: bool
+    """Negative numbers count from the end; on a CPU they are an error otherwise."""
 
 
 class CallEffect(MemoryEffect):
@@ -185,9 +187,9 @@ class CallOp(IRDLOperation):
         arguments, named = self.template.evaluate(self.inputs, {}, {})
         match self.callee.data, arguments:
             case "aten.index_put.default", [_, [*before, index], values] if not any(before):
-                dim = len(before)
+                dim, counts_from_end = len(before), True
             case "aten.index_copy.default", [_, int(dim), index, values] if dim >= 0:
-                pass
+                counts_from_end = False
             case _:
                 return None
         if named or index not in self.inputs or values not in self.inputs:
@@ -197,7 +199,7 @@ class CallOp(IRDLOperation):
         is_row = shape_of(index) == (1,) and element_type_of(index) in (i32, i64)
         is_whole = shape_of(values) == (*shape[:dim], 1, *shape[dim + 1 :])
         is_whole &= element_type_of(values) == element_type_of(self.inputs[0])
-        return StoredRow(dim, index, values) if is_row and is_whole else None
+        return StoredRow(dim, index, values, counts_from_end) if is_row and is_whole else None
 
     @property
     def fits_in_place(self) -> bool:
@@ -317,9 +319,8 @@ def _verify_arguments(arguments: StringAttr, inputs: int) -> None:
         raise VerifyException(f"property arguments: {error}") from error
     for number in named:
         if not 0 <= number < inputs:
-            raise VerifyException(
-                f"property arguments names operand {number}, expected 0 to {inputs - 1}"
-            )
+            last = f"the last operand is {{{inputs - 1}}}" if inputs else "there are no operands"
+            raise VerifyException(f"property arguments has {{{number}}}, but {last}")
     unused = sorted(set(range(inputs)) - set(named))
     if unused:
         raise VerifyException(

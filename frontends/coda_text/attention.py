@@ -3,7 +3,7 @@
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.values import Dim, TensorValue, divided, format_dims
+from coda_ir.frontends.coda_text.values import RANGES, Dim, TensorValue, divided, format_dims
 
 ATTENTION = (
     "attention(q, k, v, *, head_dim: integer, value_dim: integer?, causal: boolean = false, "
@@ -81,6 +81,9 @@ def _mask(call: Invocation, q: TensorValue, k: TensorValue, head_dim: int) -> Te
     mask = call.optional_tensor("mask")
     if mask is None:
         return None
+    if mask.type.element in RANGES:
+        elements = f"expected {q.type.element} or bool elements"
+        raise call.wrong("mask", elements, "ne(mask, 0) is true where it is not 0")
     batch: Dim = q.dims[0] if len(q.dims) == 3 else 1
     scores = (batch, divided(q.dims[-1], head_dim), q.dims[-2], k.dims[-2])
     fits = 2 <= len(mask.dims) <= 4 and all(

@@ -127,5 +127,8 @@ class BodyEvaluator(Evaluator):
             return self.error(node.span, f"'{name}' is not a value", remedy)
         words = ("true", "false", *ELEMENT_TYPES)
         known = [*self.variables, *self.scope.meanings, *self.symbols, *words]
-        remedy = value_remedy(name, known, self.unknown_remedy)
+        otherwise = self.unknown_remedy
+        if name.isupper() and self.symbols:
+            otherwise = f"the sizes here are {', '.join(self.symbols)}, consts and numbers"
+        remedy = value_remedy(name, known, otherwise)
         return self.error(node.span, f"unknown name '{name}'", remedy)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 from xdsl.ir import Operation, SSAValue
@@ -85,8 +86,7 @@ def unary(call: Invocation) -> Value:
 
 
 def applied(operator: type[coda.UnaryOp], call: Invocation) -> TensorValue:
-    x = _operand_of(call, operator)
-    return call.emit(operator(x.ssa), x.dims)
+    return call.make(operator, _operand_of(call, operator))
 
 
 def _operand_of(call: Invocation, operator: type[coda.UnaryOp]) -> TensorValue:
@@ -101,7 +101,7 @@ def negation(call: Invocation) -> TensorValue:
 
 def elu(call: Invocation) -> TensorValue:
     x = _operand_of(call, coda.EluOp)
-    return call.emit(coda.EluOp(x.ssa, alpha=float(call.number("alpha", 1.0))), x.dims)
+    return call.make(coda.EluOp, x, alpha=float(call.number("alpha", 1.0)))
 
 
 def clamp(call: Invocation) -> TensorValue:
@@ -122,18 +122,15 @@ def power(call: Invocation) -> TensorValue:
         raise Mistake("pow: exponent is 0, expected another number", argument="exponent")
     whole, half = divmod(abs(exponent), 1)
     if half not in (0, 0.5) or whole > MAX_POWER:
-        return call.emit(coda.PowOp(x.ssa, float(exponent)), x.dims)
+        return call.make(coda.PowOp, x, float(exponent))
     factors = [x] * int(whole)
     if half:
         root = coda.RsqrtOp if exponent == -0.5 else coda.SqrtOp
-        factors.append(call.emit(root(x.ssa), x.dims))
-    result = factors[0]
-    for factor in factors[1:]:
-        result = call.emit(coda.MulOp(result.ssa, factor.ssa), x.dims)
+        factors.append(call.make(root, x))
+    result = reduce(partial(call.make, coda.MulOp), factors)
     if exponent > 0 or exponent == -0.5:
         return result
-    one = call.emit_number(1, x.type.element)
-    return call.emit(coda.DivOp(one.ssa, result.ssa), x.dims)
+    return call.make(coda.DivOp, call.emit_number(1, x.type.element), result)
 
 
 def number_unary(name: str, value: Number) -> Number:
@@ -251,13 +248,12 @@ def _combined(
     assert isinstance(pattern, TensorValue), "numbers are folded before"
     if pattern.type.element in NARROW and SymbolicSize in map(type, (left, right)):
         # A size is no number of a narrow type: the operator computes in f32, as in PyTorch.
-        wide = call.emit(coda.CastOp(pattern.ssa, ELEMENT_TYPES["f32"]), pattern.dims)
+        wide = _converted(call, pattern, "f32")
         sides = (wide, right) if pattern is left else (left, wide)
         result = _combined(call, operator, make, *sides, dims)
         if result.type.element == "bool":
             return result
-        narrow = coda.CastOp(result.ssa, ELEMENT_TYPES[pattern.type.element])
-        return call.emit(narrow, result.dims)
+        return _converted(call, result, pattern.type.element)
     a, b = _operand(call, operator, left, pattern), _operand(call, operator, right, pattern)
     if a.type.element != b.type.element:
         raise Mistake(
@@ -393,7 +389,7 @@ def cast(call: Invocation) -> TensorValue:
 def _converted(call: Invocation, x: TensorValue, element: str) -> TensorValue:
     if element == x.type.element:
         return x
-    return call.emit(coda.CastOp(x.ssa, ELEMENT_TYPES[element]), x.dims)
+    return call.make(coda.CastOp, x, ELEMENT_TYPES[element])
 
 
 def _constant(call: Invocation, number: Number, element: str) -> TensorValue:
@@ -421,7 +417,7 @@ def _rounded(call: Invocation, x: TensorValue, element: str) -> TensorValue:
             argument="rounding",
         )
     is_needed = rounding == "nearest_even" and to_integer
-    return call.emit(RoundOp(x.ssa), x.dims) if is_needed else x
+    return call.make(RoundOp, x) if is_needed else x
 
 
 def _saturated(call: Invocation, x: TensorValue, element: str) -> TensorValue:

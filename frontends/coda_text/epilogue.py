@@ -58,8 +58,10 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     divided,
     ir_type,
+    is_number,
     product_of,
 )
+from coda_ir.symbolic_size import SymbolicSize
 
 PAIRS = signature("pairs(gemm, *, group: integer?, adjacent: boolean = false)")
 GEMMS = {
@@ -222,6 +224,10 @@ class _EpilogueCall:
             return None
         for name in names:
             call = Invocation(self.definition.name, given, self.insert)
+            value = call.value(name)
+            if isinstance(value, SymbolicSize) or (value is not None and is_number(value)):
+                remedy = "cast(..., f32) makes a tensor of it"
+                raise call.wrong(name, "expected a tensor", remedy)
             values.append(call.tensor(name))
         return values
 
@@ -335,9 +341,11 @@ class _EpilogueCall:
             if given is None:
                 return None
             return self._checked(name, callee, {key: value[0] for key, value in given.items()})
+        # What it names is used, also where it is not accepted.
+        self.caller.evaluate(expression)
         raise Mistake(
             f"{self.definition.name}: the accumulator '{name}' must be a GEMM",
-            "write linear(x, w) or x @ w as the argument",
+            "write linear(x, w) or x @ w in the call itself",
             argument=name,
         )
 

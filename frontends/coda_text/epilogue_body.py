@@ -48,6 +48,8 @@ from coda_ir.frontends.coda_text.values import (
 
 GROUP_REDUCTIONS = {"group_sum": Combiner.ADD, "group_max": Combiner.MAX}
 ELEMENTWISE = {signature(text).name: rule for text, rule in ELEMENTWISE_RULES.items()}
+COMBINED = {"sum": "partial_row<add>", "logsumexp": "partial_row<lse>"}
+"""Reductions of tensors, and the kinds of results that compute them."""
 SIGNATURES = {
     **{name: OPERATORS[name].signature for name in ELEMENTWISE},
     **{name: signature(f"{name}(x, *, group: integer)") for name in GROUP_REDUCTIONS},
@@ -168,12 +170,15 @@ class EpilogueBody(BodyEvaluator):
             given = self.given(node)
             known = name in OPERATORS or name in self.definition.scope.meanings
             message = f"'{name}' cannot be called in an epilogue" if known else None
+            otherwise = "docs/language.md lists the operators on elements"
+            if name in COMBINED and given:
+                otherwise = f"assign {given[0].text} to a result of kind {COMBINED[name]}"
             remedy = function_remedy(
                 name,
                 () if known else SIGNATURES,
                 given,
                 counterparts=ELEMENTS,
-                otherwise="docs/language.md lists the operators on elements",
+                otherwise=otherwise,
             )
             return self.error(node.callee.span, message or f"unknown function '{name}'", remedy)
         bound = self.bound_arguments(SIGNATURES[name], node)

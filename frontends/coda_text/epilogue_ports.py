@@ -141,10 +141,14 @@ def _operand(
         group = _group_columns(port.kind, constants, error)
         return None if group is None else OperandPort(port.name, kind, group=group)
     if argument.text not in UNSTATED:
+        remedy = f"leave it out: {port.name.text}: {kind.value}"
+        if argument.text not in FLOAT_TYPES:
+            remedy = element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}")
         error(
             argument.span,
-            f"{kind.value}<{argument.text}>: expected an element type other than a float type",
-            element_remedy(argument.text, UNSTATED, f"one of {', '.join(UNSTATED)}"),
+            f"{kind.value}<{argument.text}>: expected an element type other than "
+            f"{', '.join(FLOAT_TYPES)}",
+            remedy,
         )
         return None
     return OperandPort(port.name, kind, argument.text)
@@ -289,9 +293,10 @@ def check_elements(port: OperandPort, value: TensorValue, *, is_index: bool) -> 
         )
     allowed = INDEX_TYPES if is_index else FLOAT_TYPES
     if port.element is None and given not in allowed:
+        stated = f"declare it: {port.name.text}: {port.kind.value}<{given}>"
         raise Mistake(
             f"{name} got {value.type}, expected {'integers' if is_index else 'floats'}",
-            f"declare it: {port.name.text}: {port.kind.value}<{given}>",
+            "pass i32 or i64: it holds numbers of columns" if is_index else stated,
             argument=port.name.text,
         )
 

@@ -14,7 +14,7 @@ from coda_ir.frontends.coda_text.arguments import (
 )
 from coda_ir.frontends.coda_text.elementwise import ARITHMETIC, SIGNS, number_binary, number_unary
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
-from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given
+from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given, product_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
 from coda_ir.frontends.coda_text.syntax import (
@@ -349,5 +349,8 @@ def size_arithmetic(operator: str, left: Value, right: Value) -> Dim:
         return simplified(size)
     quotient = divided(left, right)
     if quotient is None:
-        raise Mistake(f"{left} // {right} is not exact", "sizes divide without remainder")
+        raise Mistake(
+            f"{left} // {right} is not exact for all sizes",
+            product_remedy(left, right),
+        )
     return quotient

@@ -142,10 +142,12 @@ class ExpressionLowering(BodyEvaluator):
         if isinstance(meaning, Poison):
             return POISON
         if name in self.variables or meaning is not None:
+            variable = self.variables.get(name)
+            is_string = variable is not None and isinstance(variable.value, str)
             return self.error(
                 node.callee.span,
                 f"'{name}' is a value and cannot be called",
-                "multiply with *",
+                f"write activate(x, {name})" if is_string else "multiply with *",
             )
         if name in GROUP_REDUCTIONS:
             return self.error(

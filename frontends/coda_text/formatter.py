@@ -328,7 +328,7 @@ class _LogicalLine:
     def _write_nodes(
         self, writer: Writer, nodes: Sequence[Node], indent: int, depth: int = 0
     ) -> list[tuple[Group, int]]:
-        """Write; the groups that are still flat, outermost only, with their lines."""
+        """Write `nodes`; return the outermost groups that are still flat, with their lines."""
         flat: list[tuple[Group, int]] = []
         for node in nodes:
             if _is_comment(node):

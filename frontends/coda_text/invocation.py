@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from typing import Any, TypeAlias
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.dialects import coda
+from coda_ir.dialects.coda.infer_type import InferTypeOp
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, multiplies
 from coda_ir.dialects.torch import NOT_SYMBOLS, CallOp
 from coda_ir.frontends.coda_text.arguments import Mistake
@@ -28,7 +30,6 @@ from coda_ir.frontends.coda_text.values import (
     TensorValue,
     Value,
     describe,
-    dims_attribute,
     element_name,
     extent,
     format_dims,
@@ -37,10 +38,15 @@ from coda_ir.frontends.coda_text.values import (
     is_number,
     with_coda_names,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
+
+Maker: TypeAlias = Callable[..., InferTypeOp]
+"""The class of an operator."""
 
 _ABOUT = re.compile(r"(?:operand|property) (\w+) ")
 _ELEMENT = re.compile(r"has element type \w+, expected (\w+(, \w+)*( or \w+)?)")
+_SHAPE = re.compile(r"(?<=expected )\d+(x\d+)+")
 _ROLE = re.compile(r"\b(operand|property) ")
 """Parts of the messages of verifiers."""
 
@@ -69,9 +75,28 @@ class Invocation:
     tensors: Callable[[], Iterable[TensorValue]] = tuple
     """Gives the tensors that the function has been given or computed so far."""
 
+    def make(self, kind: Maker, *given: object, **named: Any) -> TensorValue:
+        """Insert an operator of tensors and properties; see `make_all`. Return its first result."""
+        return self.make_all(kind, *given, **named)[0]
+
+    def make_all(self, kind: Maker, *given: object, **named: Any) -> list[TensorValue]:
+        """Insert an operator that `kind` makes of the IR's values of tensors, and of properties.
+
+        The symbolic extents of its results follow from those of the tensors by its own rule.
+        """
+        values = (each.ssa if isinstance(each, TensorValue) else each for each in given)
+        op = kind(*values, **named)
+        extents = op.result_extents([x.dims for x in given if isinstance(x, TensorValue)])
+        return self.emit_all(op, [tuple(dims) for dims in extents])
+
     def emit(self, op: Operation, dims: Dims) -> TensorValue:
         """Insert an operator, whose first result has the symbolic extents `dims`."""
         return self.emit_all(op, [dims])[0]
+
+    def emit_stated(self, op: Operation, dims: Dims) -> TensorValue:
+        """Insert an operator whose result states its symbolic extents, which no rule gives."""
+        op.attributes["coda.dims"] = dims_attribute(dims)
+        return self.emit(op, dims)
 
     def emit_all(self, op: Operation, extents: Sequence[Dims]) -> list[TensorValue]:
         """Insert an operator whose results have these symbolic extents."""
@@ -94,14 +119,20 @@ class Invocation:
     def emit_reshape(self, x: TensorValue, dims: Dims) -> TensorValue:
         """Insert a view of `x` with as many elements."""
         op = coda.ReshapeOp(x.ssa, [extent(dim) for dim in dims])
-        if sum(not isinstance(dim, int) for dim in dims) > 1:
-            op.attributes["coda.dims"] = dims_attribute(dims)
-        return self.emit(op, dims)
+        is_stated = sum(not isinstance(dim, int) for dim in dims) > 1
+        return self.emit_stated(op, dims) if is_stated else self.emit(op, dims)
 
     def emit_call(
-        self, callee: str, x: TensorValue, arguments: str, dims: Dims, *, view: bool
+        self,
+        callee: str,
+        x: TensorValue,
+        arguments: str,
+        dims: Dims,
+        *,
+        view: bool = False,
+        element: str | None = None,
     ) -> TensorValue:
-        """Insert a call of PyTorch that moves elements of `x`, of the same element type."""
+        """Insert a call of PyTorch on `x` whose result has its element type, or `element`."""
         used = {name for dim in dims if isinstance(dim, SymbolicSize) for name in dim.symbols}
         hidden = sorted(NOT_SYMBOLS & used)
         if hidden:
@@ -110,10 +141,9 @@ class Invocation:
                 "of PyTorch",
                 "rename the size",
             )
-        type = TensorType(x.type.element, dims)
+        type = TensorType(element or x.type.element, dims)
         op = CallOp(callee, [x.ssa], arguments, [ir_type(type)], view=view)
-        op.attributes["coda.dims"] = dims_attribute(dims)
-        return self.emit(op, dims)
+        return self.emit_stated(op, dims)
 
     def holder(self, size: Dim) -> tuple[SSAValue, int] | None:
         """A tensor and its dimension that has a symbolic extent; None where there is none."""
@@ -127,7 +157,7 @@ class Invocation:
         type = ELEMENT_TYPES[element]
         if isinstance(number, SymbolicSize):
             size = self._emit_size(number)
-            return size if element == "i64" else self.emit(coda.CastOp(size.ssa, type), ())
+            return size if element == "i64" else self.make(coda.CastOp, size, type)
         value = float(number) if element in FLOAT_TYPES else int(number)
         return self.emit(coda.ConstantOp(value, type), ())
 
@@ -141,13 +171,8 @@ class Invocation:
             factors = [self._emit_size(SymbolicSize.of(symbol)) for symbol in symbols]
             if coefficient != 1 or not factors:
                 factors.append(self.emit_number(coefficient, "i64"))
-            terms.append(reduce(partial(self._emit_pair, coda.MulOp), factors))
-        return reduce(partial(self._emit_pair, coda.AddOp), terms)
-
-    def _emit_pair(
-        self, operator: type[coda.BinaryOp], a: TensorValue, b: TensorValue
-    ) -> TensorValue:
-        return self.emit(operator(a.ssa, b.ssa), ())
+            terms.append(reduce(partial(self.make, coda.MulOp), factors))
+        return reduce(partial(self.make, coda.AddOp), terms)
 
     def wrong(
         self, argument: str, expected: str, remedy: str | None = None, *, given: object = None
@@ -176,6 +201,7 @@ class Invocation:
             return self.wrong(name, f"expected {element[1]} elements", remedy)
         if isinstance(value, TensorValue):
             text = re.sub(r"has (element type|shape|rank) [^ ,]+", f"is {value.type}", text)
+            text = _SHAPE.sub(lambda found: f"the shape [{found[0].replace('x', ', ')}]", text)
         return Mistake(f"{self.name}: {name} {_ROLE.sub('', text)}", remedy, argument=name)
 
     def value(self, name: str) -> Value | None:
@@ -184,6 +210,10 @@ class Invocation:
 
     def given(self, name: str) -> bool:
         return name in self.values
+
+    def turned(self, x: TensorValue, axes: Sequence[int]) -> TensorValue:
+        """Insert a transpose; x itself where the order of its dimensions stays."""
+        return x if list(axes) == sorted(axes) else self.make(coda.TransposeOp, x, axes)
 
     def optional_tensor(self, name: str) -> TensorValue | None:
         return self.tensor(name) if self.given(name) else None
@@ -214,9 +244,9 @@ class Invocation:
     def float_tensor(self, name: str, rank: int | None = None, least_rank: int = 0) -> TensorValue:
         tensor = self.tensor(name, rank, least_rank)
         if not tensor.type.is_float:
-            raise self.wrong(
-                name, "expected floating-point elements", f"convert it: cast({name}, f32)"
-            )
+            is_stored = is_float8(ELEMENT_TYPES[tensor.type.element])
+            fault = "but float8 is for storage" if is_stored else "expected floating-point elements"
+            raise self.wrong(name, fault, f"convert it: cast({name}, f32)")
         return tensor
 
     def factors(self, least_rank: int = 1, rank: int = 2) -> tuple[TensorValue, TensorValue]:
@@ -229,10 +259,10 @@ class Invocation:
             self.expect_element("w", w, x.type.element, "x")
         return x, w
 
-    def index_tensor(self, name: str) -> TensorValue:
+    def index_tensor(self, name: str, remedy: str | None = None) -> TensorValue:
         tensor = self.tensor(name)
         if tensor.type.element not in INDEX_TYPES:
-            raise self.wrong(name, "expected i32 or i64 elements", "declare it as i64")
+            raise self.wrong(name, "expected i32 or i64 elements", remedy or "declare it as i64")
         return tensor
 
     def expect_element(self, name: str, tensor: TensorValue, expected: str, other: str) -> None:

@@ -14,7 +14,6 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
     divided,
     simplified,
 )
@@ -24,14 +23,14 @@ from coda_ir.symbolic_size import SymbolicSize
 def index(call: Invocation) -> Value:
     x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
     dim = call.axis("dim", len(x.dims), 0)
-    return _emit(call, coda.IndexOp(x.ssa, ids.ssa, dim=dim), x, ids)
+    return call.make(coda.IndexOp, x, ids, dim=dim)
 
 
 def gather(call: Invocation) -> Value:
     x, ids = call.tensor("x", least_rank=1), call.index_tensor("ids")
     dim = call.axis("dim", len(x.dims), -1)
     _expect_other_dims(call, ids, x, dim)
-    return _emit(call, coda.GatherOp(x.ssa, ids.ssa, dim=dim), x, ids)
+    return call.make(coda.GatherOp, x, ids, dim=dim)
 
 
 def scatter(call: Invocation) -> Value:
@@ -40,39 +39,39 @@ def scatter(call: Invocation) -> Value:
     dim = call.axis("dim", len(x.dims), -1)
     _expect_other_dims(call, ids, x, dim)
     call.expect_dims("values", values, ids.dims, "that of ids")
-    op = coda.ScatterOp(x.ssa, ids.ssa, values.ssa, dim=dim)
-    return _emit(call, op, x, ids, values)
+    return call.make(coda.ScatterOp, x, ids, values, dim=dim)
 
 
 def one_hot(call: Invocation) -> Value:
-    ids = call.index_tensor("ids")
-    return _emit(call, coda.OneHotOp(ids.ssa, classes=call.integer("classes", 0)), ids)
+    ids, classes = call.index_tensor("ids"), call.value("classes")
+    if isinstance(classes, SymbolicSize):
+        remedy = f"compare each id, in a dimension of its own, with arange({classes})"
+        raise call.wrong("classes", "expected an integer", remedy)
+    return call.make(coda.OneHotOp, ids, classes=call.integer("classes", 0))
 
 
 def topk(call: Invocation) -> Value:
     x, k = _numbers(call), call.integer("k", 0)
     dim = call.axis("dim", len(x.dims), -1)
-    return _emit(call, coda.TopkOp(x.ssa, k=k, dim=dim), x)
+    return TupleValue(tuple(call.make_all(coda.TopkOp, x, k=k, dim=dim)))
 
 
-def sort(call: Invocation) -> Value:
+def sort(call: Invocation) -> TupleValue:
     x = _numbers(call)
     dim, descending = call.axis("dim", len(x.dims), -1), call.flag("descending")
-    return _emit(call, coda.SortOp(x.ssa, dim=dim, descending=descending), x)
+    return TupleValue(tuple(call.make_all(coda.SortOp, x, dim=dim, descending=descending)))
 
 
 def argsort(call: Invocation) -> Value:
     """The numbers of the elements in order."""
-    both = sort(call)
-    assert isinstance(both, TupleValue), "sort gives values and numbers"
-    return both.items[1]
+    return sort(call).items[1]
 
 
 def cumsum(call: Invocation) -> Value:
     x = call.tensor("x", least_rank=1)
     if not x.type.is_float and x.type.element != "i64":
         raise call.wrong("x", "expected floats or i64", "convert it: cast(x, i64)")
-    return _emit(call, coda.CumsumOp(x.ssa, dim=call.axis("dim", len(x.dims), -1)), x)
+    return call.make(coda.CumsumOp, x, dim=call.axis("dim", len(x.dims), -1))
 
 
 def group_norm(call: Invocation) -> Value:
@@ -88,26 +87,9 @@ def group_norm(call: Invocation) -> Value:
     order = [axis for axis in range(len(x.dims)) if axis != dim]
     order.insert(1, dim)
     params, eps = [value.ssa for value in given], call.epsilon(1e-5)
-    first = transposed(call, x, order)
-    op = coda.GroupNormOp(first.ssa, params, groups=groups, eps=eps)
-    normalized = call.emit(op, first.dims)
-    return transposed(call, normalized, sorted(range(len(order)), key=order.__getitem__))
-
-
-def transposed(call: Invocation, x: TensorValue, order: list[int]) -> TensorValue:
-    """x with its dimensions in another order, itself where that is its own."""
-    if order == sorted(order):
-        return x
-    return call.emit(coda.TransposeOp(x.ssa, order), tuple(x.dims[axis] for axis in order))
-
-
-def _emit(call: Invocation, op: coda.LibraryCallOp, *operands: TensorValue) -> Value:
-    """Insert an operator; what it gives, as a tuple where that are several tensors."""
-    extents: list[tuple[Dim, ...]] = [
-        tuple(dims) for dims in op.result_extents([x.dims for x in operands])
-    ]
-    results = call.emit_all(op, extents)
-    return results[0] if len(results) == 1 else TupleValue(tuple(results))
+    first = call.turned(x, order)
+    normalized = call.make(coda.GroupNormOp, first, params, groups=groups, eps=eps)
+    return call.turned(normalized, sorted(range(len(order)), key=order.__getitem__))
 
 
 def _numbers(call: Invocation) -> TensorValue:
@@ -144,8 +126,7 @@ LIBRARY_CALLS: dict[str, Callable[[Invocation], Value]] = {
 
 
 def shift(call: Invocation) -> TensorValue:
-    x = call.tensor("x", least_rank=2)
-    return call.emit(coda.ShiftOp(x.ssa, call.integer("by", 0)), x.dims)
+    return call.make(coda.ShiftOp, call.tensor("x", least_rank=2), call.integer("by", 0))
 
 
 def conv1d(call: Invocation) -> Value:
@@ -255,7 +236,7 @@ def _called(
     stride: int,
     dilation: int,
 ) -> TensorValue:
-    """By PyTorch, whose channels come before positions, with as much before as behind."""
+    """Convolve in PyTorch's layout: channels before positions, and equal padding on both sides."""
     assert isinstance(groups, int), "columns are constant"
     before, after = around
     if before != after:
@@ -263,12 +244,11 @@ def _called(
         before = 0
     if len(w.dims) == 2:
         w = call.emit_reshape(w, (w.dims[0], 1, w.dims[1]))
-    first = transposed(call, x, [0, 2, 1])
+    first = call.turned(x, [0, 2, 1])
     steps = ([stride], [before], [dilation])
     op = coda.ConvolutionOp(first.ssa, w.ssa, b and b.ssa, *steps, groups)
     dims = (x.dims[0], w.dims[0], _windows(call, x.dims[1], w.dims[-1], before, stride, dilation))
-    op.attributes["coda.dims"] = dims_attribute(dims)
-    return transposed(call, call.emit(op, dims), [0, 2, 1])
+    return call.turned(call.emit_stated(op, dims), [0, 2, 1])
 
 
 def _windows(
@@ -324,13 +304,11 @@ def convolution(call: Invocation) -> Value:
         )
     ]
     op = coda.ConvolutionOp(x.ssa, w.ssa, b and b.ssa, *steps.values(), groups)
-    dims = (x.dims[0], outputs, *windows)
-    op.attributes["coda.dims"] = dims_attribute(dims)
-    return call.emit(op, dims)
+    return call.emit_stated(op, (x.dims[0], outputs, *windows))
 
 
 def _steps(call: Invocation, name: str, count: int) -> list[int]:
-    """One number for each dimension of positions."""
+    """Return one number for each dimension of positions; by default 0 for padding, else 1."""
     least = 0 if name == "padding" else 1
     steps = list(call.integers(name)) if call.given(name) else [least] * count
     if len(steps) != count or min(steps) < least:

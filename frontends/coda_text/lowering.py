@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -19,7 +19,7 @@ from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
-from coda_ir.frontends.coda_text.call_graph import checking_order, roots
+from coda_ir.frontends.coda_text.call_graph import callees, checking_order, roots
 from coda_ir.frontends.coda_text.epilogue import check_epilogue
 from coda_ir.frontends.coda_text.expressions import (
     CallSite,
@@ -58,12 +58,14 @@ from coda_ir.frontends.coda_text.values import (
     TupleValue,
     Value,
     describe,
-    dims_attribute,
+    divided,
     ir_type,
     is_number,
     is_poisoned,
     symbol,
 )
+from coda_ir.symbolic_shapes import dims_attribute
+from coda_ir.symbolic_size import SymbolicSize
 
 MAX_INLINE_DEPTH = 48
 INLINED_SIZE = 50_000
@@ -101,6 +103,9 @@ def lower_functions(
     every = [function for each in scopes for function in each.functions]
     written = sum(function.size for function in every)
     reporter.inlining_left = INLINED_SIZE + INLINED_SIZE_PER_SOURCE_SIZE * written
+    for function in every:
+        for _, callee in callees(function):
+            callee.is_called = True
     emitted = {function for each in scopes for function in roots(each)}
     lowered: dict[FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
@@ -189,22 +194,35 @@ class FunctionLowering(ExpressionLowering):
         element = self._element(node)
         dims: list[Dim] = []
         for dim in node.dims:
-            for name in names(dim):
-                if self._is_symbol(name.text):
-                    self.symbols.setdefault(name.text, symbol(name.text))
+            new = self._declare_symbols(dim)
             size = self._extent(dim)
-            if size is None:
-                return None
-            if not isinstance(size, int) and not isinstance(dim, Name):
-                unknown = next(n.text for n in names(dim) if self._is_symbol(n.text))
-                self.error(
-                    dim.span,
-                    f"arithmetic on the symbol {unknown} cannot be the extent of a parameter",
-                    f"define {unknown} as a const, or give this dimension a symbol of its own",
-                )
+            if size is None or not self._may_declare(dim, size, new):
                 return None
             dims.append(size)
         return None if element is None else TensorType(element, tuple(dims))
+
+    def _declare_symbols(self, node: Expression) -> list[str]:
+        """Make the names of an extent symbols; return those that are new."""
+        found = [name.text for name in names(node) if self._is_symbol(name.text)]
+        new = [name for name in dict.fromkeys(found) if name not in self.symbols]
+        self.symbols |= {name: symbol(name) for name in new}
+        return new
+
+    def _may_declare(self, node: Expression, size: Dim, new: Sequence[str]) -> bool:
+        """Check an extent with symbols: a call divides what it is given by the factors of the
+        `new` one.
+        """
+        if isinstance(size, int) or isinstance(node, Name):
+            return True
+        if self.definition.is_called and (not new or (len(new) == 1 and len(size.terms) == 1)):
+            return True
+        unknown = next(name.text for name in names(node) if self._is_symbol(name.text))
+        message = f"arithmetic on the symbol {unknown} cannot be the extent of a parameter"
+        remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
+        if self.definition.is_called:
+            message = f"the extent {size} does not determine {' and '.join(new)}"
+        self.error(node.span, message, remedy)
+        return False
 
     def _is_symbol(self, name: str) -> bool:
         """Return whether a name in the type of a parameter is neither a const nor an option."""
@@ -215,7 +233,9 @@ class FunctionLowering(ExpressionLowering):
         size = self.size(node)
         if isinstance(size, int) and size < 1:
             self.error(
-                node.span, f"the extent is {size}, expected 1 or more", "write a number or a symbol"
+                node.span,
+                f"the extent is {size}, expected 1 or more",
+                "a symbol, as in x: bf16[M, 64], has any extent",
             )
             return None
         return size
@@ -291,7 +311,9 @@ class FunctionLowering(ExpressionLowering):
                 self.output.named.add(value.ssa)
 
     def _check_unused(self) -> None:
-        """An unused variable is an error, an unused parameter a warning: callers may pass it."""
+        """Report unused variables as errors, and unused parameters, which callers pass, as
+        warnings.
+        """
         tree = self.definition.tree
         parameters = {parameter.name.text for parameter in (*tree.parameters, *tree.options)}
         for name, variable in self.unused():
@@ -316,11 +338,15 @@ class FunctionLowering(ExpressionLowering):
         results = [item for item in items if isinstance(item, TensorValue)]
         if len(results) != len(items):
             wrong = next(item for item in items if not isinstance(item, TensorValue))
-            partial = isinstance(wrong, PartialValue)
+            remedy = "return tensors"
+            if isinstance(wrong, PartialValue):
+                remedy = "combine it first: finalize(...)"
+            elif isinstance(wrong, SymbolicSize) or is_number(wrong):
+                remedy = "cast(..., f32) makes a tensor without dimensions of it"
             self.error(
                 span,
                 f"'{self.definition.name}' returns {describe(wrong)}, expected tensors",
-                "combine it first: finalize(...)" if partial else "return tensors",
+                remedy,
             )
             return None
         declared = self.definition.tree.results
@@ -342,11 +368,11 @@ class FunctionLowering(ExpressionLowering):
                 return None
             type = TensorType(element, tuple(dim for dim in dims if dim is not None))
             if type != result.type:
-                which = f"result {index} of " if len(results) > 1 else ""
-                return self._result_error(
-                    span,
-                    f"{which}'{self.definition.name}' is {result.type}, but declared as {type}",
-                )
+                name = f"'{self.definition.name}'"
+                message = f"{name} returns {result.type}, but declares {type}"
+                if len(results) > 1:
+                    message = f"result {index} of {name} is {result.type}, but declared as {type}"
+                return self._result_error(span, message)
         return results
 
     def _result_error(self, span: Span, message: str) -> None:
@@ -418,8 +444,14 @@ class FunctionLowering(ExpressionLowering):
             if isinstance(declared, Name) and self._is_symbol(declared.text):
                 self._bind_symbol(declared.text, actual, name, bindings)
                 continue
-            expected = self.size(declared)
-            if expected is not None and expected != actual:
+            new = self._declare_symbols(declared)
+            size = self.size(declared)
+            factor = divided(size, symbol(new[0])) if new and size is not None else None
+            quotient = None if factor is None else divided(actual, factor)
+            if quotient is not None:
+                self._bind_symbol(new[0], quotient, name, bindings)
+            elif size is not None and size != actual:
+                expected = size if factor is None else f"a multiple of {factor}"
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
                     declared_at,

@@ -13,6 +13,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
 from coda_ir.dialects.torch import CallOp
 from coda_ir.frontends.coda_text.operators import NAMED_BY, OPERATORS
+from coda_ir.frontends.coda_text.scaled_linear import RECIPES
 from coda_ir.frontends.coda_text.values import CODA_NAMES
 from coda_ir.symbolic_shapes import Dim, SymbolicShapes
 
@@ -194,10 +195,12 @@ class OperatorWriter:
         )
 
     def quantized(self, op: coda.QuantizedLinearOp) -> Text:
-        if op.blocks not in (None, coda.BlocksAttr.get()):
+        scheme = op.blocks, op.quantized_gradient is not None
+        recipe = next((name for name, each in RECIPES.items() if each == scheme), None)
+        if recipe is None:
             raise Inexpressible(f"quantized_linear with {op.blocks}")
-        recipe = "rowwise" if op.blocks is None else "blocks"
-        return self._called(op, without=["blocks"], recipe=f'"{recipe}"')
+        without = ["blocks", "quantized_gradient"]
+        return self._called(op, without=without, recipe=f'"{recipe}"')
 
     def layer_norm(self, op: coda.LayerNormOp) -> Text:
         if op.bias_only is None:

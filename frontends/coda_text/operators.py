@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import serves_each_sample
@@ -41,6 +41,8 @@ from coda_ir.frontends.coda_text.scan import SELECTIVE_SCAN, SSD, selective_scan
 from coda_ir.frontends.coda_text.shape_operators import SHAPE_OPERATORS
 from coda_ir.frontends.coda_text.torch_calls import TORCH_CALL, torch_call
 from coda_ir.frontends.coda_text.values import (
+    INDEX_TYPES,
+    RANGES,
     Dim,
     Dims,
     PartialValue,
@@ -49,7 +51,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     describe,
-    dims_attribute,
     divided,
     ir_type,
 )
@@ -104,8 +105,7 @@ def linear(call: Invocation) -> TensorValue:
     b = call.tensor("b") if bias else None
     if b is not None:
         call.expect_dims("b", b, (rows,), "the N of w")
-    op = coda.LinearOp(x.ssa, w.ssa, b and b.ssa, element_type=call.float_type("dtype"))
-    return call.emit(op, (*x.dims[:-1], rows))
+    return call.make(coda.LinearOp, x, w, b, element_type=call.float_type("dtype"))
 
 
 def matmul(call: Invocation) -> TensorValue:
@@ -115,8 +115,7 @@ def matmul(call: Invocation) -> TensorValue:
     rows, columns = w.dims
     stored = "a weight stored as N x K goes with linear(x, w)"
     expect_depth(call, x, w, rows, stored if x.dims[-1] == columns else "w is K x N")
-    op = coda.MatmulOp(x.ssa, w.ssa, element_type=call.float_type("dtype"))
-    return call.emit(op, (*x.dims[:-1], columns))
+    return call.make(coda.MatmulOp, x, w, element_type=call.float_type("dtype"))
 
 
 def _matmul_in_batches(call: Invocation) -> TensorValue:
@@ -137,9 +136,7 @@ def _matmul_in_batches(call: Invocation) -> TensorValue:
         raise call.wrong("dtype", why, remedy, given=call.element_type("dtype"))
     dims = (*batches, x.dims[-2], w.dims[-1])
     type = ir_type(TensorType(x.type.element, dims))
-    op = CallOp("aten.matmul.default", [x.ssa, w.ssa], "{0}, {1}", [type])
-    op.attributes["coda.dims"] = dims_attribute(dims)
-    return call.emit(op, dims)
+    return call.emit_stated(CallOp("aten.matmul.default", [x.ssa, w.ssa], "{0}, {1}", [type]), dims)
 
 
 def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
@@ -154,8 +151,7 @@ def grouped(kind: type[coda.GroupedLinearMap], call: Invocation) -> TensorValue:
     b = call.optional_tensor("b")
     if b is not None:
         call.expect_dims("b", b, (groups, columns), "a bias of N elements for each group")
-    op = kind(x.ssa, w.ssa, ends.ssa, b and b.ssa, element_type=call.float_type("dtype"))
-    return call.emit(op, (x.dims[0], columns))
+    return call.make(kind, x, w, ends, b, element_type=call.float_type("dtype"))
 
 
 def _norm_parameter(call: Invocation, name: str, x: TensorValue, dims: Dims) -> TensorValue | None:
@@ -174,8 +170,7 @@ def rms_norm(call: Invocation) -> TensorValue:
     if group is not None:
         call.expect_heads("group", group, "x", x)
     w = _norm_parameter(call, "w", x, (x.dims[-1] if group is None else group,))
-    op = coda.RMSNormOp(x.ssa, w and w.ssa, eps=call.epsilon(1e-6), group=group)
-    return call.emit(op, x.dims)
+    return call.make(coda.RMSNormOp, x, w, eps=call.epsilon(1e-6), group=group)
 
 
 def layer_norm(call: Invocation) -> TensorValue:
@@ -186,8 +181,8 @@ def layer_norm(call: Invocation) -> TensorValue:
     weight, bias = (_norm_parameter(call, name, x, (x.dims[-1],)) for name in ("w", "b"))
     given = [param.ssa for param in (weight, bias) if param is not None]
     bias_only = weight is None and bias is not None
-    op = coda.LayerNormOp(x.ssa, given, eps=call.epsilon(1e-5), bias_only=bias_only)
-    normalized = call.emit(op, x.dims)
+    eps = call.epsilon(1e-5)
+    normalized = call.make(coda.LayerNormOp, x, given, eps=eps, bias_only=bias_only)
     return normalized if dims == x.dims else call.emit_reshape(normalized, dims)
 
 
@@ -203,15 +198,31 @@ def _in_groups(call: Invocation, x: TensorValue, group: int) -> TensorValue:
 
 
 def softmax(call: Invocation) -> TensorValue:
-    return _along_rows(call, lambda x: call.emit(coda.SoftmaxOp(x.ssa), x.dims))
+    return _along_rows(call, partial(call.make, coda.SoftmaxOp))
+
+
+_OF_INTEGERS = {"sum": "aten.sum.dim_IntList", "max": "aten.amax.default"}
+"""What PyTorch calls exact reductions of integers."""
 
 
 def reduction(kind: str, call: Invocation) -> TensorValue:
     """Reduces a dimension to 1."""
+    x = call.tensor("x", least_rank=1)
+    is_counted = x.type.element == "bool" and kind == "sum"
+    if kind in _OF_INTEGERS and (x.type.element in RANGES or is_counted):
+        return _integer_reduction(kind, call, x)
     type = call.float_type("dtype")
-    return _along_rows(
-        call, lambda x: call.emit(coda.ReduceOp(x.ssa, kind, type), (*x.dims[:-1], 1))
-    )
+    return _along_rows(call, lambda x: call.make(coda.ReduceOp, x, kind, type))
+
+
+def _integer_reduction(kind: str, call: Invocation, x: TensorValue) -> TensorValue:
+    """The sum in i64, as in PyTorch, or the largest element."""
+    if call.given("dtype"):
+        raise call.wrong("dtype", f"but {kind} of integers is exact", "cast the result")
+    dim = call.axis("dim", len(x.dims), -1)
+    dims = (*x.dims[:dim], 1, *x.dims[dim + 1 :])
+    element = "i64" if kind == "sum" else None
+    return call.emit_call(_OF_INTEGERS[kind], x, f"{{0}}, [{dim}], True", dims, element=element)
 
 
 def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) -> TensorValue:
@@ -221,14 +232,9 @@ def _along_rows(call: Invocation, rule: Callable[[TensorValue], TensorValue]) ->
     x = call.float_tensor("x", least_rank=1)
     last = len(x.dims) - 1
     dim = call.axis("dim", len(x.dims), -1)
-    if dim == last:
-        return rule(x)
-    axes = [*range(dim), last, *range(dim + 1, last), dim]
-
-    def exchanged(x: TensorValue) -> TensorValue:
-        return call.emit(coda.TransposeOp(x.ssa, axes), tuple(x.dims[axis] for axis in axes))
-
-    return exchanged(rule(exchanged(x)))
+    axes = list(range(len(x.dims)))
+    axes[dim], axes[last] = last, dim
+    return call.turned(rule(call.turned(x, axes)), axes)
 
 
 def glu(activation: str | None, call: Invocation) -> TensorValue:
@@ -252,10 +258,9 @@ def activated(call: Invocation, x: TensorValue, name: str) -> TensorValue:
         case "identity":
             return x
         case "gelu" | "gelu_tanh":
-            approximate = "none" if name == "gelu" else "tanh"
-            return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
+            return call.make(coda.GeluOp, x, "none" if name == "gelu" else "tanh")
         case _:
-            return call.emit(UNARY[name](x.ssa), x.dims)
+            return call.make(UNARY[name], x)
 
 
 def activate(call: Invocation) -> TensorValue:
@@ -264,14 +269,13 @@ def activate(call: Invocation) -> TensorValue:
 
 
 def gelu(approximate: str, call: Invocation) -> TensorValue:
-    x = call.float_tensor("x")
-    return call.emit(coda.GeluOp(x.ssa, approximate), x.dims)
+    return call.make(coda.GeluOp, call.float_tensor("x"), approximate)
 
 
 def softcap(call: Invocation) -> TensorValue:
     x, cap = call.float_tensor("x"), call.positive("cap")
     assert cap is not None, "cap is required"
-    return call.emit(coda.SoftcapOp(x.ssa, cap), x.dims)
+    return call.make(coda.SoftcapOp, x, cap)
 
 
 def rope(call: Invocation) -> TensorValue:
@@ -283,22 +287,21 @@ def rope(call: Invocation) -> TensorValue:
     call.expect_heads("table_heads * head_dim", heads * head_dim, "x", x)
     per_column = call.flag("per_column")
     cos, sin = _rope_tables(call, x, head_dim, heads, per_column=per_column)
-    layout = call.choice("layout", "half_split", coda.ROPE_LAYOUTS)
-    op = coda.RopeOp(
-        x.ssa,
+    return call.make(
+        coda.RopeOp,
+        x,
         cos,
         sin,
         head_dim=head_dim,
-        layout=layout,
+        layout=call.choice("layout", "half_split", coda.ROPE_LAYOUTS),
         table_heads=heads,
         per_column=per_column,
     )
-    return call.emit(op, x.dims)
 
 
 def _rope_tables(
     call: Invocation, x: TensorValue, head_dim: int, heads: int, *, per_column: bool
-) -> list[SSAValue]:
+) -> list[TensorValue]:
     """cos and sin, with the columns of `heads` heads, and the last leading dimensions of x as
     rows."""
     columns = heads * head_dim // (1 if per_column else 2)
@@ -311,7 +314,7 @@ def _rope_tables(
         remedy = _remedy_of_tables(table.dims[-1], x, head_dim, per_column=per_column)
         why = f"the positions of x by {described}"
         call.expect_dims(name, table, (*rows, columns), why, remedy)
-    return [table.ssa for table in tables]
+    return tables
 
 
 def _remedy_of_tables(
@@ -334,20 +337,16 @@ def cross_entropy(call: Invocation) -> TensorValue:
     logits, target = call.float_tensor("logits", least_rank=1), call.index_tensor("target")
     call.expect_dims("target", target, logits.dims[:-1], "that of the rows of logits")
     reduction = call.choice("reduction", "mean", coda.LOSS_REDUCTIONS)
-    op = coda.CrossEntropyOp(
-        logits.ssa,
-        target.ssa,
-        ignore_index=call.integer("ignore_index", -100),
-        reduction=reduction,
-    )
-    return call.emit(op, target.dims if reduction == "none" else ())
+    ignored = call.integer("ignore_index", -100)
+    return call.make(coda.CrossEntropyOp, logits, target, ignore_index=ignored, reduction=reduction)
 
 
 def embedding(call: Invocation) -> TensorValue:
-    ids, table = call.index_tensor("ids"), call.tensor("table", rank=2)
+    is_swapped = call.tensor("table").type.element in INDEX_TYPES
+    remedy = "the ids come first: embedding(ids, table)" if is_swapped else None
+    ids, table = call.index_tensor("ids", remedy), call.tensor("table", rank=2)
     padding = call.integer("padding_idx", 0) if call.given("padding_idx") else None
-    op = coda.EmbeddingOp(ids.ssa, table.ssa, padding_idx=padding)
-    return call.emit(op, (*ids.dims, table.dims[1]))
+    return call.make(coda.EmbeddingOp, ids, table, padding_idx=padding)
 
 
 NAMED_BY: Mapping[type[Operation], tuple[str, Mapping[str, str]]] = {

@@ -24,6 +24,7 @@ from coda_ir.frontends.coda_text.push_parser import PushParser, raw_tokens
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.syntax import File, Span
 from coda_ir.frontends.coda_text.tree import span_of
+from coda_ir.frontends.coda_text.values import ELEMENT_TYPES
 
 _TYPOGRAPHY = str.maketrans(
     {
@@ -66,14 +67,16 @@ SPELLINGS = {
 }
 
 
+BODY = "the body of a function is in braces: { return x }"
 MISSING = {
     frozenset({"LSQB"}): "a type has its sizes in brackets: bf16[M, 64], or f32[] for one element",
     frozenset(
         {"COLON", "NAME", "EQUAL"}
     ): "parameters have types, x: bf16[M, 64], or defaults, eps=1e-5",
-    frozenset({"ARROW", "LBRACE"}): "the body of a function is in braces: { return x }",
+    frozenset({"ARROW", "LBRACE"}): BODY,
     frozenset({"ARROW"}): "an epilogue names its results: -> (y: tile)",
-    frozenset({"LBRACE"}): "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])",
+    frozenset({"LBRACE"}): BODY,
+    frozenset({END}): "an import ends with its path: functions are called by their names",
     frozenset({"EQUAL"}): "consts are numbers: const D = 64",
     frozenset({"STRING"}): 'import takes a .coda file in quotes: import "norms.coda"',
 }
@@ -208,13 +211,18 @@ class _Recovery:
     def _remedy(self, index: int, token: Token, expected: set[str]) -> str:
         bracket = self._unclosed(index)
         at_boundary = token.type == END or token.type in NEVER_IN_BRACKETS
-        if bracket is not None and (at_boundary or self._starts_line(index)):
+        starts_line = self._starts_line(index)
+        if token == "const" and bracket is not None and not starts_line:
+            return "a tensor that does not change between calls is a weight: weight w: bf16[64, 64]"
+        if bracket is not None and (at_boundary or starts_line) and token != ";":
             return f"the '{bracket}' at {bracket.line}:{bracket.column} is not closed"
         previous = self.tokens[index - 1] if index else token
         if token == previous == "*":
             return NO_POWER
         if token.type == "COMPARISON" and "PLUS" in expected:
             return "compare two at a time: logical_and(a < b, b < c)"
+        if token.type == "COMMA" and expected == {"LBRACE"}:
+            return "several results are in parentheses: -> (bf16[M, 8], bf16[M, 8])"
         if frozenset(expected) in MISSING:
             return MISSING[frozenset(expected)]
         line = self.lines[(token.line or 1) - 1]
@@ -223,7 +231,7 @@ class _Recovery:
             return foreign
         if token.type == "COLON":
             return KEYWORD_ARGUMENT if bracket is not None else NO_TYPE
-        if bracket is None and previous.type in CONTINUES and self._starts_line(index):
+        if bracket is None and previous.type in CONTINUES and starts_line:
             return f"line {previous.line} ends with '{previous}', so that it goes on here"
         if bracket is None and self._inside_body():
             if token.type in DEFINITION_STARTS or index >= len(self.tokens):
@@ -238,7 +246,11 @@ class _Recovery:
         if previous.type == "ARROW" and expected == {"LPAR"}:
             return "results of an epilogue have names: (y: tile)"
         if token.type == "EQUAL" and {"COMMA", "RPAR"} <= expected:
-            return "parameters have no defaults: pass every argument, or write a const"
+            return "tensors and ports have no defaults: pass every argument, or write a const"
+        if token.type == "LSQB" and previous in ELEMENT_TYPES and "COMMA" in expected:
+            return "a port has a kind instead of a type: bias: row"
+        if token.type == "COMMA":
+            return "remove the comma"
         return f"write {_describe_expected(expected)} here"
 
     def _unclosed(self, index: int) -> Token | None:

@@ -111,9 +111,12 @@ class Definition(Generic[_Tree]):
 
 @dataclass(eq=False)
 class FunctionDefinition(Definition[Function]):
-    """A `fn`, whose calls are inlined. `options` are the defaults of its options."""
+    """A `fn`, whose calls are inlined. `options` are the defaults of its options; another function
+    of the program calls it if it `is_called`.
+    """
 
     options: dict[str, Value] = field(default_factory=dict[str, Value])
+    is_called: bool = False
 
     @property
     def signature(self) -> Signature:
@@ -387,6 +390,8 @@ class ConstEvaluator(Evaluator):
         return None
 
     def name(self, node: Name) -> Value:
+        if node.text in ("true", "false"):
+            return node.text == "true"
         meaning = self.scope.meanings.get(node.text)
         if isinstance(meaning, int | float | Poison):
             return meaning
@@ -446,8 +451,3 @@ class OptionEvaluator(ConstEvaluator):
             f"the default of '{option.name.text}' is {describe(value)}",
             "defaults are numbers, true, false and strings",
         )
-
-    def name(self, node: Name) -> Value:
-        if node.text in ("true", "false"):
-            return node.text == "true"
-        return super().name(node)

@@ -183,6 +183,8 @@ def function_remedy(
     otherwise: str = _OTHERWISE,
 ) -> str:
     """The remedy for the name of a function that does not exist, which is called with `given`."""
+    if name in ELEMENT_NAMES.values():
+        return f"write cast({given[0].text if given else 'x'}, {name})"
     names = list(known)
     same = [each for each in names if _plain(each) == _plain(name)]
     if same:
@@ -239,13 +241,22 @@ def kind_remedy(table: str, name: str, known: Collection[str], otherwise: str) -
 def _synonym_remedy(
     synonyms: Mapping[str, str], name: str, known: Collection[str], otherwise: str
 ) -> str:
-    synonym = synonyms.get(name)
+    plain = name.lower()
+    synonym = plain if plain in known else synonyms.get(plain)
     return f"did you mean '{synonym}'?" if synonym in known else closest(name, known, otherwise)
 
 
 def value_remedy(name: str, known: Iterable[str], otherwise: str) -> str:
     """The remedy for a name that is not defined."""
-    word = VALUES.get(name) or ELEMENT_NAMES.get(name)
+    word = VALUES.get(name) or ELEMENT_NAMES.get(name.lower())
     if word is not None:
         return word if " " in word else f"did you mean '{word}'?"
     return closest(name, known, otherwise)
+
+
+def product_remedy(size: object, factor: object) -> str:
+    """Return how to declare an extent that is divided by `factor`."""
+    return (
+        f"declare {size} as a number or a const, or as {factor} * N in a function that another "
+        "one calls"
+    )

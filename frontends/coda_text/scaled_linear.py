@@ -17,7 +17,13 @@ SCALED_LINEAR = f"{OF_ACCUMULATOR[:-1]}, dtype: type?)"
 
 
 QUANTIZED_LINEAR = 'quantized_linear(x, w, *, recipe: string = "rowwise", dtype: type?)'
-RECIPES = {"rowwise": None, "blocks": coda.BlocksAttr.get()}
+RECIPES = {
+    "rowwise": (None, False),
+    "blocks": (coda.BlocksAttr.get(), False),
+    "all_rowwise": (None, True),
+    "all_blocks": (coda.BlocksAttr.get(), True),
+}
+"""Which elements share a scale, and whether gradients of weights are quantized as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +37,9 @@ class Scaling:
 
 def scaled_linear(call: Invocation) -> TensorValue:
     x, w, scaling = scaled_factors(call)
-    (of_w,) = scaling.weights
-    op = coda.ScaledLinearOp(
-        *(x.ssa, w.ssa, scaling.x.ssa, of_w.ssa, scaling.blocks),
-        element_type=call.float_type("dtype"),
-    )
-    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+    operands = (x, w, scaling.x, *scaling.weights)
+    dtype = call.float_type("dtype")
+    return call.make(coda.ScaledLinearOp, *operands, scaling.blocks, element_type=dtype)
 
 
 def quantized_linear(call: Invocation) -> TensorValue:
@@ -46,13 +49,12 @@ def quantized_linear(call: Invocation) -> TensorValue:
             remedy = "products of float8 are those of linear and scaled_linear"
             raise call.wrong(name, "expected bf16, f16 or f32 elements", remedy)
     call.expect_dims("w", w, (w.dims[0], x.dims[-1]), "N x K, with the K of x")
-    blocks = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
+    blocks, is_all = RECIPES[call.choice("recipe", "rowwise", tuple(RECIPES))]
     if blocks is not None and not all(isinstance(size, int) for size in w.dims):
         remedy = 'name its sizes by numbers or constants, or use recipe="rowwise"'
         raise call.wrong("w", "expected known sizes, as blocks are counted", remedy)
     dtype = call.float_type("dtype")
-    op = coda.QuantizedLinearOp(x.ssa, w.ssa, blocks, element_type=dtype)
-    return call.emit(op, (*x.dims[:-1], w.dims[0]))
+    return call.make(coda.QuantizedLinearOp, x, w, blocks, is_all, element_type=dtype)
 
 
 def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]:
@@ -70,7 +72,7 @@ def scaled_factors(call: Invocation) -> tuple[TensorValue, TensorValue, Scaling]
             raise call.wrong(
                 name,
                 "expected float8 elements",
-                f"multiply without scales of blocks, or convert it: cast({name}, f8e4m3)",
+                f"convert it: cast({name}, f8e4m3); quantized_linear(x, w) rounds its operands",
             )
     per_row, rows = _blocks_of(w.dims[1], sizes["depth"]), _blocks_of(w.dims[0], sizes["columns"])
     of_x = _scales(call, "x_scales", (*x.dims[:-1], per_row), f"one for {sizes['depth']} of K")
@@ -116,12 +118,8 @@ def low_bit_linear(call: Invocation) -> TensorValue:
         _expect_shapes(call, scheme, x.dims[-1], scales.dims[is_kn], is_kn)
     except VerifyException as error:
         raise call.fault(error) from error
-    op = coda.LowBitLinearOp(
-        *(x.ssa, w.ssa, scales.ssa, zeros and zeros.ssa, scheme),
-        kn=is_kn,
-        element_type=call.float_type("dtype"),
-    )
-    return call.emit(op, (*x.dims[:-1], scales.dims[is_kn]))
+    operands, dtype = (x, w, scales, zeros), call.float_type("dtype")
+    return call.make(coda.LowBitLinearOp, *operands, scheme, kn=is_kn, element_type=dtype)
 
 
 def _expect_shapes(

@@ -1,9 +1,8 @@
 """The state space models of .coda: `selective_scan` and `ssd`."""
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.values import ELEMENT_TYPES, Dims, TensorValue, TupleValue, Value
@@ -24,24 +23,17 @@ def selective_scan(call: Invocation) -> Value:
         call.expect_dims(name, value, (batch, length, states), "the positions of u by states of a")
     at_one = (batch, channels, states)
     initial, final = initial_states(call, at_one, "samples, channels, states"), call.flag("final")
-    op = coda.SelectiveScanOp(u.ssa, dt.ssa, a.ssa, b.ssa, c.ssa, initial, final=final)
-    return results_of(call, op, u.dims, at_one)
+    results = call.make_all(coda.SelectiveScanOp, u, dt, a, b, c, initial, final=final)
+    return TupleValue(tuple(results)) if final else results[0]
 
 
-def initial_states(call: Invocation, at_one: Dims, meaning: str) -> SSAValue | None:
+def initial_states(call: Invocation, at_one: Dims, meaning: str) -> TensorValue | None:
     """The operand of states before the first position, where there is one."""
     initial = call.optional_tensor("initial")
-    if initial is None:
-        return None
-    call.expect_dims("initial", initial, at_one, meaning)
-    call.expect_element("initial", initial, "f32", "states")
-    return initial.ssa
-
-
-def results_of(call: Invocation, op: StateSpaceModel, rows: Dims, at_one: Dims) -> Value:
-    """The result of a model, and the states behind the last position where they are wanted."""
-    results = call.emit_all(op, [rows, at_one])
-    return results[0] if op.final is None else TupleValue(tuple(results))
+    if initial is not None:
+        call.expect_dims("initial", initial, at_one, meaning)
+        call.expect_element("initial", initial, "f32", "states")
+    return initial
 
 
 def ssd(call: Invocation) -> Value:
@@ -62,10 +54,9 @@ def ssd(call: Invocation) -> Value:
     type = _result_type(call, x)
     at_one = (batch, heads, columns // heads, states)
     initial = initial_states(call, at_one, "samples, heads, columns of a head, states")
-    operands = (x.ssa, dt.ssa, a.ssa, b.ssa, c.ssa, initial)
-    final = call.flag("final")
-    op = coda.SSDOp(*operands, states=states, final=final, element_type=type)
-    return results_of(call, op, x.dims, at_one)
+    operands, final = (x, dt, a, b, c, initial), call.flag("final")
+    results = call.make_all(coda.SSDOp, *operands, states=states, final=final, element_type=type)
+    return TupleValue(tuple(results)) if final else results[0]
 
 
 def _result_type(call: Invocation, x: TensorValue) -> Attribute | None:

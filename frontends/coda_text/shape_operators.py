@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.invocation import Invocation
+from coda_ir.frontends.coda_text.remedies import product_remedy
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     INDEX_TYPES,
@@ -16,7 +17,6 @@ from coda_ir.frontends.coda_text.values import (
     Value,
     broadcast,
     describe,
-    dims_attribute,
     divided,
     extent,
     format_dims,
@@ -56,7 +56,9 @@ def _remedy_of_symbol(dims: Sequence[Dim], shape: Sequence[Dim]) -> str | None:
     left = [dim for dim in dims if dim not in shape]
     if len(left) != 1 or isinstance(left[0], int):
         return None
-    size = _elements([dim for dim in shape if dim not in dims], "shape")
+    size = _elements([dim for dim in shape if dim not in dims and dim != -1], "shape")
+    if -1 in shape:
+        return product_remedy(left[0], size)
     return f"a symbol equals no other size: if {left[0]} is always {size}, declare x with that"
 
 
@@ -89,7 +91,7 @@ def transpose(call: Invocation) -> TensorValue:
             f"{format_dims(tuple(range(rank)))}",
             argument="axes",
         )
-    return call.emit(coda.TransposeOp(x.ssa, axes), tuple(x.dims[axis] for axis in axes))
+    return call.make(coda.TransposeOp, x, axes)
 
 
 def slice_(call: Invocation) -> TensorValue:
@@ -114,8 +116,7 @@ def _slice(call: Invocation, x: TensorValue, dim: int, start: int, stop: int) ->
             f"dimension {dim} of x {x.type}",
             argument="stop" if call.given("stop") else "start" if call.given("start") else "x",
         )
-    dims = (*x.dims[:dim], stop - start, *x.dims[dim + 1 :])
-    return call.emit(coda.SliceOp(x.ssa, dim, start, stop), dims)
+    return call.make(coda.SliceOp, x, dim, start, stop)
 
 
 def split(call: Invocation) -> Value:
@@ -167,9 +168,8 @@ def broadcast_(call: Invocation) -> TensorValue:
     before = (1,) * (len(shape) - len(x.dims)) + tuple(x.dims)
     if all(isinstance(n, int) for n, old in zip(shape, before, strict=True) if n != old):
         return call.emit(coda.BroadcastOp(x.ssa, [extent(dim) for dim in shape]), shape)
-    return call.emit_call(
-        "aten.expand.default", x, f"{{0}}, {format_dims(shape)}", shape, view=True
-    )
+    sizes = f"{{0}}, {format_dims(shape)}"
+    return call.emit_call("aten.expand.default", x, sizes, shape, view=True)
 
 
 def pad(call: Invocation) -> TensorValue:
@@ -198,9 +198,7 @@ def padded(
     op = coda.PadOp.around(x.ssa, dim, before, after, value)
     size = SymbolicSize.constant(before + after) + x.dims[dim]
     dims = (*x.dims[:dim], simplified(size), *x.dims[dim + 1 :])
-    if op.after is not None:
-        op.attributes["coda.dims"] = dims_attribute(dims)
-    return call.emit(op, dims)
+    return call.emit(op, dims) if op.after is None else call.emit_stated(op, dims)
 
 
 def arange(call: Invocation) -> TensorValue:

@@ -101,9 +101,7 @@ def _named(call: Invocation, x: TensorValue, named: Mapping[int, Selection]) -> 
         )
         message = f"an index is a tensor {ids.type}, expected i32 or i64 elements"
         raise ArgumentMistake(message, remedy, selection.span)
-    op = coda.IndexOp(x.ssa, ids.ssa, dim=dim)
-    (dims,) = op.result_extents([x.dims, ids.dims])
-    return call.emit(op, tuple(dims))
+    return call.make(coda.IndexOp, x, ids, dim=dim)
 
 
 def _per_dimension(
@@ -188,11 +186,11 @@ def _expect_inside(
 
 def _sliced(call: Invocation, x: TensorValue, part: Part) -> TensorValue:
     (start, stop), step = part.bounds, part.step
-    dims = (*x.dims[: part.dim], part.extent, *x.dims[part.dim + 1 :])
     if step == 1 and start == 0 and stop in (END, x.dims[part.dim]):
         return x
     if step == 1 and isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop < END:
-        return call.emit(coda.SliceOp(x.ssa, part.dim, start, stop), dims)
+        return call.make(coda.SliceOp, x, part.dim, start, stop)
+    dims = (*x.dims[: part.dim], part.extent, *x.dims[part.dim + 1 :])
     bounds = f"{{0}}, {part.dim}, {start}, {stop}"
     arguments = bounds if step == 1 else f"{bounds}, {step}"
     return call.emit_call("aten.slice.Tensor", x, arguments, dims, view=True)

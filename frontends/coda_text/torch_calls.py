@@ -15,7 +15,6 @@ from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,
     TensorValue,
-    dims_attribute,
     extent,
     format_dims,
     with_coda_names,
@@ -49,13 +48,13 @@ def torch_call(call: Invocation) -> TensorValue:
         op.verify_()
     except VerifyException as error:
         remedy = "{0} is the first tensor after the text, {1} the second one"
-        raise Mistake(f"torch: {with_coda_names(str(error))}", remedy, argument="call") from error
+        message = with_coda_names(str(error)).removeprefix("property ")
+        raise Mistake(f"torch: {message}", remedy, argument="call") from error
     try:
         check_call(callee, op.template, 1, op.picks)
     except CodaError as error:
         raise Mistake(f"torch: {error.message}", error.remedy, argument="call") from error
-    op.attributes["coda.dims"] = dims_attribute(shape)
-    return call.emit(op, shape)
+    return call.emit_stated(op, shape)
 
 
 def _callee_and_arguments(call: Invocation) -> tuple[str, str]:

@@ -10,11 +10,8 @@ from typing import NamedTuple, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
-    IntegerAttr,
     IntegerType,
     Signedness,
-    StringAttr,
     TensorType as IRTensorType,
 )
 from xdsl.ir import Attribute, SSAValue
@@ -260,13 +257,6 @@ def extent(dim: Dim) -> int:
 @lru_cache(maxsize=4096)
 def ir_type(type: TensorType) -> AnyTensor:
     return IRTensorType(ELEMENT_TYPES[type.element], [extent(dim) for dim in type.dims])
-
-
-def dims_attribute(dims: Sequence[Dim]) -> ArrayAttr[Attribute]:
-    """The `coda.dims` of a value: a number, or a symbol or product of symbols as a string."""
-    return ArrayAttr(
-        [IntegerAttr(dim, 64) if isinstance(dim, int) else StringAttr(str(dim)) for dim in dims]
-    )
 
 
 def element_name(attribute: Attribute) -> str:

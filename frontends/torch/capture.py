@@ -65,6 +65,11 @@ _REASONS = (
         "control flow, or a number of Python, depends on the values of a tensor",
         "compute it with tensors (torch.where), or export the parts of the model around it",
     ),
+    _Reason(
+        "dynamic_shapes",
+        None,
+        "name the dimensions of each argument, as in dynamic_shapes={'x': {0: Dim('B')}}",
+    ),
     _Reason("on the same device", None, "move the model and its arguments to one device"),
     _Reason("a leaf Variable", None, "leave weights unchanged, and return the new value"),
     _Reason(
@@ -76,7 +81,10 @@ _REASONS = (
         "not a known type", None, "pass and return tensors, numbers, None and containers of these"
     ),
 )
-_REMEDY = "write it with operators of PyTorch, or export the parts of the model around it"
+_REMEDY = (
+    "if the model runs in PyTorch with these arguments, write this part with operators of PyTorch, "
+    "or export the parts of the model around it"
+)
 
 
 def capture_error(model: object, error: BaseException) -> CaptureError:
@@ -89,7 +97,10 @@ def capture_error(model: object, error: BaseException) -> CaptureError:
 
 
 def _first_lines(text: str) -> str:
-    """Return the first two lines of an error message, joined and shortened to 300 characters."""
+    """Return the first two lines of an error message, joined and shortened to 300 characters,
+    without the references to PyTorch's pages.
+    """
+    text = text.partition("For more information")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300]
 
@@ -147,6 +158,7 @@ KEPT_OPERATORS = frozenset(
         "split",
         "cross_entropy_loss",
         "detach",
+        "index_copy",
     }
 )
 """Operators of ATen that stay whole; their decompositions would have to be found again."""

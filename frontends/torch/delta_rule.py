@@ -12,16 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from coda_ir.frontends.torch.rerun_operators import rerun_operator
+
 CHUNK = 64
 """Positions of a chunk, within which a triangular system is solved."""
-
-_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
-_LIBRARY.define("gated_delta_rule(Tensor[] operands) -> (Tensor, Tensor)")
-_LIBRARY.define(
-    "gated_delta_rule_backward(Tensor[] operands, Tensor d_y, Tensor d_last) -> Tensor[]"
-)
-_DELTA_RULE: Any = torch.ops.coda_ir.gated_delta_rule.default
-_BACKWARD: Any = torch.ops.coda_ir.gated_delta_rule_backward.default
 
 
 def gated_delta_rule(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -31,7 +25,7 @@ def gated_delta_rule(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     operand has the states before the first position, B x heads x K x V, by default 0. The result
     has the shape and type of v, and states are float32.
     """
-    return _DELTA_RULE(list(operands))
+    return _OPERATOR(list(operands))
 
 
 def _run(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -77,35 +71,8 @@ def _no_states(operands: Sequence[Tensor]) -> Tensor:
     return v.new_zeros((len(v), v.shape[2], k.shape[3], v.shape[3]), dtype=torch.float32)
 
 
-def _run_backward(operands: Sequence[Tensor], d_y: Tensor, d_last: Tensor) -> list[Tensor]:
-    with torch.enable_grad():
-        leaves = [operand.detach().requires_grad_() for operand in operands]
-        return list(torch.autograd.grad(_run(leaves), leaves, (d_y, d_last)))
-
-
 def _result_types(operands: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return operands[2].new_empty(operands[2].shape), _no_states(operands)
 
 
-def _gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
-    return [torch.empty_like(operand) for operand in operands]
-
-
-def _save(ctx: Any, inputs: tuple[Sequence[Tensor]], output: object) -> None:
-    ctx.save_for_backward(*inputs[0])
-
-
-def _gradients(ctx: Any, d_y: Tensor, d_last: Tensor) -> Any:
-    return _BACKWARD(ctx.saved_tensors, d_y, d_last)
-
-
-_library: Any = torch.library  # partly without types
-for _name, _function, _types in (
-    ("coda_ir::gated_delta_rule", _run, _result_types),
-    ("coda_ir::gated_delta_rule_backward", _run_backward, _gradient_types),
-):
-    _library.impl(_name, "CompositeExplicitAutograd", _function, lib=_LIBRARY)
-    _library.register_fake(_name, _types, lib=_LIBRARY)
-_library.register_autograd(
-    "coda_ir::gated_delta_rule", _gradients, setup_context=_save, lib=_LIBRARY
-)
+_OPERATOR = rerun_operator("gated_delta_rule", _run, _result_types)

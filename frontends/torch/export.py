@@ -132,6 +132,8 @@ def _model_remedy(model: object) -> str:
 
 
 def _article(value: object) -> str:
+    if value is None:
+        return "None"
     name = type(value).__name__
     return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
 

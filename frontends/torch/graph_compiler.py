@@ -433,7 +433,7 @@ def _expect_gemm(program: CompiledFunction | TrainableFunction) -> None:
     """Raise NothingToDo for a program without a GEMM."""
     if not any(op.name in program.operators for op in (FusedOp, LibraryOp)):
         raise NothingToDo(
-            "the graph has no linear map, which kernels are fused with; products of two "
-            "activations (bmm) are PyTorch's",
+            "the graph has no linear map to fuse operators with; PyTorch computes products of two "
+            "activations (bmm)",
             "nothing to do: there is nothing to fuse",
         )

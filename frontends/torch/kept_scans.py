@@ -158,9 +158,13 @@ def _head_state_update(
     z: Tensor | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Columns and states of a head share what is expanded for them, as all models expand it."""
+    """Compute one position. The columns and states of a head share A, dt and its bias, which all
+    models expand for them.
+    """
     if A.stride()[1:] != (0, 0) or dt.stride(-1):
-        raise CodaError("columns of a head have times or rates of their own", "expand those of it")
+        raise CodaError(
+            "the columns of a head differ in dt or A", "expand one dt and one A for each head"
+        )
     dt = _times(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
     x, dt, b, c = (tensor.flatten(1).unsqueeze(1) for tensor in (hidden_states, dt, B, C))
     y, last = state_space(HEADS, (x, dt, A[:, 0, 0], b, c, state), B.shape[-1])
@@ -179,7 +183,9 @@ def _causal_conv1d_update(
     bias: Tensor | None = None,
     activation: str | None = None,
 ) -> Tensor:
-    """The same on the positions that are read or kept alone, which one copy puts side by side."""
+    """Convolve the new positions; one copy joins them with only those cached ones that are read or
+    kept.
+    """
     channels, length = hidden_states.shape[1:]
     held = conv_state.shape[-1]
     unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))

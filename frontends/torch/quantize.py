@@ -14,6 +14,8 @@ from coda_ir.dialects.coda import LEAST_DEPTH
 from coda_ir.dialects.gemm import is_power_of_two
 from coda_ir.frontends.torch.low_bit_layers import LowBitLinear, WeightScheme
 from coda_ir.frontends.torch.scaled_layers import (
+    ALL_BLOCKS,
+    ALL_ROWWISE,
     BLOCKS,
     ROWWISE,
     QuantizedLinear,
@@ -21,7 +23,14 @@ from coda_ir.frontends.torch.scaled_layers import (
     Scheme,
 )
 
-RECIPES: Mapping[str, Scheme] = MappingProxyType({"blocks": BLOCKS, "rowwise": ROWWISE})
+RECIPES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        "blocks": BLOCKS,
+        "rowwise": ROWWISE,
+        "all_blocks": ALL_BLOCKS,
+        "all_rowwise": ALL_ROWWISE,
+    }
+)
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -72,15 +81,20 @@ def quantize(
     for inference: they have no gradients. With `training` they have gradients: the parameters stay
     bf16 or float32, and are quantized in each call. The gradient of a layer's input is also a
     product of float8: the gradient of the result times the weight, which has separate scales as
-    K x N. The gradient of the weight is a product in the type of the input, without quantization,
-    as in torchao's recipe `rowwise_with_gw_hp`. Recipes for weights alone do not support
-    `training`. Returns `model`. Raises CodaError for an unknown recipe, for options that a recipe
-    does not have, and for a model that is itself a linear layer.
+    K x N. With `blocks` and `rowwise` the gradient of the weight is a product in the type of the
+    input, without quantization, as in torchao's recipe `rowwise_with_gw_hp`. `all_blocks` and
+    `all_rowwise` (torchao's `rowwise`) multiply it in float8 as well, with scales along the tokens:
+    one for a column of an operand, or for 128 tokens of it; they require `training`. Recipes for
+    weights alone do not support it. Returns `model`. Raises CodaError for an unknown recipe, for
+    options that a recipe does not have, and for a model that is itself a linear layer.
     """
     expect_kind("the model", model, nn.Module, "pass the model, not a class or a function")
     scheme = _scheme(recipe, group, zero_points)
     if training and isinstance(scheme, WeightScheme):
         raise CodaError(f"training is given for '{recipe}'", f"use one of {', '.join(RECIPES)}")
+    if isinstance(scheme, Scheme) and scheme.is_all and not training:
+        remedy = f"pass training=True, or use {recipe.removeprefix('all_')}"
+        raise CodaError(f"'{recipe}' is a recipe for training", remedy)
     if type(model) is nn.Linear:
         raise CodaError("the model is a single linear layer", "pass nn.Sequential(model)")
     given: Any = model  # `named_modules` has no complete type

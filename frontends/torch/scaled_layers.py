@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,11 +19,13 @@ LEAST_SCALE = 1e-12
 class Scheme:
     """The elements that share a scale: `depth` along K, and for the weight also `columns` rows.
 
-    A `depth` of None is all of K, so that a row of x (a token) has one scale.
+    A `depth` of None is all of K, so that a row of x (a token) has one scale. `is_all` says that
+    training multiplies in float8 for gradients of weights as well.
     """
 
     depth: int | None
     columns: int
+    is_all: bool = False
 
     def depth_of(self, k: int) -> int:
         return k if self.depth is None else self.depth
@@ -36,6 +38,7 @@ class Scheme:
 ROWWISE = Scheme(None, 1)
 BLOCKS = Scheme(128, 128)
 """Those of DeepSeek-V3 (arXiv 2412.19437)."""
+ALL_ROWWISE, ALL_BLOCKS = replace(ROWWISE, is_all=True), replace(BLOCKS, is_all=True)
 
 
 @torch.library.custom_op("coda_ir::scaled_linear", mutates_args=())
@@ -155,10 +158,10 @@ def scaled_linear(
 
 @torch.library.custom_op("coda_ir::quantized_linear", mutates_args=())
 def _quantized_linear(
-    x: torch.Tensor, weight: torch.Tensor, depth: int | None, columns: int
+    x: torch.Tensor, weight: torch.Tensor, depth: int | None, columns: int, is_all: bool
 ) -> torch.Tensor:
     """Return x · weightᵀ in the type of x, both rounded to float8 with the scales of `Scheme(depth,
-    columns)`; if nothing compiles the product, it is computed in float32.
+    columns, is_all)`; if nothing compiles the product, it is computed in float32.
     """
     return _product(x, weight, Scheme(depth, columns)).to(x.dtype)
 
@@ -178,21 +181,22 @@ def _trained_type(x: Any, weight: Any, *_: Any) -> torch.Tensor:
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    x, weight, depth, columns = inputs
+    x, weight, *scheme = inputs
     ctx.save_for_backward(x, weight)
-    ctx.scheme = Scheme(depth, columns)
+    ctx.scheme = Scheme(*scheme)
 
 
 def _gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """Return the gradients, like the rule of `coda.quantized_linear`: dx in float8, dW not."""
-    x, weight = ctx.saved_tensors
+    """Return the gradients, like the rule of `coda.quantized_linear`."""
+    (x, weight), scheme = ctx.saved_tensors, ctx.scheme
     dx = dw = None
     if ctx.needs_input_grad[0]:
-        dx = _product(dy, weight.t(), ctx.scheme).to(x.dtype)
+        dx = _product(dy, weight.t(), scheme).to(x.dtype)
     if ctx.needs_input_grad[1]:
-        rows = dy.flatten(0, -2).float().t()
-        dw = (rows @ x.flatten(0, -2).float()).to(weight.dtype)
-    return dx, dw, None, None
+        dy, x = (each.reshape(-1, each.shape[-1]).t() for each in (dy, x))
+        product = _product(dy, x, scheme) if scheme.is_all else F.linear(dy.float(), x.float())
+        dw = product.to(weight.dtype)
+    return dx, dw, None, None, None
 
 
 _trained: Any = _quantized_linear
@@ -204,7 +208,8 @@ QUANTIZED_LINEAR: Any = torch.ops.coda_ir.quantized_linear.default
 
 
 class QuantizedLinear(nn.Linear):
-    """A linear layer that multiplies in float8, forward and for the gradient of its input.
+    """A linear layer that multiplies in float8, forward and for the gradient of its input; with
+    `scheme.is_all`, for that of its weight, too.
 
     Its parameters are those of the layer in whose place it is, in their own types; they are
     quantized in each call. Under autocast the input and the result have the type of autocast.
@@ -226,7 +231,7 @@ class QuantizedLinear(nn.Linear):
         if torch.is_autocast_enabled(kind):
             input = input.to(torch.get_autocast_dtype(kind))
         scheme = self.scheme
-        product = QUANTIZED_LINEAR(input, self.weight, scheme.depth, scheme.columns)
+        product = QUANTIZED_LINEAR(input, self.weight, scheme.depth, scheme.columns, scheme.is_all)
         bias: torch.Tensor | None = getattr(self, "bias", None)
         return product if bias is None else product + bias.to(product.dtype)
 

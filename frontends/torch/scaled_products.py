@@ -119,11 +119,11 @@ def low_bit_linear(graph: GraphImporter, node: Node) -> Value | None:
 def quantized_linear(graph: GraphImporter, node: Node) -> Value | None:
     """Import the product of layers that are trained in float8."""
     x, weight = (graph.tensor(operand) for operand in arguments(node)[:2])
-    depth, columns = arguments(node)[2:]
+    depth, columns, is_all = arguments(node)[2:]
     if depth is not None and DYNAMIC_INDEX in shape_of(weight):
         return None
     blocks = None if depth is None else coda.BlocksAttr.get(depth, columns)
-    return graph.insert(coda.QuantizedLinearOp(x, weight, blocks)).result
+    return graph.insert(coda.QuantizedLinearOp(x, weight, blocks, is_all)).result
 
 
 def _pair(node: Node, index: int) -> list[Any]:

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import f32
 from coda_ir.api import compile
 from coda_ir.dialects import coda
 from coda_ir.frontends.torch.importer import GraphImporter, Value
+from coda_ir.frontends.torch.rerun_operators import rerun_operator
 from coda_ir.frontends.torch.types import used_results
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ fn model({arguments}) {{
 }}
 """
 
-_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
-_LIBRARY.define("state_space(str model, Tensor[] operands, int states) -> (Tensor, Tensor)")
-_LIBRARY.define(
-    "state_space_backward(str model, Tensor[] operands, int states, Tensor d_y, Tensor d_last)"
-    " -> Tensor[]"
-)
-_STATE_SPACE: Any = torch.ops.coda_ir.state_space.default
-_BACKWARD: Any = torch.ops.coda_ir.state_space_backward.default
-
 
 def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute y of x, dt, a, b and c, and the states after the last position.
@@ -60,12 +52,12 @@ def state_space(model: str, operands: Tensors, states: int) -> tuple[torch.Tenso
     dtype = operands[0].dtype
     x, dt, a, b, c, *initial = operands
     given = [x, dt, a, b.to(dtype), c.to(dtype), *(state.float() for state in initial)]
-    return _STATE_SPACE(model, given, states)
+    return _OPERATOR(given, model, states)
 
 
 def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
     """Import the operator, with a second result if the last states are read."""
-    model, given, states = node.args
+    given, model, states = node.args
     assert isinstance(given, Sequence) and isinstance(states, int)
     operands: list[Any] = [graph.tensor(operand) for operand in given]
     is_read = 1 in used_results(node)
@@ -81,7 +73,7 @@ def imported_state_space(graph: GraphImporter, node: Node) -> Value | None:
 # The operator by itself
 
 
-def _result_types(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _result_types(operands: Tensors, model: str, states: int) -> tuple[torch.Tensor, torch.Tensor]:
     x, a = operands[0], operands[2]
     samples, _, columns = x.shape
     heads = len(a)
@@ -90,27 +82,16 @@ def _result_types(model: str, operands: Tensors, states: int) -> tuple[torch.Ten
     return x.new_empty(x.shape, dtype=dtype), x.new_empty((samples, *last), dtype=torch.float32)
 
 
-def _run(model: str, operands: Tensors, states: int) -> tuple[torch.Tensor, torch.Tensor]:
-    program = _program(
-        model, tuple(map(_described, _with_initial(model, operands, states))), states
-    )
-    return program(*_with_initial(model, operands, states))
+def _run(operands: Tensors, model: str, states: int) -> tuple[torch.Tensor, torch.Tensor]:
+    complete = _with_initial(operands, model, states)
+    return _program(model, tuple(map(_described, complete)), states)(*complete)
 
 
-def _run_backward(
-    model: str, operands: Tensors, states: int, d_y: torch.Tensor, d_last: torch.Tensor
-) -> list[torch.Tensor]:
-    with torch.enable_grad():
-        leaves = [operand.detach().requires_grad_() for operand in operands]
-        results = _run(model, leaves, states)
-    return list(torch.autograd.grad(results, leaves, (d_y, d_last)))
-
-
-def _with_initial(model: str, operands: Tensors, states: int) -> list[torch.Tensor]:
+def _with_initial(operands: Tensors, model: str, states: int) -> list[torch.Tensor]:
     """Return the operands with the states before the first position, zeros if there are none."""
     dense = [operand.contiguous() for operand in operands]
     if len(dense) == 5:
-        dense.append(torch.zeros_like(_result_types(model, operands, states)[1]))
+        dense.append(torch.zeros_like(_result_types(operands, model, states)[1]))
     return dense
 
 
@@ -134,24 +115,4 @@ def _program(
     return compile(text, training=True, device=device, target=target)
 
 
-def _save(ctx: Any, inputs: tuple[str, Tensors, int], output: Tensors) -> None:
-    ctx.model, operands, ctx.states = inputs
-    ctx.save_for_backward(*operands)
-
-
-def _gradients(ctx: Any, d_y: torch.Tensor, d_last: torch.Tensor) -> Any:
-    return None, _BACKWARD(ctx.model, ctx.saved_tensors, ctx.states, d_y, d_last), None
-
-
-def _gradient_types(model: str, operands: Tensors, *_: object) -> list[torch.Tensor]:
-    return [torch.empty_like(operand) for operand in operands]
-
-
-_library: Any = torch.library  # partly without types
-_library.impl("coda_ir::state_space", "CompositeExplicitAutograd", _run, lib=_LIBRARY)
-_library.impl(
-    "coda_ir::state_space_backward", "CompositeExplicitAutograd", _run_backward, lib=_LIBRARY
-)
-_library.register_fake("coda_ir::state_space", _result_types, lib=_LIBRARY)
-_library.register_fake("coda_ir::state_space_backward", _gradient_types, lib=_LIBRARY)
-_library.register_autograd("coda_ir::state_space", _gradients, setup_context=_save, lib=_LIBRARY)
+_OPERATOR = rerun_operator("state_space", _run, _result_types, ", str model, int states")

@@ -17,7 +17,8 @@ Modulation: TypeAlias = coda.MulOp | coda.AddOp
 
 
 class AbsorbModulationPass(FunctionPass):
-    """LN(x; w, b) ⊙ s + t = LN(x; w ⊙ s, b ⊙ s + t), where s and t have one row for each sample.
+    """Makes the scale and shift of each sample parameters of their norm: LN(x; w, b) ⊙ s + t =
+    LN(x; w ⊙ s, b ⊙ s + t).
 
         %h = coda.layer_norm %x                        %m = coda.layer_norm %x, %s, %t
         %y = coda.mul %h, %s                    ->

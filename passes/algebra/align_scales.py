@@ -65,7 +65,8 @@ _ONE_BY_ONE = "the products are stored and added one by one"
 
 
 class AlignScalesPass(FunctionPass):
-    """x·W + s·((x·A)·B) = x·W + (s·(x·A))·B: the sum of two products, as of a low-rank adaptation.
+    """Gives the products of a sum one common scale: x·W + s·((x·A)·B) = x·W + (s·(x·A))·B, as in
+    low-rank adaptations.
 
         %t = coda.linear %x, %A                       %t = coda.linear %x, %A
         %u = coda.linear %t, %B                       %a = coda.mul %t, %s
@@ -110,7 +111,7 @@ def _run_on_sum(root: coda.AddOp, terms: Sequence[Term], rewriter: FunctionRewri
 
 
 def _align(product: Product, target: Sequence[SSAValue], order: BlockOrder) -> _Aligned | Refusal:
-    """Rewrite `product` to have exactly the factors `target`."""
+    """Return how `product` gets exactly the factors `target`, or why it cannot."""
     gemm = product.gemm
     refusal = check_gemm_types(gemm) or _check_alone(product) or _check_finite(product)
     if refusal is not None:

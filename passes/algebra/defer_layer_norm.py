@@ -211,8 +211,8 @@ def check_pays(
 
 
 def _saved(norm: coda.LayerNormOp, shapes: SymbolicShapes) -> SymbolicSize:
-    """Return the bytes saved: the kernel of the norm reads x, which is stored for others, or would
-    otherwise not be stored at all.
+    """Return the bytes saved: no kernel reads x for the norm, and x is not stored unless others
+    read it.
     """
     others = [use for use in norm.x.uses if use.operation is not norm]
     return shapes.bytes(norm.x) * (1 if others else 2)

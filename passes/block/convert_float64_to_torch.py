@@ -18,7 +18,8 @@ from coda_ir.symbolic_shapes import dims_attribute
 
 
 class ConvertFloat64ToTorchPass(FunctionPass):
-    """Operators with a float64 operand or result run through PyTorch, each as one call or a few.
+    """Turns operators with a float64 operand or result into calls of PyTorch, one or a few for
+    each.
 
         %a = coda.exp %x : (tensor<?x8xf64>) -> tensor<?x8xf64>
     ->  %a = torch.call "aten.exp.default"(%x) {arguments = "{0}"}

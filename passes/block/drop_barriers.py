@@ -5,7 +5,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class DropBarriersPass(FunctionPass):
-    """Removes `coda.barrier` once no pass moves operators past one another any more.
+    """Removes `coda.barrier`, once no later pass moves operators past one another.
 
         %h1 = coda.barrier %h, %dw0
         %z1 = gemm.fused %h1 ...         ->    %z1 = gemm.fused %h ...

@@ -339,7 +339,9 @@ def _store_of(value: SSAValue) -> _Store | None:
 
 
 def _joins(a: _Store, b: _Store) -> bool:
-    """Return whether both are runs of elements of one dimension, or equally many of its nth."""
+    """Return whether both store contiguous elements of one dimension, or equally many elements
+    with the same step.
+    """
     if (a.dim, a.places.step) != (b.dim, b.places.step):
         return False
     return a.places.step == 1 or len(a.places) == len(b.places)

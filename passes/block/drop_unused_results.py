@@ -6,7 +6,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class DropUnusedResultsPass(FunctionPass):
-    """A result of `gemm.fused` or `gemm.map` without uses is removed.
+    """Removes results of `gemm.fused` and `gemm.map` that have no uses.
 
         %y, %z = gemm.fused ... { yield a, b }     ->     %y = gemm.fused ... { yield a }
 

@@ -8,18 +8,14 @@ from xdsl.ir import SSAValue
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import ceiling, element_type_of, shape_of
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter
-from coda_ir.passes.support.matching import defined_by
 
 LARGEST = 448.0
 LEAST_SCALE = 1e-12
 """The scale of zeros, which have none of their own."""
 
-PART = 128
-"""Neighbours of which the largest is found at once, where rows are not side by side in memory."""
-
 
 class ExpandQuantizedLinearPass(FunctionPass):
-    """Q(x)·Q(W)ᵀ as a product of float8 whose epilogue has the scales.
+    """Turns Q(x)·Q(W)ᵀ into a product of float8 whose epilogue applies the scales.
 
         %y = coda.quantized_linear %x, %w    ->    %sx = max(abs(%x)) / 448 of each row
                                                    %qx = coda.cast %x / %sx : f32 -> f8E4M3FN
@@ -54,9 +50,7 @@ class _Quantizer:
     def by_rows(self, op: coda.QuantizedLinearOp) -> SSAValue:
         """Use a scale for each row of x and each row of the weight."""
         wide = [self.insert.cast(value, f32) for value in op.operands]
-        is_turned = defined_by(op.weight, coda.TransposeOp) is not None
-        largest = (self._largest(wide[0]), self._largest_of_rows(wide[1], is_turned=is_turned))
-        scales = list(map(self._scale, largest))
+        scales = [self._scale(self._largest(value)) for value in wide]
         x, weight = map(self._rounded, wide, scales)
         value = self.insert.insert(coda.LinearOp(x, weight))
         columns = self._reshaped(scales[1], shape_of(op.weight)[:1])
@@ -108,14 +102,6 @@ class _Quantizer:
     def _maximum(self, magnitudes: SSAValue) -> SSAValue:
         return self.insert.insert(coda.ReduceOp(magnitudes, "max"))
 
-    def _largest_of_rows(self, wide: SSAValue, *, is_turned: bool) -> SSAValue:
-        """Return the largest magnitude of each row; in parts, if the rows are columns in memory."""
-        *rows, k = shape_of(wide)
-        if not is_turned or k in (DYNAMIC_INDEX, PART) or k % PART:
-            return self._largest(wide)
-        parts = self._largest(self._in_blocks(wide, PART))
-        return self._maximum(self._reshaped(parts, (*rows, k // PART)))
-
     def _largest_of_blocks(self, weight: SSAValue, depth: int, columns: int) -> SSAValue:
         """Return the largest magnitude of each `columns` x `depth` block (N / columns x K /
         depth).
@@ -129,8 +115,7 @@ class _Quantizer:
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
         """Reshape (... x K) to (... x K / depth x depth), in float32."""
         *rows, k = shape_of(value)
-        blocks = self._reshaped(value, (*rows, k // depth, depth))
-        return self.insert.cast(blocks, f32)
+        return self._reshaped(self.insert.cast(value, f32), (*rows, k // depth, depth))
 
     def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
         """Reshape `value` to a shape whose dynamic sizes are the first ones of `value`."""

@@ -13,7 +13,7 @@ from coda_ir.passes.support.groups import find_group_code, find_row_code, joins_
 
 
 class FlattenGroupsPass(FunctionPass):
-    """Pointwise code on groups of columns becomes code on all columns, side by side.
+    """Turns pointwise code on groups of columns into code on all columns side by side.
 
         %h = coda.reshape %z : (... x N) -> (... x H x G)     %b = coda.broadcast %s : (... x H x G)
         %p = coda.mul %h, %s : (... x H x G), (... x H x 1)   %r = coda.reshape %b : (... x N)

@@ -12,7 +12,7 @@ from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter
 
 
 class SplitPackedLinearPass(FunctionPass):
-    """Columns of x·Wᵀ are rows of W: a slice of the product is a product with a view of W.
+    """Splits a packed projection: a slice of x·Wᵀ is a product with a view of W.
 
         %z = coda.linear %x, %w                   %wq = coda.slice %w {dim = 0, ...}
         %q = coda.slice %z {dim = 1, ...}   ->    %q = coda.linear %x, %wq
@@ -56,8 +56,8 @@ def _reads_slices(op: Operation) -> bool:
 
 
 def _packed(ops: Sequence[Operation]) -> list[Operation]:
-    """Return the pointwise code that computes columns of a projection that nothing else reads, and
-    that has more than one row for each sample.
+    """Return the pointwise code on all columns of a projection that nothing else reads, without
+    code that has one row for each sample.
     """
     found: dict[Operation, None] = {}
     for op in filter(is_pointwise, ops):

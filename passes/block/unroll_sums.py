@@ -26,7 +26,7 @@ MOST_ROWS = 16
 
 
 class UnrollSumsPass(FunctionPass):
-    """A sum over the last dimension but one, of a few rows, becomes additions in float32.
+    """Turns a sum over the last dimension but one, of a few rows, into additions in float32.
 
         %s = coda.sum_to %x                           %a = coda.slice %x {dim = 1, start = 0, ...}
             : (tensor<?x2x8xf32>)             ->      %b = coda.slice %x {dim = 1, start = 1, ...}

@@ -30,7 +30,7 @@ FEW_QUERIES = 16
 
 
 class ConvertAttentionToGemmPass(FunctionPass):
-    """Attention that PyTorch has no fast kernel for, and its backward, become chains of GEMMs.
+    """Turns attention that PyTorch has no fast kernel for, and its backward, into chains of GEMMs.
 
         %y = coda.attention %q, %k, %v {softcap = 50.0, ...}
         ->  %lse, %y = gemm.attention (%q, %k, %v) {softcap = 50.0, ...} { yield o }
@@ -62,8 +62,8 @@ class ConvertAttentionToGemmPass(FunctionPass):
 
 
 def _is_slow_elsewhere(op: coda.AttentionOp) -> bool:
-    """Return whether PyTorch would store scores, without need for a mask, of more than a few
-    queries.
+    """Return whether PyTorch would store the scores of more than a few queries: because of sinks,
+    a cap, a window without a mask, or the element type of the mask.
     """
     if 0 <= shape_of(op.q)[-2] < FEW_QUERIES:
         return False

@@ -26,7 +26,7 @@ from coda_ir.passes.support.norms import bias_of
 
 
 class ConvertLinearToGemmPass(FunctionPass):
-    """`coda.linear` and `coda.matmul` become `gemm.fused`; a bias becomes a row port.
+    """Turns `coda.linear` and `coda.matmul` into `gemm.fused`; a bias becomes a row port.
 
         %z = coda.linear %x, %w, %b        ->  %z = gemm.fused %x columns(%w) row(%b) {
                                                  yield acc + b

@@ -49,7 +49,7 @@ class FuseAttentionPass(FunctionPass):
 
 
 def _producer(op: MapOp) -> AttentionSumOp | None:
-    """Return the last kernel whose results the given kernel reads element by element."""
+    """Return the last kernel of attention whose results `op` reads element by element."""
     tiles = [value.owner for kind, value in op.segment().ports if kind == PortKind.TILE]
     found = [owner for owner in tiles if isinstance(owner, AttentionSumOp)]
     return found[-1] if found else None

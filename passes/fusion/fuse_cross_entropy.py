@@ -35,7 +35,7 @@ from coda_ir.remarks import fuse_locations
 
 
 class FuseCrossEntropyPass(FunctionPass):
-    """loss = logsumexp(logits) − logits[target] without a pass over the logits.
+    """Computes loss = logsumexp(logits) − logits[target] without a pass over the logits.
 
         %z = gemm.fused ... { yield v }              %p, %t = gemm.fused ... col(%target) {
         %l = coda.cross_entropy %z, %target    ->      yield v (partial_row<lse>), v (select)

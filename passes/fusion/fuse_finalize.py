@@ -26,7 +26,7 @@ from coda_ir.passes.support.ports import port_kind
 
 
 class FuseFinalizePass(FunctionPass):
-    """Code on combined partials, row by row, runs in the finalize that combines them.
+    """Fuses code on combined partials, row by row, into the finalize that combines them.
 
         %s = gemm.finalize row (add %p) { yield sum }        %r = gemm.finalize row (add %p) {
         %m = coda.mul %s, %c                           ->      yield rsqrt(sum · c)

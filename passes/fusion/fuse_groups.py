@@ -24,7 +24,7 @@ from coda_ir.passes.support.groups import GroupCode, find_group_code, find_row_c
 
 
 class FuseGroupsPass(FunctionPass):
-    """Pointwise code and reductions over groups of columns become one epilogue, or one kernel.
+    """Fuses pointwise code and reductions over groups of columns into one epilogue, or one kernel.
 
         %h = coda.reshape %z : (... x N) -> (... x N/G x G)
         %p = coda.mul %h, %dy                               %d, %p = gemm.map tile(%z, ...) {

@@ -23,7 +23,7 @@ from coda_ir.passes.support.sums import biases_of
 
 
 class FusePointwisePass(FunctionPass):
-    """A pointwise operator on the tile of a GEMM runs in the GEMM's epilogue.
+    """Fuses a pointwise operator on the tile of a GEMM into the epilogue of the GEMM.
 
         %z = gemm.fused ... { yield acc }         %y = gemm.fused ... tile(%x) {
         %y = coda.add %z, %x                ->      yield acc + x

@@ -11,7 +11,7 @@ from coda_ir.passes.support.legality import check_qk_norm
 
 
 class FuseQkNormPass(FunctionPass):
-    """A norm over groups of columns (heads) that fit into one tile needs no second kernel.
+    """Fuses a norm over groups of columns (heads) that fit into one tile into the GEMM.
 
         %z = gemm.fused ... { yield acc }              %q = gemm.fused ... table(%w) {
         %q = coda.rms_norm %z, %w {group = 128}   ->     s = gemm.group_reduce add acc² over 128

@@ -12,7 +12,7 @@ from coda_ir.passes.support.row_numbers import inverse_of
 
 
 class FuseScatterPass(FunctionPass):
-    """Rows of a result that are only read in another order are stored in that order.
+    """Stores rows of a result in the only order in which they are read.
 
         %inverse = ... of %order                    %z = gemm.fused %x scatter(%order) ...
         %y = gemm.fused %x ...                ->

@@ -12,7 +12,8 @@ from coda_ir.passes.support.legality import find_site
 
 
 class JoinPointwisePass(FunctionPass):
-    """Pointwise code on tensors that an epilogue loads anyway runs there: horizontal fusion.
+    """Moves pointwise code on tensors that an epilogue loads anyway into that epilogue: horizontal
+    fusion.
 
         %dx = gemm.fused %dz ... tile(%x) {...}        %dx, %h = gemm.fused %dz ... tile(%x) {
         %h  = coda.mul %x, %r                     ->     yield ..., x · r

@@ -14,7 +14,7 @@ from coda_ir.remarks import fuse_locations
 
 
 class MergeGemmSumsPass(FunctionPass):
-    """A sum of products is accumulated in one place: the loops over K follow one another.
+    """Accumulates a sum of products in one GEMM, whose loops over K follow one another.
 
         %a = gemm.fused %dq columns(%wq) kn          %dh = gemm.fused %dq + %dk
         %b = gemm.fused %dk columns(%wk) kn    ->      columns(%wq) + (%wk) kn

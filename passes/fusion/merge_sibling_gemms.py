@@ -25,7 +25,8 @@ MAX_RANGES = 8
 
 
 class MergeSiblingGemmsPass(FunctionPass):
-    """GEMMs on the same x become the column ranges of one GEMM, each with its own epilogue.
+    """Merges GEMMs on the same x into one GEMM of several column ranges, each with its own
+    epilogue.
 
         %q = gemm.fused %h columns(%wq) {...}        %q, %k = gemm.fused %h
         %k = gemm.fused %h columns(%wk) {...}   ->     columns(%wq) {...}

@@ -13,7 +13,7 @@ from coda_ir.passes.support.groups import splits_columns
 
 
 class OutlineRopePass(FunctionPass):
-    """A rotary embedding whose operand pointwise code reads too becomes a `gemm.map` of pairs.
+    """Turns a rotary embedding whose operand pointwise code also reads into a `gemm.map` of pairs.
 
         %dz = coda.rope %dq, %cos, %sin           %dz = gemm.map pair<halves, 128> tile(%dq)
         %p  = coda.mul %q, %dq             ->         half_table(%cos, %sin) {
@@ -30,7 +30,7 @@ class OutlineRopePass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops:
             if isinstance(op, coda.RopeOp) and _has_company(op) and _fits_map(op):
-                rewriter.passed(op, "becomes a kernel with what else reads its operand")
+                rewriter.passed(op, "becomes one kernel with the other readers of its operand")
                 _outline(op, rewriter)
 
 

@@ -22,7 +22,7 @@ from coda_ir.symbolic_shapes import SymbolicShapes
 
 
 class PairGluPass(FunctionPass):
-    """act(h·Wg) ⊙ (h·Wu) becomes one GEMM whose pairs are the columns (j, j + N/2).
+    """Turns act(h·Wg) ⊙ (h·Wu) into one GEMM whose pairs are the columns (j, j + N/2).
 
         %g = gemm.fused %h columns(%wg)         %a = gemm.fused %h columns(%wg, %wu) pair<halves> {
         %u = gemm.fused %h columns(%wu)    ->     yield act(gate) * up

@@ -15,7 +15,7 @@ from coda_ir.passes.support.legality import check_rotation
 
 
 class PairRopePass(FunctionPass):
-    """Rotary embedding rotates the two columns of a pair while the tile is on chip.
+    """Rotates the two columns of a pair (rotary embedding) while the tile is on chip.
 
         %z = gemm.fused ... columns(%w)            %q = gemm.fused ... columns(%w) pair<halves, 128>
         %q = coda.rope %z, %cos, %sin      ->          half_table(%cos, %sin) {

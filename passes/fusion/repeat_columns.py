@@ -18,7 +18,7 @@ _PER_ROW = (PortKind.COL, PortKind.SCALAR)
 
 
 class RepeatColumnsPass(FunctionPass):
-    """Pointwise code on columns and scalars moves into the kernels that load its result.
+    """Moves pointwise code on columns and scalars into the kernels that load its result.
 
         %c = coda.mul %s, %n                          %y = gemm.fused ... col(%s) {
         %y = gemm.fused ... col(%c) {          ->       c = s · n

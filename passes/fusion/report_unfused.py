@@ -8,9 +8,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.library import has_short_rows
-from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, ResultKind
-from coda_ir.dialects.gemm.scalar_code import is_pointwise
+from coda_ir.dialects.gemm.scalar_code import is_pointwise, is_scalar
 from coda_ir.dialects.gemm.tiling import group_sizes
 from coda_ir.dialects.torch import COPY, AnyCall, CallOp, Determinism, VjpOp, determinism_of
 from coda_ir.one_query_attention import OneQueryAttention
@@ -95,7 +95,11 @@ NOT_A_TILE = Refusal(
 
 IN_GRAPH = "stays in the graph, between the programs"
 
-WIDE = Refusal("float32 can represent every value", "runs through PyTorch: it computes in f64")
+WIDE = Refusal(
+    "float32 can represent every value",
+    "runs through PyTorch: it computes in f64",
+    "convert to float32 before, if its precision is enough",
+)
 
 NOT_DETERMINISTIC = (
     "is not deterministic on GPUs: PyTorch has no algorithm with a fixed order, and warns when "
@@ -170,7 +174,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
         case CallOp() | VjpOp():
             reason = WIDE if is_float64(op) else reason
             callee = op.callee.data
-            return Refusal(reason.condition, f"{callee} {reason.found}")
+            return replace(reason, found=f"{callee} {reason.found}")
         case coda.ConcatOp() if is_filled_in_place(op):
             return None
         case coda.ShiftOp() if is_shifted_where_read(op):
@@ -190,7 +194,9 @@ def _is_reported(
 
 
 def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
-    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused."""
+    """Return the reductions over groups of columns, or over rows, that `fuse-groups` refused, with
+    the reasons.
+    """
     found = (code for find in (find_group_code, find_row_code) for code in find(rewriter.ops))
     refusals: dict[Operation, Refusal] = {}
     for code in found:
@@ -203,12 +209,10 @@ def _group_refusals(rewriter: FunctionRewriter) -> dict[Operation, Refusal]:
 def _why_not_float32(op: Operation) -> Refusal | None:
     """Return the reason if a type keeps a pointwise operator out of kernels."""
     types = map(element_type_of, (*op.operands, *op.results))
-    wide = [type for type in types if not computes_in_float32(type)]
+    wide = [type for type in types if not is_scalar(type)]
     if not wide:
         return None
-    return Refusal(
-        "float32 can represent every value", f"runs through PyTorch: it computes in {wide[0]}"
-    )
+    return replace(WIDE, found=f"runs through PyTorch: it computes in {wide[0]}")
 
 
 def _why_no_kernel(op: Operation, order: BlockOrder) -> Refusal | None:

@@ -57,7 +57,7 @@ class Reduction:
 
 
 class SplitReductionsPass(FunctionPass):
-    """The sum over N columns, or over all rows, is the sum of the sums of the tiles.
+    """Splits the sum over N columns, or over all rows, into the sums of the tiles.
 
         %x = gemm.fused ... { yield v }           %x, %p = gemm.fused ... { yield v, v² }
         %r = coda.norm_stats %x            ->     %r = gemm.finalize row (add %p) {
@@ -188,7 +188,9 @@ def _is_of_everything(op: coda.SumToOp) -> bool:
 
 
 def _sum_over_rows(op: coda.SumToOp, rewriter: FunctionRewriter) -> coda.ReduceOp:
-    """Replace a sum over everything by row sums and a finalize that adds them up."""
+    """Replace a sum over everything by row sums, and a finalize that adds them up; return the row
+    sums.
+    """
     by_row = coda.ReduceOp(op.x, "sum", f32)
     flat = coda.ReshapeOp(by_row.result, (DYNAMIC_INDEX,))
     type = tensor_type(op.result)
@@ -224,7 +226,7 @@ def _norm_stats(kind: str, eps: float, count: int) -> Reduction:
 
 
 def _rewrite(op: Operation, site: Site, reduction: Reduction, rewriter: FunctionRewriter) -> None:
-    partials = add_partials(op, site, reduction, rewriter)
+    partials = add_partials(op, op.operands[0], site, reduction, rewriter)
     types = [_finalized_type(result, reduction) for result in op.results]
     mode = numerics_mode(op)
     finalize = make_finalize(partials, types, reduction.close, mode, reduction.axis)
@@ -249,14 +251,16 @@ def _finalized_type(result: SSAValue, reduction: Reduction) -> AnyTensor:
 
 def add_partials(
     op: Operation,
+    value: SSAValue,
     site: Site,
     reduction: Reduction,
     rewriter: FunctionRewriter,
 ) -> list[tuple[Combiner, SSAValue]]:
-    """Make the epilogue at `site` yield the contributions of `op`; return the partials."""
-    contributions, shape = reduction.contributions, shape_of(op.operands[0])
+    """Make the epilogue at `site` yield the contributions of `value` to `op`; return the
+    partials.
+    """
+    contributions, shape = reduction.contributions, shape_of(value)
     editor = EpilogueEditor(site.op, rewriter.order)
-    value = op.operands[0]
     lanes = editor.lanes_of(value, site.segment, shape_of(value), half=site.is_half)
     indices: list[int] = []
     for combiner, contribution in contributions:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    TensorType,
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -32,6 +33,7 @@ from coda_ir.passes.gradient.derivatives.activity import (
 )
 from coda_ir.passes.support.function_pass import NamedPass
 from coda_ir.passes.support.joint import JOINT_ATTRIBUTE, SUFFIX, entry_name
+from coda_ir.passes.support.legality import name_of
 from coda_ir.remarks import Remark, emit_remark, format_location
 from coda_ir.storage import OWN
 from coda_ir.symbolic_shapes import SymbolicShapes, dims_attribute
@@ -98,8 +100,14 @@ class _Joint:
         self.block: Block = self.joint.body.block
         expose_saved(self.block)
         self.arguments: tuple[SSAValue, ...] = tuple(self.block.args)
-        self.entries = _entries(self.joint.arg_attrs, self.arguments, "arg")
         self.results: tuple[SSAValue, ...] = tuple(returned_values(self.joint))
+        for value in (*self.arguments, *self.results):
+            if not isinstance(value.type, TensorType):
+                raise NoDerivativeError(
+                    f"derive-gradient: {name_of(value)} has type {value.type}, expected a tensor",
+                    "pass a scalar as a tensor<f32>",
+                )
+        self.entries = _entries(self.joint.arg_attrs, self.arguments, "arg")
         self.result_entries = _entries(self.joint.res_attrs, self.results, "result")
         self.shapes = SymbolicShapes(self.joint)
         self.wrt = wrt
@@ -226,7 +234,7 @@ class _Joint:
 
 
 def _differentiate(op: Operation, backward: Backward) -> None:
-    """Append the backward of `op`, if it has one."""
+    """Append the backward of `op` if one of its results has a gradient."""
     if not any(result in backward.active for result in op.results):
         return
     backward.location = op.location

@@ -86,7 +86,7 @@ def _make_available(found: NormGradientSum, maps: Sequence[MapGradient], order: 
 
     They may come later: what looks like a map of the forward may belong to another gradient.
     """
-    values = [] if found.norm_bias is None else [found.norm_bias]
+    values = [value for value in (found.norm_bias, found.divisor) if value is not None]
     if not found.is_of_weight:
         for each in maps:
             values += filter(None, each.rotated() or each.with_bias())

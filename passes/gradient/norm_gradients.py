@@ -138,8 +138,8 @@ def find_norm_sum(reduce: coda.ReduceOp) -> NormGradientSum | None:
 
 
 def _norms_of(parts: Sequence[SSAValue]) -> Iterator[Norm]:
-    """Yield the norms over whole rows that read a factor, or a value from which a factor is a
-    difference.
+    """Yield the unmodulated norms over whole rows that read a factor, or the minuend of one that is
+    a difference.
     """
     sources = [uncast(p.owner.lhs) if isinstance(p.owner, coda.SubOp) else p for p in parts]
     seen: set[Operation] = set()

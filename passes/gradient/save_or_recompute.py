@@ -23,7 +23,7 @@ from coda_ir.passes.support.matching import Norm
 from coda_ir.passes.support.norms import apply_statistics, norm_stats
 from coda_ir.passes.support.row_numbers import inverse_of, is_permutation
 from coda_ir.passes.support.split_joint import is_expensive, split
-from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark
+from coda_ir.remarks import Remark, RemarkKind, checkpoint_of, emit_remark, format_location
 from coda_ir.symbolic_shapes import SymbolicShapes, SymbolicSize
 
 NOMINAL_EXTENT = 256
@@ -92,6 +92,7 @@ class SaveOrRecomputePass(NamedPass):
         choice = _Choice(joint, self.save, self.recompute, parse_extents(self.extents))
         choice.name_values()
         choice.check_names()
+        choice.check_operators()
         choice.spell_out_norms()
         saved = choice.values_to_save(self.memory_budget)
         choice.report(saved, self.memory_budget)
@@ -149,6 +150,19 @@ class _Choice:
             raise CodaError(
                 f"save-or-recompute: '{name}' is in both save and recompute", "name it once"
             )
+
+    def check_operators(self) -> None:
+        """Raise CodaError for an operator that belongs to the forward and to the backward, such as
+        a GEMM of merged siblings.
+        """
+        gradients = self.joint.gradient_values()
+        for op in self.joint.block.ops:
+            if op in self.forward and not gradients.isdisjoint(op.operands):
+                raise CodaError(
+                    f"{format_location(op.location)}: save-or-recompute: {op.name} computes "
+                    "results of the forward and of the backward",
+                    "run the pass before coda-to-gemm, which merges operators",
+                )
 
     def name_values(self) -> None:
         """Name the unnamed results of linear layers, for options and remarks."""

@@ -36,7 +36,7 @@ class ScaleRowsFirstPass(FunctionPass):
 
 
 def _scaled(op: coda.MulOp) -> Iterator[tuple[coda.GroupedLinearMap, SSAValue]]:
-    """A product of grouped rows, and a factor with an element for each row."""
+    """Yield a product of grouped rows with a factor that has an element for each row."""
     domain = shape_of(op.result)
     for value, scale in operand_pairs(op):
         product = unwidened(value).owner

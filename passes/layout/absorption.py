@@ -1,9 +1,11 @@
-"""Absorption: legality and form of GEMMs that take over a `gemm.finalize` whose results
-they read.
+"""Absorption: legality and form of kernels that take over a `gemm.finalize` whose results they
+read.
 """
 
+from typing import TypeAlias
+
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, f32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntAttr, f32
 from xdsl.ir import Operation, SSAValue, Use
 
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float, shape_of
@@ -11,11 +13,13 @@ from coda_ir.dialects.gemm import (
     CheckedIndexOp,
     FinalizeOp,
     FusedOp,
+    MapOp,
     Port,
     PortKind,
     Segment,
     YieldOp,
     is_wide_partial,
+    region_type,
 )
 from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
@@ -23,32 +27,38 @@ from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
 
 MOST_PARTIALS = 64 * 128
-"""Partials of its rows that a tile reads beside its operands, at most."""
+"""Partials of its rows that the tile of a GEMM reads beside its operands, at most."""
+
+MOST_OF_A_ROW = 2048
+"""Partials of a row that a tile of a pointwise kernel reads, at most, which has the rows to fit."""
+
+Reader: TypeAlias = FusedOp | MapOp
+"""A kernel that can combine partials itself."""
 
 
-def check_absorption(op: FinalizeOp) -> list[FusedOp] | Refusal:
-    """Return the GEMMs that read `op`, in order, each of which can combine the partials itself."""
+def readers_of(op: FinalizeOp) -> list[Operation]:
+    """Return the operators that read `op`, in order."""
+    return list(dict.fromkeys(use.operation for output in op.outputs for use in output.uses))
+
+
+def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
+    """Return the kernels that read `op`, in order, each of which can combine the partials."""
     for refusal in (_check_form(op), _check_partials(op)):
         if refusal is not None:
             return refusal
-    users: dict[FusedOp, None] = {}
     for use in (use for output in op.outputs for use in output.uses):
-        user = use.operation
         refusal = _check_use(op, use)
         if refusal is not None:
             return refusal
-        assert isinstance(user, FusedOp)
-        users[user] = None
-    if not users:
-        return Refusal("a GEMM reads a result of the finalize", "nothing reads it")
-    return list(users)
+    users = [user for user in readers_of(op) if isinstance(user, FusedOp | MapOp)]
+    return users or Refusal("a kernel reads a result of the finalize", "nothing reads it")
 
 
 def _check_form(op: FinalizeOp) -> Refusal | None:
     if BUFFERS_ATTRIBUTE in op.attributes:
         return Refusal(
             "buffers have not been planned yet",
-            "the memory of the partials may be reused before the GEMMs read them",
+            "the memory of the partials may be reused before the kernels read them",
             "run absorb-finalize before plan-buffers",
         )
     if op.axis.data != "row":
@@ -65,6 +75,13 @@ def _check_form(op: FinalizeOp) -> Refusal | None:
             "the partials are combined in any fixed order",
             "the numerics mode deterministic states the order",
         )
+    for output in op.outputs:
+        type = element_type_of(output)
+        if not is_float(type) and region_type(type) != type:
+            return Refusal(
+                "the results are floats, or integers of at least 32 bits",
+                f"{name_of(output)} is {type}",
+            )
     return None
 
 
@@ -81,31 +98,71 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
 
 
 def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
-    """Return whether one use of a result is a port of a GEMM with the rows of the partials."""
-    user = use.operation
-    condition = "every use is a col port of a scheduled gemm.fused"
-    if not isinstance(user, FusedOp) or user.schedule is None:
-        return Refusal(condition, f"{_description(user)} reads {name_of(_operand(use))}")
-    if _operand(use) in (*user.inputs, *user.weights):
-        return Refusal(condition, f"{name_of(_operand(use))} is multiplied")
-    if len(shape_of(op.partials[0])) != len(user.row_shape) + 1:
+    """Return the reason why a use of a result is no port of a kernel with the rows of the partials;
+    None if it is one.
+    """
+    user, value = use.operation, use.operation.operands[use.index]
+    condition = "every use is a col port of a scheduled gemm.fused, or of a gemm.map"
+    is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
+    if not is_kernel:
+        return Refusal(condition, f"{_description(user)} reads {name_of(value)}")
+    assert isinstance(user, FusedOp | MapOp)
+    if isinstance(user, FusedOp) and value not in user.ports:
+        return Refusal(condition, f"{name_of(value)} is multiplied")
+    for segment in user.segments():
+        refusal = _check_ports(segment, value, condition)
+        if refusal is not None:
+            return refusal
+    rows, own = user.row_shape, shape_of(op.partials[0])[:-1]
+    if len(own) != len(rows):
         return Refusal(
-            "the partials have the rows of the GEMM",
-            f"they have {len(shape_of(op.partials[0])) - 1} row dimensions, and the GEMM has "
-            f"{len(user.row_shape)}",
+            "the partials have the rows of the kernel",
+            f"they have {len(own)} row dimensions, and the kernel has {len(rows)}",
         )
-    partials, rows = sum(known_tiles(value) or 0 for value in op.partials), user.schedule.block_m
-    if partials * rows.data > MOST_PARTIALS:
+    partials = sum(known_tiles(partial) or 0 for partial in op.partials)
+    if isinstance(user, MapOp):
+        return _check_map(user, partials)
+    assert user.schedule is not None
+    if partials * user.schedule.block_m.data > MOST_PARTIALS:
         return Refusal(
             f"a tile has at most {MOST_PARTIALS} partials of its rows",
-            f"it has {partials} of each of {rows.data}",
+            f"it has {partials} of each of {user.schedule.block_m.data}",
             "use wider tiles for the GEMM that computes them",
         )
     return None
 
 
-def _operand(use: Use) -> SSAValue:
-    return use.operation.operands[use.index]
+def _check_ports(segment: Segment, value: SSAValue, condition: str) -> Refusal | None:
+    """Return the reason why a segment does not read a result of a finalize by row; None if it
+    does.
+    """
+    for index, port in enumerate(segment.ports):
+        if port.value is not value:
+            continue
+        if port.kind != PortKind.COL:
+            return Refusal(condition, f"{name_of(value)} is a {port.kind.value} port")
+        if any(result.port.index == IntAttr(index) for result in segment.results):
+            return Refusal(condition, f"{name_of(value)} says where a result is stored")
+    return None
+
+
+def _check_map(user: MapOp, partials: int) -> Refusal | None:
+    """Return the reason why a pointwise kernel cannot combine so many partials of a row; None if it
+    can.
+    """
+    if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
+        return Refusal(
+            "the columns of a gemm.map are known",
+            "it runs over all elements, of which rows are not known to it",
+            "give the last dimension as a number or a const",
+        )
+    if partials > MOST_OF_A_ROW:
+        return Refusal(
+            f"a gemm.map has at most {MOST_OF_A_ROW} partials of a row",
+            f"it has {partials}",
+            "use wider tiles for the GEMM that computes them",
+        )
+    return None
 
 
 def _description(op: Operation) -> str:

@@ -130,8 +130,8 @@ def _values_in(memory: SSAValue) -> set[SSAValue]:
 
 
 def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
-    editor = EpilogueEditor(op, rewriter.order)
-    for segment in editor.segments:
+    segments = op.segments()
+    for segment in segments:
         for index, port in enumerate(segment.ports):
             if not is_given_up(port):
                 continue
@@ -143,6 +143,9 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
                 rewriter.passed(op, f"stores a result in the memory of {name}")
                 type = segment.results[number].type
                 segment.results[number] = Result(ResultPortAttr.accumulate(index), type)
+    editor = EpilogueEditor(op, rewriter.order)
+    for edited, segment in zip(editor.segments, segments, strict=True):
+        edited.results = segment.results
     editor.commit()
 
 

@@ -27,9 +27,11 @@ class GatheredRows:
 
     @staticmethod
     def of(op: FusedOp) -> GatheredRows | None:
-        """Return the gathered rows of `op`, of its input or its weights; None if it gathers
-        none.
+        """Return the gathered rows of `op`, of its one input or its weights; None if it gathers
+        none, or those of several inputs.
         """
+        if len(op.inputs) > 1:
+            return None
         if op.gather is not None:
             return GatheredRows(op.x, op.gather)
         if op.gather_weights is not None:

@@ -61,7 +61,7 @@ _NUMBERS = re.compile(r"[._]\d+(?=[._]|$)")
 
 
 class OutlineProgramsPass(NamedPass):
-    """The GEMMs between two runs of other operators become one function, which is called.
+    """Turns the GEMMs between two runs of other operators into one function, which is called.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
         %s = coda.add %h, %row             ->      %s  = coda.add %h, %row

@@ -1,5 +1,6 @@
 """Pass `own-results`: no two results of a function share memory, nor does one with an argument."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import UnitAttr
@@ -14,7 +15,7 @@ CONDITION = "a result has memory of its own"
 
 
 class OwnResultsPass(FunctionPass):
-    """Copies a result that has to have memory of its own where the rewriting took it away.
+    """Copies a result that needs memory of its own, but shares it after rewriting.
 
         func.func @f(%x) -> (... {coda.own}) {         %y = torch.call "aten.clone.default"(%x)
           func.return %x                         ->    func.return %y
@@ -22,8 +23,8 @@ class OwnResultsPass(FunctionPass):
     A copy or a product with 1 that the model spells is folded, and equal values become one; where
     they are results, a caller that changes one in place would see another change. A result with
     `coda.own` that is a view of an argument, or of an earlier result with `coda.own`, is copied,
-    unless both have the same number. Others may share memory, as PyTorch lets views do. Comes after
-    the last pass that merges equal operators.
+    unless both have the same number: results with one number become views of one copy. Others may
+    share memory, as PyTorch lets views do. Comes after the last pass that merges equal operators.
     """
 
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
@@ -32,6 +33,7 @@ class OwnResultsPass(FunctionPass):
         if marks is None or not isinstance(end, ReturnOp):
             return
         taken: dict[SSAValue, object] = {}
+        copies = defaultdict[object, dict[SSAValue, OpResult]](dict)
         for index, (value, entry) in enumerate(zip(end.arguments, marks, strict=True)):
             mark = entry.data.get(OWN)
             if mark is None:
@@ -39,7 +41,8 @@ class OwnResultsPass(FunctionPass):
             group = index if isinstance(mark, UnitAttr) else mark
             refusal = _refusal(value, taken, group)
             if refusal is not None:
-                end.operands[index] = value = _copied(value, end, rewriter)
+                group_copies = None if group == index else copies[group]
+                end.operands[index] = value = _copied(value, end, rewriter, group_copies)
                 rewriter.missed(value.owner, refusal)
             taken[storage_root(value)] = group
 
@@ -59,10 +62,29 @@ def _refusal(value: SSAValue, taken: Mapping[SSAValue, object], group: object) -
     return None
 
 
-def _copied(value: SSAValue, end: ReturnOp, rewriter: FunctionRewriter) -> OpResult:
-    arguments = "{0}, memory_format=torch.contiguous_format"
-    copy = CallOp(COPY, [value], arguments, [value.type])
-    copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
-    place = value.owner if isinstance(value.owner, Operation) else end
-    rewriter.before(end, place.location).insert(copy, value.name_hint)
-    return copy.outputs[0]
+def _copied(
+    value: SSAValue,
+    end: ReturnOp,
+    rewriter: FunctionRewriter,
+    known: dict[SSAValue, OpResult] | None = None,
+) -> OpResult:
+    """Return a copy of `value`; with the `known` copies of a group, to which it is added, a view of
+    a copy of its memory.
+    """
+    if known is not None and value in known:
+        return known[value]
+    maker = value.owner if isinstance(value, OpResult) else None
+    insert = rewriter.before(end, (maker or end).location).insert
+    if known is not None and maker is not None and is_view(maker):
+        viewed = maker.operands[0]
+        view = maker.clone({viewed: _copied(viewed, end, rewriter, known)})
+        insert(view, value.name_hint)
+        copied = view.results[maker.results.index(value)]
+    else:
+        copy = CallOp(COPY, [value], "{0}, memory_format=torch.contiguous_format", [value.type])
+        copy.attributes["coda.dims"] = rewriter.shapes.stated(rewriter.shapes.dims(value))
+        insert(copy, value.name_hint)
+        copied = copy.outputs[0]
+    if known is not None:
+        known[value] = copied
+    return copied

@@ -21,7 +21,8 @@ MOST_COPIES = 1
 
 
 class PlacePartsPass(FunctionPass):
-    """Kernels store parts of a concatenation, and rows of a cache, in place and without a copy.
+    """Lets kernels store parts of a concatenation, and rows of a cache, in place and without a
+    copy.
 
         %q = gemm.fused ... -> (tile)             %q = gemm.fused ... -> (tile at<0, 128, 192>)
         %r = gemm.fused ... -> (tile)       ->    %r = gemm.fused ... -> (tile at<128, 64, 192>)
@@ -127,8 +128,8 @@ def _why_no_row(
     whole[row.dim] = 1
     if part is None or stored != whole:
         return Refusal(
-            "the extents of the row are those of the tensor, known behind its dimension, and it "
-            "has whole rows of the tile or is a part of one",
+            "the row has the extents of the tensor, static ones after its dimension, and consists "
+            "of whole rows of the tile, or of a part of one",
             f"{name_of(value)} is copied: {_extents(rewriter.shapes.dims(value))} elements are "
             f"stored in rows of {_extents(whole)}",
         )

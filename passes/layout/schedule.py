@@ -58,9 +58,10 @@ class SchedulePass(NamedPass):
     tuning may find another form to be faster. Rows that GEMMs gather are copied ahead of them where
     that is cheaper, since each tile of columns gathers them again.
 
-    `absorb` lets GEMMs combine the partials of their rows where that is cheaper than a kernel (see
-    `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By default, both
-    are on for GPUs that can overlap launches where all GEMMs have few rows, as in decoding.
+    `absorb` lets kernels combine the partials of their rows where that is cheaper than a kernel
+    for it (see `absorb-finalize`). `pdl` overlaps launches on Hopper (see `overlap-launches`). By
+    default, pointwise kernels absorb, and for GPUs that can overlap launches where all GEMMs have
+    few rows, as in decoding, GEMMs do, too, and launches overlap.
     """
 
     target: str = "portable"
@@ -91,8 +92,9 @@ class SchedulePass(NamedPass):
             if isinstance(sums, AttentionSumOp) and sums.schedule is None:
                 self._set_attention(sums, rows.exact(sums))
         is_waiting = self._waits_for_launches([rows.exact(gemm) for _, gemm in keyed])
-        if is_waiting if self.absorb is None else self.absorb:
-            AbsorbFinalizePass(self.target, self.sizes).apply(ctx, op)
+        if self.absorb is not False:
+            maps_only = self.absorb is None and not is_waiting
+            AbsorbFinalizePass(self.target, self.sizes, maps_only=maps_only).apply(ctx, op)
         if is_waiting if self.pdl is None else self.pdl:
             OverlapLaunchesPass(self.target).apply(ctx, op)
 
@@ -202,6 +204,19 @@ class SchedulePass(NamedPass):
         emit_remark(self._remark(op, choice))
 
     def check_options(self) -> None:
+        """Raise CodaError for an invalid value of an option, and for a main loop that the target
+        lacks.
+        """
+        self.check_values()
+        loop = MAIN_LOOPS[self.mainloop]
+        if not loop.runs_on(self.device):
+            able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
+            raise CodaError(
+                f"schedule: target {self.target} has no {loop.title}",
+                f"use {able}, or the {loop.fallback} main loop",
+            )
+
+    def check_values(self) -> None:
         """Raise CodaError for an invalid value of an option."""
         if self.target not in DEVICES:
             raise CodaError(
@@ -214,13 +229,8 @@ class SchedulePass(NamedPass):
             )
         if self.gemms is not None and self.gemms not in FORMS:
             raise CodaError(f"schedule: unknown gemms={self.gemms}", f"use {', '.join(FORMS)}")
-        loop = MAIN_LOOPS[self.mainloop]
-        if not loop.runs_on(self.device):
-            able = ", ".join(name for name, device in DEVICES.items() if loop.runs_on(device))
-            raise CodaError(
-                f"schedule: target {self.target} has no {loop.title}",
-                f"use {able}, or the {loop.fallback} main loop",
-            )
+        if self.tile is not None:
+            _parse_tile(self.tile)
 
     @property
     def device(self) -> Device:
@@ -337,7 +347,8 @@ def _check_static(op: FusedOp) -> None:
         if extent == DYNAMIC_INDEX:
             raise CodaError(
                 f"{format_location(op.location)}: schedule: {name} of gemm.fused is symbolic",
-                "give the extents of weights as numbers or consts; only rows may be symbols",
+                "give the extents of weights as numbers or consts; only rows may be symbols. "
+                "PyTorch multiplies activations: give both a dimension in front, for x @ w",
             )
 
 

@@ -93,6 +93,6 @@ def _fitting(extent: int, most: int, least: int = 16) -> int:
 
 
 def _widest_group(segments: Sequence[Segment]) -> int:
-    """Return the number of lanes of the widest group of columns."""
+    """Return the number of lanes of the widest group of columns, rounded up to a power of two."""
     widest = max((size for segment in segments for size in group_sizes(segment)), default=1)
     return 1 << (widest - 1).bit_length()

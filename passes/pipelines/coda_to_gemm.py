@@ -43,6 +43,7 @@ from coda_ir.passes.fusion.merge_gemm_sums import MergeGemmSumsPass
 from coda_ir.passes.fusion.outline_rope import OutlineRopePass
 from coda_ir.passes.fusion.pair_glu import PairGluPass
 from coda_ir.passes.fusion.pair_rope import PairRopePass
+from coda_ir.passes.fusion.reduce_columns import ReduceColumnsPass
 from coda_ir.passes.fusion.split_reductions import SplitReductionsPass
 from coda_ir.passes.pipelines.lower_leftovers import KERNELS, LowerLeftoversPass
 from coda_ir.passes.raising.raise_rope import RaiseRopePass
@@ -92,6 +93,8 @@ FUSION: tuple[ModulePass, ...] = (
     # What is computed again on tensors that an epilogue loads.
     OutlineRopePass(),
     FuseGroupsPass(softmax_kernels=False),
+    # Kernels that read the columns take pointwise code on the same elements.
+    ReduceColumnsPass(),
     JoinPointwisePass(),
     # Reductions of GEMM tiles first, so that the code on their results joins the finalize; then
     # those of the pointwise kernels that remain, which also reports what is refused.
@@ -113,7 +116,7 @@ STEPS = (*FUSION, *KERNELS)
 
 
 class CodaToGemmPass(NamedPass):
-    """Rewrites every function as GEMM-plus-epilogue programs: the passes of `STEPS` in order.
+    """Rewrites every function as GEMM-plus-epilogue programs.
 
     Operators that cannot be fused stay, each with a remark. `fold-weights` lets
     `place-column-scale` fold norm weights into frozen weights. `numerics` states a mode first, as

@@ -74,7 +74,8 @@ GRAPH: tuple[ModulePass, ...] = (
 
 
 class LowerLeftoversPass(NamedPass):
-    """Each function whose leftovers cost much becomes a graph of programs, the others kernels.
+    """Turns each function whose leftovers are expensive into a graph of programs, and the others
+    into kernels.
 
         %h = gemm.fused %x ... {gelu}              %h  = func.call @f_program(%x, %w)
         %c = coda.concat %h, %z            ->      %c  = coda.concat %h, %z
@@ -93,7 +94,9 @@ class LowerLeftoversPass(NamedPass):
         for func in list(op.ops):
             func.detach()
             alone = ModuleOp([func])
-            steps = self._steps(func) if isinstance(func, FuncOp) else ()
+            steps: tuple[ModulePass, ...] = ()
+            if isinstance(func, FuncOp) and not func.is_declaration:
+                steps = self._steps(func)
             PassPipeline(steps).apply(ctx, alone)
             for lowered in list(alone.ops):
                 lowered.detach()

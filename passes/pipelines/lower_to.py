@@ -52,7 +52,7 @@ class LowerToPass(NamedPass):
                 )
         if self.level == "block" != found:
             raise CodaError(
-                "lower-to: the program is not on the block level any more",
+                "lower-to: the program is no longer on the block level",
                 "run no passes, or start from the .coda file",
             )
         for step in self._steps(levels.index(found), levels.index(self.level)):

@@ -58,7 +58,7 @@ STEPS: tuple[ModulePass, ...] = (
 
 
 class TorchToCodaPass(NamedPass):
-    """Raises the operators of an exported model: the passes of `STEPS` in order.
+    """Raises the operators of an exported model to the block level.
 
     Patterns match on what is computed, never on names of modules or classes. Arguments that they
     leave without a use keep their gradient, of zeros (`coda.differentiated`).

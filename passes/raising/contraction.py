@@ -146,7 +146,9 @@ class Contraction:
 
 
 def _own(side: SSAValue, labels: Labels) -> Labels:
-    """Return the labels of an operand that is broadcast."""
+    """Return the labels of an operand's own dimensions; none for one of extent 1, which is
+    broadcast.
+    """
     extents = shape_of(side)
     own = labels[len(labels) - len(extents) :]
     return tuple(() if n == 1 else group for n, group in zip(extents, own, strict=True))

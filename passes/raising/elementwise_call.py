@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects import coda
-from coda_ir.dialects.coda.shapes import element_type_of, is_float
+from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, is_float, shape_of
 from coda_ir.dialects.element_types import BY_ATTRIBUTE
 from coda_ir.dialects.gemm.scalar_code import is_scalar
 from coda_ir.dialects.torch import CallOp
@@ -72,12 +72,19 @@ class ElementwiseCall:
 
     @property
     def common_type(self) -> Attribute | None:
-        """The element type that holds the elements of all tensors; None if there is none."""
+        """The element type that holds the elements of all tensors; None if there is none.
+
+        Also None where PyTorch takes another one: it ignores floats without dimensions.
+        """
         tensors = [value for value in self.arguments if isinstance(value, SSAValue)]
         types = sorted(set(map(element_type_of, tensors)), key=_width)
-        if not types or (len(types) > 1 and any(map(is_float, types))):
-            return None
-        return types[-1]
+        if len(types) > 1 and any(map(is_float, types)):
+            return (
+                f32
+                if all(map(computes_in_float32, types)) and all(map(shape_of, tensors))
+                else None
+            )
+        return types[-1] if types else None
 
     def operands(self, element: Attribute, *, count: int) -> list[SSAValue] | None:
         """Return the arguments as `count` values of type `element`; None if that is not exact."""
@@ -95,13 +102,12 @@ class ElementwiseCall:
         return self.insert(coda.ConstantOp(number, element))
 
     def _converted(self, value: SSAValue, element: Attribute) -> SSAValue | None:
-        """Return a tensor unchanged, or integers and truth values converted to a type that holds
-        them.
-        """
+        """Return a tensor unchanged, or converted to a type that holds its elements."""
         own = element_type_of(value)
         if own == element:
             return value
-        if is_float(own) or not (is_float(element) or _width(own) < _width(element)):
+        is_wider = element == f32 if is_float(own) else _width(own) < _width(element)
+        if not is_wider and (is_float(own) or not is_float(element)):
             return None
         return self.insert(coda.CastOp(value, element))
 

@@ -35,8 +35,8 @@ class GroupHeadNormsPass(FunctionPass):
 
 
 def _is_narrow(norm: coda.RMSNormOp) -> bool:
-    """Return whether a GEMM may compute the norm's input; others are calls of PyTorch. A norm by
-    sample is none of heads.
+    """Return whether a GEMM may compute the norm's input, and the norm is not modulated, which
+    norms of heads never are.
     """
     return computes_in_float32(element_type_of(norm.x)) and not is_modulated(norm)
 

@@ -29,7 +29,7 @@ CHANNELS_FIRST = Refusal(
 
 
 class RaiseDepthwiseConvolutionPass(FunctionPass):
-    """A window over the positions of each channel is a sum of shifted rows, times a weight.
+    """Turns a convolution of each channel over positions into a sum of shifted rows, times weights.
 
         %t = coda.transpose %x : B x C x T                  %0 = coda.shift %x {by = 1}
         %c = torch.call "aten.conv1d"(%t, %w, %b)           %1 = coda.shift %x {by = 0}

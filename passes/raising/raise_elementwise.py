@@ -1,5 +1,6 @@
 """Pass `raise-elementwise`: calls of PyTorch's elementwise operators become those of `coda`."""
 
+import re
 from collections.abc import Callable
 from math import isfinite
 from typing import TypeAlias
@@ -122,7 +123,7 @@ def _wraps_early(type: Attribute) -> bool:
 
 
 def _of_truth_values(operator: type[coda.ElementwiseOp]) -> type[coda.ElementwiseOp]:
-    """Return the result of PyTorch's operator on numbers for boolean operands."""
+    """Return the operator that computes for booleans what PyTorch's `operator` does."""
     return {
         coda.AddOp: coda.LogicalOrOp,
         coda.MaximumOp: coda.LogicalOrOp,
@@ -314,13 +315,15 @@ _REPORTED = {*ARANGE, *(f"aten.{name}" for name in _MAKERS if name not in _PRODU
 def _why_not(op: CallOp) -> Refusal:
     """Return the reason why a call with a counterpart stays."""
     values = (*op.inputs, *op.outputs)
+    types = list(map(str, map(element_type_of, op.inputs)))
+    arguments = re.sub(r"\{(\d+)\}", lambda number: types[int(number[1])], op.arguments.data)
     strange = [type for type in map(element_type_of, values) if not is_scalar(type)]
     if strange:
         condition, found = "kernels compute with its element types", f"it computes in {strange[0]}"
     elif op.callee.data in ARANGE:
         condition = "its numbers are integers, as many as a dimension of an argument has elements"
-        found = f"its arguments are {op.arguments.data}"
+        found = f"its arguments are {arguments}"
     else:
         condition = "PyTorch converts its operands exactly, and its options have counterparts"
-        found = f"its arguments are {op.arguments.data}"
+        found = f"its arguments are {arguments}"
     return Refusal(condition, f"{op.callee.data} runs through PyTorch: {found}")

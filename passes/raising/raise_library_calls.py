@@ -159,7 +159,7 @@ def _scatter_value(x: SSAValue, dim: int, index: SSAValue, value: float) -> coda
 def _topk(
     x: SSAValue, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> coda.LibraryCallOp:
-    """Without `sorted`, PyTorch leaves the order open."""
+    """Raise a top-k; the elements are sorted, since without `sorted` any order is right."""
     if not largest:
         raise _NearMiss("it takes the smallest elements", "take the largest of -x, and negate them")
     return coda.TopkOp(x, k=k, dim=dim)
@@ -179,7 +179,7 @@ def _max(x: SSAValue, dim: int, keepdim: bool = False) -> coda.LibraryCallOp:
 def _sort(
     x: SSAValue, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> coda.LibraryCallOp:
-    """Unless it is stable, PyTorch leaves the order of equal elements open."""
+    """Raise a sort as a stable one: otherwise, any order of equal elements is right."""
     return coda.SortOp(x, dim=dim, descending=descending)
 
 

@@ -27,7 +27,8 @@ BY_ROW = (coda.MatmulOp, coda.LinearOp, coda.LayerNormOp, coda.RMSNormOp)
 
 
 class RaiseLinearPass(FunctionPass):
-    """Undoes how PyTorch calls a matrix product: with transposes and flattened rows.
+    """Turns matrix products as PyTorch calls them, with transposes and flattened rows, into linear
+    layers.
 
         %f = coda.reshape %x : (B x T x K) -> (M x K)
         %t = coda.transpose %w {perm = [1, 0]}              %y = coda.linear %x, %w, %b

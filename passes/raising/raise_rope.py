@@ -102,7 +102,10 @@ def _check(rotation: Rotation, rewriter: FunctionRewriter) -> _Rotated | Refusal
             f"{heads.period}",
         )
     if heads.period % 2 or first % 2:
-        return Refusal("pairs begin at even columns", "the rotation is not fused")
+        return Refusal(
+            "pairs begin at even columns",
+            f"the rotation is not fused: it begins at column {first} of heads of {heads.period}",
+        )
     insert = rewriter.before(rotation.op)
     tables, per_column = _tables(insert, rotation, heads, is_full=rotation.is_full), False
     if tables is None and rotation.is_full and width == heads.period:

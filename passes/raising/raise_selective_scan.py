@@ -23,9 +23,11 @@ TIME = 0
 
 CONTRACTED = Refusal(
     "the states are read by one product with a vector for each position, and at the last position",
-    "something else reads the states",
+    "other operators read the states",
 )
-ORDER = Refusal("operands are computed before the last states are read", "another order")
+ORDER = Refusal(
+    "operands are computed before the last states are read", "an operand is computed later"
+)
 FACTORS = Refusal(
     "the states decay by exp(dt · a) and take dt · b · u, with a of channels and states",
     "they are computed in another way",
@@ -38,7 +40,8 @@ TYPES = Refusal(
 
 
 class RaiseSelectiveScanPass(FunctionPass):
-    """A linear scan over the states of channels, with the surrounding tensors of their size.
+    """Turns a linear scan over the states of channels, with the surrounding tensors of their size,
+    into `coda.selective_scan`.
 
         %e = coda.exp (coda.mul %a, %dt)      : B x D x T x N
         %x = coda.mul (coda.mul %dt, %b), %u  : B x D x T x N

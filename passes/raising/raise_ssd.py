@@ -33,24 +33,25 @@ BETWEEN = Refusal(
     "the states are computed or read differently",
 )
 TYPES = Refusal(
-    "x, b and c have one element type of at most 32 bits, and dt and a that or f32, with at most "
+    "x, b and c have one element type of at most 32 bits, which dt "
+    "and a share unless they are f32, with at most "
     f"{coda.MAX_STATES} states and {coda.MAX_HEAD_COLUMNS} columns of a head",
     "different element types, or too many states or columns",
 )
 ROWS = Refusal(
-    "rows that pad the last chunk are cut off after pointwise code", "something else reads them"
+    "rows that pad the last chunk are cut off after pointwise code", "other operators read them"
 )
 
 STATES = Refusal(
     "operands are computed before the final states are read, and initial states are f32",
-    "another order or element type",
+    "an operand is computed later, or the states have another type",
 )
 
 BATCH, CHUNK, LATER, ROW, HEAD, COLUMN = "batch", "chunk", "later", "row", "head", "column"
 
 
 class RaiseSSDPass(FunctionPass):
-    """Products within chunks, added to those with the states before them, become `coda.ssd`.
+    """Turns products within chunks, added to those with the states before them, into `coda.ssd`.
 
         %g = coda.sum_to (coda.mul %c, %b)
         %w = coda.mul %g, (coda.exp %sums)                 (segment sums of dt · a)
@@ -77,7 +78,7 @@ class RaiseSSDPass(FunctionPass):
 
 
 def _could_be(value: SSAValue) -> bool:
-    """Return whether both operands of a sum with five dimensions are summed products."""
+    """Return whether `value` is a sum with five dimensions of a reduction and a product."""
     op = defined_by(value, coda.AddOp)
     shape = shape_of(value)
     if op is None or len(shape) != 5 or DYNAMIC_INDEX in shape:

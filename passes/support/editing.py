@@ -359,7 +359,7 @@ class EpilogueEditor:
 
     def _repeats(self, segment: int, domain: Sequence[int], half: bool) -> bool:
         part = self.segments[segment]
-        columns = part.columns if part.weights else _map_columns(part)
+        columns = part.columns if part.weights else part.domain[-1] if part.domain else None
         return columns is not None and domain[-1] != (columns // 2 if half else columns)
 
     def commit(self) -> EpilogueOp:
@@ -411,13 +411,6 @@ class EpilogueEditor:
         has_tile_port = any(port.kind == PortKind.TILE for port in segment.ports)
         is_map = isinstance(self.op, MapOp)
         return is_map and not has_tile_port and tiles[index] and sum(tiles) == 1
-
-
-def _map_columns(segment: Segment) -> int | None:
-    """Return N of a kernel without weights; None if no tile determines it yet."""
-    results = [r.type.get_shape() for r in segment.results if r.port.kind.data == ResultKind.TILE]
-    ports = [shape_of(port.value) for port in segment.ports if port.kind == PortKind.TILE]
-    return next((shape[-1] for shape in (*results, *ports) if shape), None)
 
 
 def fuse_consumer(site: Site, op: Operation, order: BlockOrder) -> EpilogueOp:

@@ -15,6 +15,7 @@ from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site
 from coda_ir.passes.support.ports import port_kind
+from coda_ir.storage import is_turned
 
 MAX_GROUP = 256
 """Columns of the largest group that a tile holds."""
@@ -236,8 +237,8 @@ def _joined(
 
 def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
     """Return code that reduces rows and then uses their elements again, if no kernel has them on
-    chip, because it would read them twice. Elements of a softmax may be on chip, because no kernel
-    has the sums that it needs.
+    chip, because it would read them twice, and if they are rows in memory. Elements of a softmax
+    may be on chip or transposed, because no kernel has the sums that it needs.
     """
     found: list[GroupCode] = []
     taken: set[Operation] = set()
@@ -274,7 +275,8 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
                 known.add(user)
                 heappush(pending, (places[user], user))
     goes_on = any(code.is_tile(value) for value in behind)
-    is_read_once = code.has_softmax or not any(_is_on_chip(base, code) for base in code.bases)
+    is_apart = any(is_turned(base) or _is_on_chip(base, code) for base in code.bases)
+    is_read_once = code.has_softmax or not is_apart
     return code if goes_on and is_read_once else None
 
 

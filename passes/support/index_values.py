@@ -334,7 +334,7 @@ def _cut(known: Known | None, axis: int, start: int, shape: Sequence[int]) -> Kn
 
 
 def _compare(swap: bool, strict: bool) -> Callable[[CallOp, _Operands], Known | None]:
-    """Evaluate a >= b, and the other orders."""
+    """Return the rule that evaluates a >= b; with `swap`, a <= b, and with `strict`, without =."""
 
     def derive(op: CallOp, operands: _Operands) -> Known | None:
         match _arguments(op, operands)[:: -1 if swap else 1]:

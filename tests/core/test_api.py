@@ -256,7 +256,7 @@ class TestWrongCall:
     def test_not_a_tensor(self, rotate: CompiledFunction, value: object):
         call = {**inputs(), "x": value}
         with pytest.raises(
-            ArgumentTypeError, match=r"argument x is a \w+, .*\n  help: convert it with torch.as_t"
+            ArgumentTypeError, match=r"argument x is an? \w+, .*\n  help: convert it with torch.as_"
         ):
             rotate(**call)  # pyright: ignore[reportArgumentType]
 

@@ -53,7 +53,7 @@ class TestLevels:
         passes = "coda-to-gemm,schedule{tile=64x64x32 warps=4}"
         assert '"64x64x32", warps = 4' in emitted(capsys, "-p", passes, "--emit=scheduled")
         message = emitted(capsys, "-p", passes, "--emit=block", code=1)
-        assert "not on the block level any more" in message
+        assert "no longer on the block level" in message
 
 
 class TestMachineCode:

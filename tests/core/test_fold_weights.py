@@ -158,7 +158,7 @@ def test_a_remark_says_what_the_copies_cost(folded: CompiledFunction):
 @pytest.mark.parametrize("target", ["triton", "reference"])
 def test_not_for_programs_that_are_trained(target: Any):
     compile: Any = coda_ir.compile
-    with pytest.raises(CodaError, match="fold_weights is for programs that are not trained") as e:
+    with pytest.raises(CodaError, match="fold_weights is for inference") as e:
         compile(MLP, fold_weights=True, training=True, target=target)
     assert e.value.remedy and "without training" in e.value.remedy
 

@@ -98,6 +98,7 @@ class TestSymbolicSize:
 
     def test_products_may_be_factors(self):
         assert str(SymbolicSize.product(["32*B*T", 2])) == "64*B*T"
+        assert str(SymbolicSize.product(["B", 2, "L - 2"])) == "2*B*L - 4*B"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
-"""Faults of GEMMs that combine the partials of their rows: which rows, which code."""
+"""Faults of kernels that combine the partials of their rows: which rows, which code."""
 
 from faults.fault import Fault, KernelFault, Nth, Text
 
 T = "coda_ir.backends.triton."
-CODE = "coda_ir.passes.layout.absorption:AbsorbedCode."
+ABSORPTION = "coda_ir.passes.layout.absorption:"
+CODE = f"{ABSORPTION}AbsorbedCode."
 
 ABSORPTION_FAULTS = (
     Fault(
@@ -15,6 +16,16 @@ ABSORPTION_FAULTS = (
         "absorbed finalize: partials are added whatever their combination is",
         f"{CODE}_port",
         Text("PortKind.partial(combiner)", "PortKind.PARTIAL_ADD"),
+    ),
+    Fault(
+        "absorbed finalize: one row is read by the rows that it scales",
+        f"{ABSORPTION}_check_ports",
+        Text("port.kind != PortKind.COL", "port.kind == PortKind.TILE"),
+    ),
+    Fault(
+        "absorbed finalize: integers of 8 bits do not wrap around",
+        f"{ABSORPTION}_check_form",
+        Text("region_type(type) != type", "region_type(type) == type"),
     ),
     KernelFault(
         "partials: rows lie as if they had one each",

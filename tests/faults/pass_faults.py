@@ -78,6 +78,11 @@ PASS_FAULTS = (
         Text("(n // columns, 1, k // depth)", "(1, n // columns, k // depth)"),
     ),
     Fault(
+        "reduced columns: functions of one element are dropped",
+        f"{P}fusion.reduce_columns:_Columns.contribution",
+        Text("in self.functions", "in self.functions[:0]"),
+    ),
+    Fault(
         "narrow weights: scale dropped",
         f"{P}algebra.read_narrow_weights:_rewrite",
         Nth("keep", "mul", 1),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from coda_ir.dialects import coda
 from coda_ir.frontends.coda_text.elementwise import BINARY, COMPARISONS, SIGNS, UNARY
+from coda_ir.frontends.coda_text.scaled_linear import RECIPES
 
 if TYPE_CHECKING:
     from generator.coda_programs import TextBuilder
@@ -219,7 +220,8 @@ def _scaled_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 def _quantized_product(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
     """A product of what is quantized for it: arguments, which have the same numbers everywhere."""
-    k, recipe = b.choices.pick(b.columns), b.choices.pick(("", ', recipe="blocks"'))
+    k, recipe = b.choices.pick(b.columns), b.choices.pick(tuple(RECIPES))
+    recipe = f', recipe="{recipe}"'
     w = b.parameter(n, k, element=b.choices.pick(("", "f32")), weight=True)
     product = f"quantized_linear({b.parameter(*b.rows, k)}, {w}{recipe}, dtype={b.element})"
     return _beside(b, x, product), n
@@ -340,6 +342,9 @@ def _norm_of_groups(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
 
 
 def _reduced(b: TextBuilder, x: str, n: int) -> tuple[str, int]:
+    if b.choices.chance(10):
+        exact = f"{b.choices.pick(('sum', 'max'))}({integers(b, n)})"
+        return _beside(b, x, _as_tile(b, exact, small=1 / 4096)), n
     name = b.choices.pick(("sum", "mean", "max", "logsumexp"))
     if b.choices.chance(50):
         return _beside(b, x, f"{name}({x})"), n

@@ -277,7 +277,7 @@ def add_quantized_linear(b: FunctionBuilder) -> None:
         return
     blocks = b.choices.pick((None, coda.BlocksAttr.get(32, b.choices.pick((1, 2, 128)))))
     x, weight = b.parameter((*style.rows, k), element), b.parameter((n, k), f32, weight=True)
-    b.tiles.append(b.add(coda.QuantizedLinearOp(x, weight, blocks)))
+    b.tiles.append(b.add(coda.QuantizedLinearOp(x, weight, blocks, b.choices.chance(50))))
 
 
 def scaled_linear(

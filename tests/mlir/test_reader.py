@@ -125,6 +125,47 @@ class TestErrors:
         assert str(diagnostic.range) == "a.mlir:2:8"
         assert isinstance(error.__cause__, VerifyException)
 
+    def test_a_property_of_a_wrong_kind(self):
+        """The place is the operator, not the one that follows."""
+        error = error_of(
+            """\
+            func.func @f(%x: tensor<8xf32>) {
+              %y = coda.rms_norm %x {eps = "small"} : (tensor<8xf32>) -> tensor<8xf32>
+              func.return
+            }
+            """
+        )
+        assert str(error.diagnostics[0].range) == "a.mlir:2:8"
+
+    @pytest.mark.parametrize(
+        ("attributes", "mode", "message"),
+        [
+            (
+                '{coda.dims = ["M", "N"]}',
+                "",
+                'argument 0: coda.dims is ["M", "N"], expected an extent',
+            ),
+            ("{coda.dims = [9]}", "", "argument 0: coda.dims is [9 : i64], expected an extent or"),
+            ('{coda.dims = "M"}', "", 'argument 0: coda.dims is "M", expected an extent or'),
+            ("{coda.name = 3}", "", "argument 0: coda.name is 3 : i64, expected a string"),
+            ("", 'attributes {coda.numerics = "fast"}', 'coda.numerics is "fast", expected a mode'),
+        ],
+    )
+    def test_metadata_that_does_not_fit(self, attributes: str, mode: str, message: str):
+        text = f"func.func @f(%x: tensor<8xf32> {attributes}) {mode} {{\n  func.return\n}}\n"
+        assert message in str(error_of(text))
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("func.func @f() {\n  func.return\n", "unexpected end of the text in block definition"),
+            ("func @f() {\n  func.return\n}\n", "did you mean func.func?"),
+            ("fn f(x: bf16[M, 64]) { return silu(x) }\n", "this is a .coda program"),
+        ],
+    )
+    def test_texts_of_another_kind(self, text: str, message: str):
+        assert message in str(error_of(text))
+
     def test_use_before_definition(self):
         error = error_of(
             """\

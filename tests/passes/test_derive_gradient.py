@@ -80,6 +80,11 @@ CASES: dict[str, Case] = {
         lambda v: coda.QuantizedLinearOp(v.x, v.w, coda.BlocksAttr.get(), element_type=f32),
         types={"x": bf16, "w": f32},
     ),
+    "quantized_linear with a quantized gradient of the weight": Case(
+        {"x": (2, 3, 8), "w": (6, 8)},
+        lambda v: coda.QuantizedLinearOp(v.x, v.w, None, True),
+        types={"x": f32, "w": f32},
+    ),
     "matmul": Case({"x": ("B", "T", 8), "w": (8, 6)}, of(coda.MatmulOp)),
     "weight_gradient": Case({"dy": ("B", "T", 8), "x": ("B", "T", 6)}, of(coda.WeightGradientOp)),
     "grouped_linear": Case(
@@ -381,9 +386,8 @@ def test_gradients(name: str):
             assert_gradcheck(module, joint, sizes, seed=7)
 
 
-def test_every_operator_has_a_rule_or_a_reason():
-    operators = {*coda.Coda.operations, *Torch.operations}
-    for operator in operators - {coda.ConstantOp}:
+def test_every_rule_is_tested():
+    for operator in Torch.operations:
         assert (operator in RULES) != (operator in NOT_DIFFERENTIATED), operator.name
     tested = {type(op) for case in CASES.values() for op in case.module().walk()}
     assert set(RULES) <= tested, [rule.__name__ for rule in set(RULES) - tested]

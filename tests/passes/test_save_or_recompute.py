@@ -84,6 +84,23 @@ def test_mistakes(pass_: SaveOrRecomputePass, message: str):
         pass_.apply(make_context(), parse_mlir(MLP))
 
 
+def test_operators_of_both_directions():
+    joint = """
+    func.func @f_joint(%x: tensor<?x8xf32>, %d: tensor<?x8xf32>)
+        -> (tensor<?x8xf32>, tensor<?x8xf32>)
+        attributes {coda.joint = {arguments = 1 : i64, results = 1 : i64}} {
+      %y, %dx = gemm.map tile(%x : tensor<?x8xf32>) tile(%d : tensor<?x8xf32>)
+        -> (tile : tensor<?x8xf32>, tile : tensor<?x8xf32>) {
+        ^bb0(%a: f32, %b: f32):
+          gemm.yield %a, %b : f32, f32
+      }
+      func.return %y, %dx : tensor<?x8xf32>, tensor<?x8xf32>
+    }
+    """
+    with pytest.raises(CodaError, match=r"gemm\.map computes results of the forward and of"):
+        SaveOrRecomputePass().apply(make_context(), parse_mlir(joint))
+
+
 def test_extents():
     assert parse_extents("") == {}
     assert parse_extents("B=8, T=2048") == {"B": 8, "T": 2048}

@@ -17,7 +17,8 @@ def test_symbolic_extents_of_weights(shapes: tuple[str, str], name: str):
         coda_ir.compile(program, device="cpu")
     assert str(error.value) == (
         f"<text>:2:12: schedule: {name} of gemm.fused is symbolic\n"
-        "  help: give the extents of weights as numbers or consts; only rows may be symbols"
+        "  help: give the extents of weights as numbers or consts; only rows may be symbols. "
+        "PyTorch multiplies activations: give both a dimension in front, for x @ w"
     )
 
 

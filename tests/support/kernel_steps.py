@@ -11,6 +11,7 @@ from coda_ir.dialects.coda import ConcatOp, ConstantOp, ExtentOp
 from coda_ir.dialects.gemm import PackWeightOp
 from coda_ir.dialects.torch import CallOp
 from coda_ir.functions import functions_of
+from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
 
@@ -20,8 +21,9 @@ weights are kept between calls."""
 
 
 def kernel_steps(module: ModuleOp) -> dict[str, str]:
-    """The operators of the GEMM level that run something, by function."""
-    CodaToGemmPass().apply(make_context(), module)
+    """The operators of the scheduled level that run something, by function."""
+    for step in (CodaToGemmPass(), SchedulePass(target="sm_90")):
+        step.apply(make_context(), module)
     functions = functions_of(module).items()
     return {name: " ".join(_steps(func.body.block.ops)) for name, func in functions}
 
@@ -41,11 +43,11 @@ def _steps_of(op: Operation) -> list[str]:
 ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 """Two GEMMs around attention, and two of the network, which applies the norm before it."""
 
-POST_NORM_BLOCK = "fused attention fused finalize map fused fused finalize map"
+POST_NORM_BLOCK = "fused attention fused map fused fused map"
 """The same, where one kernel stores each norm with the residual, which the next GEMM multiplies:
 its rows are complete when all tiles of the GEMM before are, whose epilogue sums them up."""
 
-DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} finalize map"
+DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} map"
 """The same, where the next GEMM multiplies the norm alone: that one moves past it, and the residual
 normalizes again. The last norm is stored, since the caller gets it."""
 
@@ -75,15 +77,13 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.lora": "fused fused",
     # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
     # norm that follows.
-    "gemma.gemma2_block": (
-        "map rms_norm fused attention fused finalize map finalize fused fused finalize map"
-    ),
+    "gemma.gemma2_block": ("map rms_norm fused attention fused map finalize fused fused map"),
     "gemma.capped_logits": "fused",
     # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the
     # norm of x, one row for each sample. The other norm moves past its GEMM where that moves fewer
     # bytes than a map that stores it (`modulated-norms`): with 64 samples of 256 rows, not with the
     # 8 of 1024 that stand for symbols.
-    "dit.dit_block": "map fused map layer_norm fused attention fused finalize map fused fused",
+    "dit.dit_block": "map fused map layer_norm fused attention fused map fused fused",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     # Which scores of a row are the largest is known when all are. The map is the softmax, or the
     # scale, of what `topk` chose.
@@ -121,14 +121,15 @@ BLOCK_STEPS: dict[str, str] = {
     "quantize.int8_block_linear": "fused map",
     "quantize.float8_block_swiglu": "fused map",
     # The scale of a row is known when all tiles of the row are.
-    "quantize.int8_row_linear": "fused finalize map",
+    "quantize.int8_row_linear": "fused map",
     "quantize.float8_linear": "fused",
     "quantize.float8_mlp": "fused fused",
     "quantize.float8_block_mlp": "fused fused",
     "quantize.float8_row_mlp": "fused finalize map fused",
 }
 """What the blocks of the standard library run. Beside GEMMs: attention and calls of PyTorch, norms
-of arguments, a `map` where whole rows are needed first, a `finalize` for sums of their tiles."""
+of arguments, a `map` where whole rows are needed first, which adds up the sums of their tiles
+itself, a `finalize` for sums of tiles that others need."""
 
 EXAMPLE_STEPS: dict[str, str] = {
     "quantizable_linear": "fused finalize",

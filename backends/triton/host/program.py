@@ -263,7 +263,7 @@ class HostProgram:
             changed = op.inputs[0]
             self.overwrite(whole, self.operand(changed))
             extent = shape_of(changed)[row.dim]
-            self.check_index(row.number, extent, None, -extent)
+            self.check_index(row.number, extent, None, -extent if row.counts_from_end else 0)
         elif whole not in self._variables:
             self.allocate(whole, "joined")
         name = self._variables[whole]

@@ -21,9 +21,10 @@ from coda_ir.backends.triton.operators.launching import (
     launch_map,
     operands_of,
 )
-from coda_ir.backends.triton.operators.row_pitches import parameter_pitches
+from coda_ir.backends.triton.operators.row_pitches import RowOp, operand_pitches
 from coda_ir.backends.triton.operators.torch_calls import call_library
 from coda_ir.backends.triton.row_kernels import (
+    Pitches,
     cross_entropy_kernel,
     layer_norm_kernel,
     loss_reduction_kernel,
@@ -65,23 +66,24 @@ def _rope(host: HostProgram, op: Operation) -> None:
     launch_map(host, op, lower_rope(op), host.dims(op.x))
 
 
-def _row_kernel(emit: Callable[[Any, str], EmittedKernel], name: str) -> Writer:
+def _row_kernel(emit: Callable[[Any, str, Pitches], EmittedKernel], name: str) -> Writer:
     """Emit a kernel over the rows of the first operand, named `name` and after the kind of the
     operator.
     """
 
     def write(host: HostProgram, op: Operation) -> None:
         hint = f"{name}_{op.kind.data}" if isinstance(op, ReduceOp) else name
-        kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(hint)))
+        pitches = operand_pitches(host, op) if isinstance(op, RowOp) else {}
+        kernel = kernel_of(host, op, lambda names: emit(op, names.fresh(hint), pitches))
         rows = host.extents.size(host.dims(op.operands[0])[:-1])
-        launch(host, op, kernel, rows, operands_of(host, op))
+        launch(host, op, kernel, rows, operands_of(host, op, pitches))
 
     return write
 
 
 def _rms_norm(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, RMSNormOp)
-    pitches = parameter_pitches(host, op)
+    pitches = operand_pitches(host, op)
     kernel = kernel_of(
         host, op, lambda names: rms_norm_kernel(op, names.fresh("rms_norm"), pitches)
     )
@@ -96,16 +98,6 @@ def _rms_norm(host: HostProgram, op: Operation) -> None:
             else f"({host.operand(op.x)}.numel() // {group})"
         )
     launch(host, op, kernel, rows, operands)
-
-
-def _layer_norm(host: HostProgram, op: Operation) -> None:
-    assert isinstance(op, LayerNormOp)
-    pitches = parameter_pitches(host, op)
-    kernel = kernel_of(
-        host, op, lambda names: layer_norm_kernel(op, names.fresh("layer_norm"), pitches)
-    )
-    rows = host.extents.size(host.dims(op.x)[:-1])
-    launch(host, op, kernel, rows, operands_of(host, op, pitches))
 
 
 def _cross_entropy(host: HostProgram, op: Operation) -> None:
@@ -152,8 +144,12 @@ def _group_order(host: HostProgram, op: Operation) -> None:
 
 def _topk(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, TopkOp)
-    write = _row_kernel(topk_kernel, "topk") if has_short_rows(op) else call_library
+    write = _row_kernel(_topk_kernel, "topk") if has_short_rows(op) else call_library
     write(host, op)
+
+
+def _topk_kernel(op: TopkOp, name: str, _: Pitches) -> EmittedKernel:
+    return topk_kernel(op, name)
 
 
 WRITERS: Mapping[type, Writer] = {
@@ -162,7 +158,7 @@ WRITERS: Mapping[type, Writer] = {
     GluOp: _glu,
     RopeOp: _rope,
     RMSNormOp: _rms_norm,
-    LayerNormOp: _layer_norm,
+    LayerNormOp: _row_kernel(layer_norm_kernel, "layer_norm"),
     NormStatsOp: _row_kernel(norm_stats_kernel, "norm_stats"),
     SoftmaxOp: _row_kernel(softmax_kernel, "softmax"),
     ReduceOp: _row_kernel(reduce_kernel, "reduce"),

@@ -52,15 +52,15 @@ def _emit(host: HostProgram, op: Operation) -> None:
 
 def _writer(op: Operation) -> Writer:
     for base in type(op).__mro__:
-        if base in _WRITERS:
-            return _WRITERS[base]
+        if base in WRITERS:
+            return WRITERS[base]
     raise CodaError(
         f"{format_location(op.location)}: the triton backend cannot run {op.name}",
         "run a pass that lowers the operator, such as lower-to, or use the reference target",
     )
 
 
-_WRITERS: Mapping[type, Writer] = {
+WRITERS: Mapping[type, Writer] = {
     **gemm_level.WRITERS,
     **block_level.WRITERS,
     **torch_calls.WRITERS,

@@ -34,7 +34,6 @@ from coda_ir.dialects.gemm import (
     LibraryOp,
     MapOp,
     PackWeightOp,
-    PortKind,
     ResultKind,
     ScaleWeightOp,
     Segment,
@@ -63,7 +62,7 @@ def _map(host: HostProgram, op: Operation) -> None:
     assert isinstance(op, MapOp)
     lowered = lower_map(op)
     segment = lowered.segment
-    domain = _map_domain(host, op)
+    domain = host.dims(segment.domain_value)
     tiling = map_tiling(segment)
     for result, output in zip(segment.results, segment.outputs, strict=True):
         if result.port.kind.data == ResultKind.PARTIAL_ROW:
@@ -83,14 +82,6 @@ def _bind_row_tiles(host: HostProgram, segment: Segment, rows: Dims, block_m: in
             # The rows of a sample may begin in the middle of a tile.
             tiles = f"{tiles} + ({length} % {block_m} > 0)"
         host.extents.bind(host.dims(output)[-2], tiles)
-
-
-def _map_domain(host: HostProgram, op: MapOp) -> Dims:
-    segment = op.segment()
-    for result, output in zip(segment.results, segment.outputs, strict=True):
-        if result.port.kind.data == ResultKind.TILE:
-            return host.dims(output)
-    return next(host.dims(value) for kind, value in segment.ports if kind == PortKind.TILE)
 
 
 def _attention_sums(host: HostProgram, op: Operation) -> None:

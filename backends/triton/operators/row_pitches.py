@@ -1,19 +1,32 @@
-"""Parts of other tensors that kernels read in place: ranges of columns, single rows, shifted rows,
-and single columns as rows.
+"""Parts of other tensors that kernels read in place: ranges of columns, positions of dimensions,
+shifted rows, and single columns as rows.
 """
 
 from collections.abc import Collection, Sequence
-from math import prod
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.host.program import HostProgram
-from coda_ir.dialects.coda import LayerNormOp, ReshapeOp, RMSNormOp, ShiftOp, SliceOp, TransposeOp
+from coda_ir.dialects.coda import (
+    LayerNormOp,
+    NormStatsOp,
+    ReduceOp,
+    ReshapeOp,
+    RMSNormOp,
+    ShiftOp,
+    SliceOp,
+    SoftmaxOp,
+    TransposeOp,
+)
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
 from coda_ir.storage import ALIGNMENT, is_shifted_where_read, is_turned, overwritten
+from coda_ir.symbolic_shapes import Dims
+from coda_ir.symbolic_size import SymbolicSize
 
 
 def row_pitches(
@@ -76,34 +89,114 @@ def _column(value: SSAValue) -> Moved | None:
     return Moved(part.x, stride=inner[-1], offset=start)
 
 
-def parameter_pitches(host: HostProgram, op: RMSNormOp | LayerNormOp) -> dict[SSAValue, int]:
-    """The parameters of a norm, one row for each sample, that are such ranges, with the elements
-    between the starts of their rows."""
-    tables = [value for value in op.operands[1:] if value is not op.x and len(shape_of(value)) > 1]
-    pitches = {value: row_pitch(host, value) for value in tables}
+RowOp: TypeAlias = RMSNormOp | LayerNormOp | NormStatsOp | SoftmaxOp | ReduceOp
+"""An operator whose programs own whole rows of x."""
+
+
+def operand_pitches(host: HostProgram, op: RowOp) -> dict[SSAValue, int]:
+    """The operands of an operator on rows that are parts of other tensors, with the elements
+    between the starts of their rows: x, and parameters of one row for each sample.
+    """
+    is_whole = not isinstance(op, RMSNormOp) or op.group is None
+    others = [value for value in op.operands[1:] if value is not op.x]
+    tables = [value for value in others if len(shape_of(value)) > 1]
+    read = [op.x, *tables] if is_whole and op.x not in op.operands[1:] else tables
+    pitches = {value: row_pitch(host, value) for value in read}
     return {value: pitch for value, pitch in pitches.items() if pitch is not None}
 
 
 def row_pitch(host: HostProgram, value: SSAValue) -> int | None:
-    """The elements between the starts of the rows of `value`, a range of a dense tensor; None where
-    they are not aligned, and where it is no range.
+    """The elements between the starts of the rows of `value`, a part of a dense tensor; None where
+    they are not aligned or not one number apart, and where it is no part.
     """
-    op = value.owner
-    while isinstance(op, ReshapeOp) and shape_of(op.x)[-1:] == shape_of(value)[-1:]:
-        op = op.x.owner
-    if not isinstance(op, SliceOp):
+    steps, base = list[ReshapeOp | SliceOp](), value
+    while isinstance(op := base.owner, ReshapeOp | SliceOp):
+        steps.insert(0, op)
+        base = op.x
+    if not any(isinstance(op, SliceOp) for op in steps):
         return None
-    dim, start, stop = op.range
-    inner, bytes = shape_of(op.x)[dim:], element_bytes(value.type)
-    are_columns, is_row = len(inner) == 1, len(inner) == 2 and stop - start == 1
-    if DYNAMIC_INDEX in inner or not (are_columns or is_row):
+    place: _Place | None = _Place.dense(host.dims(base))
+    for op in steps:
+        dims = host.dims(op.result)
+        if isinstance(op, SliceOp):
+            dim, start, _ = op.range
+            place = place.part(dim, start, dims)
+        else:
+            place = place.reshaped(dims)
+        if place is None:
+            return None
+    pitch, bytes = place.pitch, element_bytes(value.type)
+    if pitch is None or pitch * bytes % ALIGNMENT or not place.starts_at_multiple_of(bytes):
         return None
-    pitch, offset = prod(inner), start * prod(inner[1:])
-    if offset * bytes % ALIGNMENT or pitch * bytes % ALIGNMENT:
-        return None
-    if isinstance(op.x, BlockArgument):
-        host.operand(op.x)
-    return pitch if isinstance(op.x, BlockArgument) or host.is_dense(op.x) else None
+    if isinstance(base, BlockArgument):
+        host.operand(base)
+    return pitch if isinstance(base, BlockArgument) or host.is_dense(base) else None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the elements of a tensor are in memory: its extents, the elements between neighbours
+    along each dimension, and the element with which it starts.
+    """
+
+    dims: tuple[SymbolicSize, ...]
+    strides: tuple[SymbolicSize, ...]
+    start: SymbolicSize
+
+    @staticmethod
+    def dense(dims: Dims) -> "_Place":
+        strides = [SymbolicSize.product(dims[axis + 1 :]) for axis in range(len(dims))]
+        return _Place(_sizes(dims), tuple(strides), SymbolicSize())
+
+    def part(self, dim: int, start: int, dims: Dims) -> "_Place":
+        """Return the place of a slice with extents `dims`."""
+        return _Place(_sizes(dims), self.strides, self.start + self.strides[dim] * start)
+
+    def reshaped(self, dims: Dims) -> "_Place | None":
+        """Return the place of the same elements as `dims`; None where that takes a copy."""
+        runs, strides = self._runs(), list[SymbolicSize]()
+        count, run = _ONE, runs.pop() if runs else (_ONE, _ONE)
+        for dim in reversed(_sizes(dims)):
+            if count == run[0] and dim != _ONE:
+                if not runs:
+                    return None
+                count, run = _ONE, runs.pop()
+            strides.insert(0, count * run[1])
+            count = count * dim
+        return None if runs or count != run[0] else _Place(_sizes(dims), tuple(strides), self.start)
+
+    def _runs(self, end: int | None = None) -> list[tuple[SymbolicSize, SymbolicSize]]:
+        """Return the extents and strides of runs of dimensions, up to `end`, that are one in
+        memory.
+        """
+        runs: list[tuple[SymbolicSize, SymbolicSize]] = []
+        for dim, stride in zip(self.dims[:end], self.strides, strict=False):
+            if dim == _ONE:
+                continue
+            if runs and runs[-1][1] == dim * stride:
+                runs[-1] = runs[-1][0] * dim, stride
+            else:
+                runs.append((dim, stride))
+        return runs
+
+    @property
+    def pitch(self) -> int | None:
+        """The elements between the starts of rows, whose elements are side by side; None where
+        there is no such number.
+        """
+        rows = self._runs(-1)
+        is_row = bool(self.dims) and self.strides[-1] == _ONE
+        return int(rows[0][1]) if is_row and len(rows) == 1 and not rows[0][1].symbols else None
+
+    def starts_at_multiple_of(self, bytes: int) -> bool:
+        return all(factor * bytes % ALIGNMENT == 0 for _, factor in self.start.terms)
+
+
+_ONE = SymbolicSize.constant(1)
+
+
+def _sizes(dims: Dims) -> tuple[SymbolicSize, ...]:
+    return tuple(map(SymbolicSize.of, dims))
 
 
 def _pitches(

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from inspect import cleandoc
-from textwrap import fill, shorten
+from textwrap import fill, wrap
 
 from xdsl.passes import ModulePass, get_pass_option_infos
 from xdsl.transforms import get_all_passes as get_xdsl_passes
@@ -63,7 +63,7 @@ def pass_lines(session: Session) -> Iterator[str]:
     yield from _own_lines()
     yield from _lines_of_others(session)
     yield "Passes of xDSL (--list-all-passes describes them):"
-    yield from _names(sorted(get_xdsl_passes()))
+    yield from _names(sorted(get_xdsl_passes().keys() - get_all_passes().keys()))
 
 
 def all_pass_lines(session: Session) -> Iterator[str]:
@@ -107,8 +107,9 @@ def _names(names: Iterable[str]) -> Iterator[str]:
 
 def _describe(name: str, pass_class: type[ModulePass]) -> Iterator[str]:
     """Yield the name and the summary of a pass, and a line for each option."""
-    summary = summary_of(pass_class)
-    yield f"  {name:30} {shorten(summary, WIDTH - 33, placeholder='...')}".rstrip()
+    lines = wrap(summary_of(pass_class), WIDTH - 33, break_on_hyphens=False) or [""]
+    for column, line in zip([name, *[""] * len(lines)], lines, strict=False):
+        yield f"  {column:30} {line}".rstrip()
     yield from option_lines(pass_class)
 
 
@@ -116,7 +117,8 @@ def option_lines(pass_class: type[ModulePass]) -> Iterator[str]:
     """Yield the options of a pass with their types and defaults."""
     types = option_types(pass_class)
     for option, _, default in get_pass_option_infos(pass_class):
-        given = "" if default is None else f" = {default}"
+        shown = '""' if default == "" else default
+        given = "" if default is None else f" = {shown}"
         yield f"    {option.replace('_', '-')}: {type_repr(types[option])}{given}"
 
 

@@ -1,10 +1,14 @@
 """Derivatives of the linear maps: three GEMMs where the forward has one."""
 
+from math import prod
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.passes.gradient.derivatives.adjoint import Adjoint, Rule
+from coda_ir.remarks import Remark, emit_remark
 
 
 def _linear(op: coda.LinearOp, adjoint: Adjoint) -> None:
@@ -37,17 +41,52 @@ def _weight_gradient(op: coda.WeightGradientOp, adjoint: Adjoint) -> None:
 
 
 def _quantized(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> None:
-    """y = Q(x)·Q(W)ᵀ: dx = Q(dy)·Q(Wᵀ)ᵀ, with scales along N, and dW = dyᵀ·x, which is not
-    quantized. Straight through Q, whose derivative is 0 or undefined (arXiv 1308.3432).
+    """y = Q(x)·Q(W)ᵀ: dx = Q(dy)·Q(Wᵀ)ᵀ, with scales along N, and dW = dyᵀ·x, or with
+    `quantized_gradient` Q(dyᵀ)·Q(xᵀ)ᵀ, with scales along the rows of x. Straight through Q, whose
+    derivative is 0 or undefined (arXiv 1308.3432).
     """
     dy = adjoint.cast(adjoint.dy, element_type_of(op.x))
     if adjoint.wants(op.x):
         turned = adjoint.insert(coda.TransposeOp(op.weight, (1, 0)))
-        adjoint.give(op.x, adjoint.insert(coda.QuantizedLinearOp(dy, turned, op.blocks)))
+        back = coda.QuantizedLinearOp(dy, turned, op.blocks, op.quantized_gradient)
+        adjoint.give(op.x, adjoint.insert(back))
     if adjoint.wants(op.weight):
         type = element_type_of(op.weight)
-        gradient = coda.WeightGradientOp(dy, op.x, element_type=type)
+        if op.quantized_gradient is not None and _has_known_rows(op, adjoint):
+            columns = (_columns(value, adjoint) for value in (dy, op.x))
+            gradient = coda.QuantizedLinearOp(
+                *columns, op.blocks, op.quantized_gradient, element_type=type
+            )
+        else:
+            gradient = coda.WeightGradientOp(dy, op.x, element_type=type)
         adjoint.give(op.weight, adjoint.insert(gradient))
+
+
+def _columns(value: SSAValue, adjoint: Adjoint) -> SSAValue:
+    """Return the columns of `value` (... x N) as rows (N x M)."""
+    *rows, n = shape_of(value)
+    matrix = adjoint.insert(coda.ReshapeOp(value, (prod(rows), n)))
+    return adjoint.insert(coda.TransposeOp(matrix, (1, 0)))
+
+
+def _has_known_rows(op: coda.QuantizedLinearOp, adjoint: Adjoint) -> bool:
+    """Return whether the number of rows of x is known: those of float8 products along it are then
+    known to be aligned. Otherwise emit a remark.
+    """
+    if DYNAMIC_INDEX not in shape_of(op.x)[:-1]:
+        return True
+    emit_remark(
+        Remark(
+            "missed",
+            "derive-gradient",
+            op.name,
+            op.location,
+            f"the gradient of the weight multiplies {element_type_of(op.x)}, not float8",
+            condition="the number of rows of x is known",
+            suggestion="state its dimensions by numbers or constants",
+        )
+    )
+    return False
 
 
 def _grouped(op: coda.GroupedLinearMap, adjoint: Adjoint) -> None:

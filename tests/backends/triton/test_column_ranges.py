@@ -1,9 +1,13 @@
 """Pointwise kernels read ranges of the columns of a wider tensor where they are."""
 
+import re
+
 import pytest
 import torch
+import torch.nn.functional as F
 from support.emitted import load_module
 
+import coda_ir
 from coda_ir.api import parse
 from coda_ir.backends.triton import emit_module
 
@@ -74,3 +78,41 @@ def test_rows_that_are_not_aligned_are_copied(start: int, width: int):
     source = emitted("", start, width)
     assert "dense(part)" in source
     check(source, width, start, is_strided=False)
+
+
+SELECTIONS = """
+fn f(x: f32[B, T, 512], g: f32[32], b: f32[32]) {
+    q = reshape(VALUE, [B, T, 4, 2, 2, 32])
+    first, second = q[:, :, :, 1, 0], q[:, :, 2, 0, 1]
+    heads = reshape(q[:, :, :, 1, 1], [B * T, 4, 32])
+    normal, centered = rms_norm(first, g), layer_norm(second, g, b)
+    shares, total = softmax(heads), sum(second)
+    apart = max(q[:, 1:, :, 0, 1])
+    return silu(first), abs(heads), normal, centered, shares, total, logsumexp(first), apart
+}
+"""
+
+
+def selections(x: torch.Tensor, g: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    q = x.reshape(*x.shape[:2], 4, 2, 2, 32)
+    first, second, heads = q[..., 1, 0, :], q[..., 2, 0, 1, :], q[..., 1, 1, :].flatten(0, 1)
+    return [
+        *(F.silu(first), heads.abs(), F.rms_norm(first, (32,), g, 1e-6)),
+        *(F.layer_norm(second, (32,), g, b), heads.softmax(-1)),
+        *(second.sum(-1, keepdim=True), first.logsumexp(-1, keepdim=True)),
+        q[:, 1:, :, 0, 1].amax(-1, keepdim=True),
+    ]
+
+
+@pytest.mark.parametrize("value", ["x", "tanh(x)"])
+def test_selected_positions_are_not_copied(value: str):
+    """Heads, or one of several: their rows are a number of elements apart. Not those of some rows
+    of each sample, whose samples are farther apart.
+    """
+    text = SELECTIONS.replace("VALUE", value)
+    run = coda_ir.compile(text, device="cpu")
+    x, g, b = torch.randn(2, 512, 5).transpose(1, 2), torch.randn(32), torch.randn(32)
+    exact = selections((x.double() if value == "x" else x.double().tanh()), g.double(), b.double())
+    for result, expected in zip(run(x, g, b), exact, strict=True):
+        torch.testing.assert_close(result, expected.float(), rtol=1e-5, atol=1e-5)
+    assert len(re.findall(r"^    dense_\w+ = ", run.source, re.MULTILINE)) == 1

@@ -57,14 +57,16 @@ def test_whole_rows(rows: int, columns: int):
     torch.testing.assert_close(sums, exact.sum(0).float(), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("rows", [1, 32, 100])
-def test_pairs(rows: int):
+@pytest.mark.parametrize(("rows", "combiner"), [(1, "add"), (100, "add"), (100, "max")])
+def test_pairs(rows: int, combiner: str):
     torch.default_generator.manual_seed(rows)
-    x = torch.randn(rows, 48)
-    y, sums = load_program(PAIRS)(x)
+    x = torch.randn(rows, 48) - 4 * (combiner == "max")  # maxima of a column are below zero
+    program = PAIRS.replace("<add>", f"<{combiner}>").replace("(add", f"({combiner}")
+    y, sums = load_program(program)(x)
     a, b = x.double().view(rows, 8, 2, 3).unbind(2)
     exact = torch.stack([a * b, b], 2).reshape(rows, 48)
-    exact_sums = torch.stack([a, a * b], 2).reshape(rows, 48).sum(0)
+    columns = torch.stack([a, a * b], 2).reshape(rows, 48)
+    exact_sums = columns.sum(0) if combiner == "add" else columns.amax(0)
     torch.testing.assert_close(y, exact.float())
     torch.testing.assert_close(sums, exact_sums.float(), rtol=1e-5, atol=1e-5)
 

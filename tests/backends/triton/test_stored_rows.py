@@ -38,7 +38,7 @@ PROGRAM = """
 func.func @f(
     %x : tensor<3x1x72xbf16>, %w : tensor<96x72xbf16>, %v : tensor<64x72xbf16>,
     %keys : tensor<KEYSxbf16> {coda.donated}, %values : tensor<VALUESxbf16> {coda.donated},
-    %at : tensor<1xi64>) -> (tensor<KEYSxbf16>, tensor<VALUESxbf16>) {
+    %at : tensor<1xi64>, %to : tensor<1xi64>) -> (tensor<KEYSxbf16>, tensor<VALUESxbf16>) {
   %k, %u = gemm.fused %x : tensor<3x1x72xbf16> schedule<SCHEDULE>
       columns(%w : tensor<96x72xbf16>) pair<halves, 32> -> (tile : tensor<3x1x96xbf16>) {
       ^epilogue(%a : f32, %b : f32):
@@ -53,7 +53,7 @@ func.func @f(
   %uh = coda.reshape %u : (tensor<3x1x64xbf16>) -> tensor<NEW_VALUESxbf16>
   %k1 = torch.call "aten.index_put.default"(%keys, %at, %kh) {arguments = "KEYS_ARGUMENTS"}
     : (tensor<KEYSxbf16>, tensor<1xi64>, tensor<NEW_KEYSxbf16>) -> tensor<KEYSxbf16>
-  %v1 = torch.call "aten.index_copy.default"(%values, %at, %uh) {arguments = "{0}, DIM, {1}, {2}"}
+  %v1 = torch.call "aten.index_copy.default"(%values, %to, %uh) {arguments = "{0}, DIM, {1}, {2}"}
     : (tensor<VALUESxbf16>, tensor<1xi64>, tensor<NEW_VALUESxbf16>) -> tensor<VALUESxbf16>
   func.return %k1, %v1 : tensor<KEYSxbf16>, tensor<VALUESxbf16>
 }
@@ -114,7 +114,7 @@ def check(source: str, layout: str, at: int) -> None:
     rows = torch.cat([a - b, b], -1), F.linear(x.double(), v.double()).reshape(B, 2, D)
     for cache, row in zip(expected, rows, strict=True):
         cache.select(dim, at).copy_(row)
-    given = [x, w, v, *caches, torch.tensor([at])]
+    given = [x, w, v, *caches, torch.tensor([at]), torch.tensor([at % S])]
     found = on_device(load_module(source).run)(*given)
     for cache, result in zip(expected, found, strict=True):
         torch.testing.assert_close(result.double(), cache, rtol=2**-7, atol=1e-2)
@@ -137,9 +137,13 @@ def test_a_number_that_is_no_row():
     source = emit_module(stored(text_of("heads first")))
     caches = [draw(B, heads, S, D) for heads in (3, 2)]
     given = [draw(B, 1, 72), draw(96, 72), draw(64, 72), *(x.clone() for x in caches)]
-    for at in (S, -S - 1):
-        with pytest.raises(IndexError, match=rf"at: row 0 has {at}, expected -{S} to {S - 1}$"):
-            load_module(source).run(*given, torch.tensor([at]))
+    for at, to, message in (
+        (S, 0, f"at: row 0 has {S}, expected -{S} to {S - 1}"),
+        (-S - 1, 0, f"at: row 0 has {-S - 1}, expected -{S} to {S - 1}"),
+        (0, -1, f"to: row 0 has -1, expected 0 to {S - 1}"),
+    ):
+        with pytest.raises(IndexError, match=f"{message}$"):
+            load_module(source).run(*given, torch.tensor([at]), torch.tensor([to]))
         assert all(map(torch.equal, given[3:], caches))
 
 

@@ -136,3 +136,57 @@ func.func @two_readers(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %u: tensor<8x1
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %b, %c : tensor<?x8xf32>, tensor<?x4xf32>, tensor<?x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A norm of what a GEMM stored, with the residual: the pointwise kernel adds up the partials.
+
+func.func @post_norm(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %r: tensor<?x32xbf16>, %g: tensor<32xbf16>) -> tensor<?x32xbf16> {
+  %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<32x8xbf16>)
+      -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      %0 = arith.mulf %acc, %acc : f32
+      gemm.yield %acc, %0 : f32, f32
+    }
+  %rstd = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    %1 = arith.constant 3.125000e-02 : f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = math.rsqrt %2 : f32
+    gemm.yield %3 : f32
+  }
+  %y = gemm.map tile(%r : tensor<?x32xbf16>, %z : tensor<?x32xbf16>) col(%rstd : tensor<?x1xf32>) row(%g : tensor<32xbf16>)
+    -> (tile : tensor<?x32xbf16>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+      %0 = arith.mulf %b, %c : f32
+      %1 = arith.mulf %0, %d : f32
+      %2 = arith.addf %a, %1 : f32
+      gemm.yield %2 : f32
+    }
+  func.return %y : tensor<?x32xbf16>
+}
+
+// CHECK:      func.func @post_norm(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<32x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>, partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %acc : f32
+// CHECK-NEXT:       gemm.yield %acc, %0 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.map tile(%r : tensor<?x32xbf16>, %z : tensor<?x32xbf16>) row(%g : tensor<32xbf16>) partial_add(%partial : tensor<?x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x32xbf16>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32, %d: f32, %partial_1: f32):
+// CHECK-NEXT:       %0 = arith.constant 3.125000e-02 : f32
+// CHECK-NEXT:       %1 = arith.mulf %partial_1, %0 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %1 : f32
+// CHECK-NEXT:       %2 = arith.mulf %b, %rstd : f32
+// CHECK-NEXT:       %3 = arith.mulf %2, %d : f32
+// CHECK-NEXT:       %4 = arith.addf %a, %3 : f32
+// CHECK-NEXT:       gemm.yield %4 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x32xbf16>
+// CHECK-NEXT: }

@@ -5,7 +5,7 @@
 
 // The caller reads the sums, too: a kernel has to store them.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
 // CHECK-LABEL: func.func @returned(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -34,38 +34,130 @@ func.func @returned(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf
 
 // -----
 
-// A pointwise kernel reads them.
+// A pointwise kernel reads them over a number of columns that nobody knows.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: gemm.map reads %s; failed condition: every use is a col port of a scheduled gemm.fused
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it runs over all elements, of which rows are not known to it; failed condition: the columns of a gemm.map are known
 // CHECK-LABEL: func.func @map(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
-func.func @map(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> tensor<?x16xf32> {
-  %z, %partial = gemm.fused %x : tensor<?x8xf32>
+func.func @map(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %partial = gemm.fused %x : tensor<?x8xf32>
     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
     columns(%w : tensor<16x8xf32>)
-      -> (tile : tensor<?x16xf32>, partial_row<add> : tensor<?x?xf32>) {
+      -> (partial_row<add> : tensor<?x?xf32>) {
     ^bb0(%acc: f32):
-      gemm.yield %acc, %acc : f32, f32
+      gemm.yield %acc : f32
     }
   %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
   ^bb0(%0: f32):
     gemm.yield %0 : f32
   }
-  %y = gemm.map tile(%z : tensor<?x16xf32>) col(%s : tensor<?x1xf32>)
-    -> (tile : tensor<?x16xf32>) {
-    ^bb0(%a: f32, %r: f32):
-      %0 = arith.mulf %a, %r : f32
+  %y = gemm.map tile(%a : tensor<?x?xf32>) col(%s : tensor<?x1xf32>)
+    -> (tile : tensor<?x?xf32>) {
+    ^bb0(%b: f32, %r: f32):
+      %0 = arith.mulf %b, %r : f32
       gemm.yield %0 : f32
     }
-  func.return %y : tensor<?x16xf32>
+  func.return %y : tensor<?x?xf32>
+}
+
+// -----
+
+// A row has more partials than a tile of a pointwise kernel should read.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: it has 2049; failed condition: a gemm.map has at most 2048 partials of a row
+// CHECK-LABEL: func.func @many_of_a_map(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xf32>
+func.func @many_of_a_map(%x: tensor<?x8xf32>, %w: tensor<32784x8xf32>, %a: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<32784x8xf32>)
+      -> (partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.map tile(%a : tensor<?x8xf32>) col(%s : tensor<?x1xf32>)
+    -> (tile : tensor<?x8xf32>) {
+    ^bb0(%b: f32, %r: f32):
+      %0 = arith.mulf %b, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// One row, whose sum scales all rows of another kernel.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is a scalar port; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
+// CHECK-LABEL: func.func @scalar(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<1x1xf32>
+func.func @scalar(%x: tensor<1x8xf32>, %w: tensor<16x8xf32>, %z: tensor<?x16xf32>, %v: tensor<8x16xf32>) -> tensor<?x8xf32> {
+  %partial = gemm.fused %x : tensor<1x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (partial_row<add> : tensor<1x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = gemm.finalize row (add %partial : tensor<1x?xf32>) -> (tensor<1x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<?x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) scalar(%s : tensor<1x1xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x8xf32>
+}
+
+// -----
+
+// Integers of 8 bits wrap around where they are stored.
+
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is i8; failed condition: the results are floats, or integers of at least 32 bits
+// CHECK-LABEL: func.func @narrow(
+// CHECK: %s = gemm.finalize row
+// CHECK: %s : tensor<?x1xi8>
+func.func @narrow(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %a: tensor<?x8xi32>) -> tensor<?x8xi32> {
+  %partial = gemm.fused %x : tensor<?x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (partial_row<max> : tensor<?x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %s = gemm.finalize row (max %partial : tensor<?x?xf32>) -> (tensor<?x1xi8>) {
+  ^bb0(%0: f32):
+    %1 = arith.constant 1.000000e+02 : f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.fptosi %2 : f32 to i32
+    gemm.yield %3 : i32
+  }
+  %y = gemm.map tile(%a : tensor<?x8xi32>) col(%s : tensor<?x1xi8>)
+    -> (tile : tensor<?x8xi32>) {
+    ^bb0(%b: i32, %r: i32):
+      %0 = arith.addi %b, %r : i32
+      gemm.yield %0 : i32
+    }
+  func.return %y : tensor<?x8xi32>
 }
 
 // -----
 
 // They are multiplied: a GEMM of one column.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is multiplied; failed condition: every use is a col port of a scheduled gemm.fused
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: %s is multiplied; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
 // CHECK-LABEL: func.func @multiplied(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
@@ -244,7 +336,7 @@ func.func @expensive(%x: tensor<?x8xf32>, %w: tensor<1024x8xf32>, %a: tensor<?x1
 
 // The memory of the partials is given to another value.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the memory of the partials may be reused before the GEMMs read them; failed condition: buffers have not been planned yet
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the memory of the partials may be reused before the kernels read them; failed condition: buffers have not been planned yet
 // CHECK-LABEL: func.func @planned(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>

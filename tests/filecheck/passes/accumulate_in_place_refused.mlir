@@ -87,6 +87,31 @@ func.func @unfit(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %narrow: tensor<16x
 
 // -----
 
+// The first refusal asks for the extents of sums of rows, which are known at run time only.
+
+func.func @unfit_sums(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %other: tensor<16x8xf32> {coda.donated}) -> tensor<16x?xf32> {
+  %sums = gemm.fused transposed %dy : tensor<?x16xf32>
+    columns(%x : tensor<?x8xf32>) kn tile(%other : tensor<16x8xf32>)
+      -> (partial_row<add> : tensor<16x?xf32>) {
+    ^bb0(%acc: f32, %old: f32):
+      gemm.yield %old : f32
+    }
+  func.return %sums : tensor<16x?xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: gemm.fused: %other is donated without effect: no result fits into its memory; failed condition: a result is computed from the tensor that it overwrites, and has its type and layout; costs 64*d0 + 32*d1 + 576 bytes
+// CHECK:      func.func @unfit_sums(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %other: tensor<16x8xf32> {coda.donated}) -> tensor<16x?xf32> {
+// CHECK-NEXT:   %sums = gemm.fused transposed %dy : tensor<?x16xf32>
+// CHECK-NEXT:     columns(%x : tensor<?x8xf32>) kn tile(%other : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (partial_row<add> : tensor<16x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %old: f32):
+// CHECK-NEXT:       gemm.yield %old : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %sums : tensor<16x?xf32>
+// CHECK-NEXT: }
+
+// -----
+
 // A sum of products that is a result, too.
 
 func.func @sum_is_needed(%a: tensor<?x4xbf16>, %b: tensor<?x4xbf16>, %w: tensor<8x4xbf16>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {

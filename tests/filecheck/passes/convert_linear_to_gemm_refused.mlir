@@ -50,3 +50,29 @@ func.func @empty(%x: tensor<?x0xf32>, %w: tensor<16x0xf32>, %v: tensor<0x16xf32>
 // CHECK-NEXT:   %y = coda.linear %z, %v : (tensor<?x16xf32>, tensor<0x16xf32>) -> tensor<?x0xf32>
 // CHECK-NEXT:   func.return %y : tensor<?x0xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Groups of rows, products with scales of blocks, and their gradients, without elements or columns.
+
+func.func @no_columns(%x: tensor<?x8xbf16>, %w: tensor<4x8x0xbf16>, %dy: tensor<?x0xbf16>, %e: tensor<4xi32>) -> (tensor<?x0xbf16>, tensor<4x0x8xf32>) {
+  %y = coda.grouped_matmul %x, %w, %e : (tensor<?x8xbf16>, tensor<4x8x0xbf16>, tensor<4xi32>) -> tensor<?x0xbf16>
+  %dw = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x0xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x0x8xf32>
+  func.return %y, %dw : tensor<?x0xbf16>, tensor<4x0x8xf32>
+}
+
+func.func @scaled(%x: tensor<?x256xf8E4M3FN>, %w: tensor<0x256xf8E4M3FN>, %sx: tensor<?x2xf32>, %sw: tensor<0x2xf32>) -> tensor<?x0xbf16> {
+  %0 = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>} : (tensor<?x256xf8E4M3FN>, tensor<0x256xf8E4M3FN>, tensor<?x2xf32>, tensor<0x2xf32>) -> tensor<?x0xbf16>
+  func.return %0 : tensor<?x0xbf16>
+}
+
+// REMARK: remark[missed] convert-linear-to-gemm: coda.grouped_matmul: %w has no elements; failed condition: no operand is empty; costs 16*d0 + 16 bytes
+// REMARK: remark[missed] convert-linear-to-gemm: coda.grouped_weight_gradient: %dy has no elements; failed condition: no operand is empty; costs 16*d0 + 16 bytes
+// REMARK: remark[missed] convert-linear-to-gemm: coda.scaled_linear: %w has no elements; failed condition: no operand is empty; costs 256*d0 + 8*d1 bytes
+// CHECK:      func.func @no_columns(
+// CHECK-NEXT:   %y = coda.grouped_matmul %x, %w, %e : (tensor<?x8xbf16>, tensor<4x8x0xbf16>, tensor<4xi32>) -> tensor<?x0xbf16>
+// CHECK-NEXT:   %dw = coda.grouped_weight_gradient %dy, %x, %e : (tensor<?x0xbf16>, tensor<?x8xbf16>, tensor<4xi32>) -> tensor<4x0x8xf32>
+// CHECK-NEXT:   func.return %y, %dw : tensor<?x0xbf16>, tensor<4x0x8xf32>
+// CHECK-NEXT: }
+// CHECK:      func.func @scaled(
+// CHECK-NEXT:   %{{.*}} = coda.scaled_linear %x, %w, %sx, %sw {blocks = #coda.blocks<128, 128>}

@@ -34,3 +34,10 @@ func.func @split(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %y = coda.glu %x {activation = "silu"} : (tensor<?x?xf32>) -> tensor<?x?xf32>
   func.return %y : tensor<?x?xf32>
 }
+
+// -----
+
+// expected-error@unknown {{derive-gradient: %x has type f32, expected a tensor}}
+func.func @scalar(%x: f32) -> f32 {
+  func.return %x : f32
+}

@@ -13,14 +13,14 @@ func.func @rows(%x: tensor<?x?x256xbf16> {coda.dims = ["B", "T", 256 : i64]}, %w
 // CHECK-NEXT:   %x_1 = coda.cast %x : (tensor<?x?x256xbf16>) -> tensor<?x?x256xf32>
 // CHECK-NEXT:   %0 = coda.abs %x_1 : (tensor<?x?x256xf32>) -> tensor<?x?x256xf32>
 // CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<?x?x256xf32>) -> tensor<?x?x1xf32>
-// CHECK-NEXT:   %2 = coda.abs %w : (tensor<512x256xf32>) -> tensor<512x256xf32>
-// CHECK-NEXT:   %3 = coda.reduce %2 {kind = "max"} : (tensor<512x256xf32>) -> tensor<512x1xf32>
-// CHECK-NEXT:   %4 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
-// CHECK-NEXT:   %5 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
-// CHECK-NEXT:   %6 = coda.div %1, %4 : (tensor<?x?x1xf32>, tensor<f32>) -> tensor<?x?x1xf32>
-// CHECK-NEXT:   %scale = coda.maximum %6, %5 : (tensor<?x?x1xf32>, tensor<f32>) -> tensor<?x?x1xf32>
-// CHECK-NEXT:   %7 = coda.div %3, %4 : (tensor<512x1xf32>, tensor<f32>) -> tensor<512x1xf32>
-// CHECK-NEXT:   %scale_1 = coda.maximum %7, %5 : (tensor<512x1xf32>, tensor<f32>) -> tensor<512x1xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %4 = coda.div %1, %2 : (tensor<?x?x1xf32>, tensor<f32>) -> tensor<?x?x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %4, %3 : (tensor<?x?x1xf32>, tensor<f32>) -> tensor<?x?x1xf32>
+// CHECK-NEXT:   %5 = coda.abs %w : (tensor<512x256xf32>) -> tensor<512x256xf32>
+// CHECK-NEXT:   %6 = coda.reduce %5 {kind = "max"} : (tensor<512x256xf32>) -> tensor<512x1xf32>
+// CHECK-NEXT:   %7 = coda.div %6, %2 : (tensor<512x1xf32>, tensor<f32>) -> tensor<512x1xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %7, %3 : (tensor<512x1xf32>, tensor<f32>) -> tensor<512x1xf32>
 // CHECK-NEXT:   %8 = coda.div %x_1, %scale : (tensor<?x?x256xf32>, tensor<?x?x1xf32>) -> tensor<?x?x256xf32>
 // CHECK-NEXT:   %quantized = coda.cast %8 : (tensor<?x?x256xf32>) -> tensor<?x?x256xf8E4M3FN>
 // CHECK-NEXT:   %9 = coda.div %w, %scale_1 : (tensor<512x256xf32>, tensor<512x1xf32>) -> tensor<512x256xf32>
@@ -33,8 +33,8 @@ func.func @rows(%x: tensor<?x?x256xbf16> {coda.dims = ["B", "T", 256 : i64]}, %w
 // CHECK-NEXT:   %v_1 = coda.cast %v : (tensor<128x256xbf16>) -> tensor<128x256xf32>
 // CHECK-NEXT:   %13 = coda.abs %v_1 : (tensor<128x256xf32>) -> tensor<128x256xf32>
 // CHECK-NEXT:   %14 = coda.reduce %13 {kind = "max"} : (tensor<128x256xf32>) -> tensor<128x1xf32>
-// CHECK-NEXT:   %15 = coda.div %14, %4 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
-// CHECK-NEXT:   %scale_3 = coda.maximum %15, %5 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %15 = coda.div %14, %2 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
+// CHECK-NEXT:   %scale_3 = coda.maximum %15, %3 : (tensor<128x1xf32>, tensor<f32>) -> tensor<128x1xf32>
 // CHECK-NEXT:   %16 = coda.div %v_1, %scale_3 : (tensor<128x256xf32>, tensor<128x1xf32>) -> tensor<128x256xf32>
 // CHECK-NEXT:   %quantized_2 = coda.cast %16 : (tensor<128x256xf32>) -> tensor<128x256xf8E4M3FN>
 // CHECK-NEXT:   %17 = coda.linear %quantized, %quantized_2 : (tensor<?x?x256xf8E4M3FN>, tensor<128x256xf8E4M3FN>) -> tensor<?x?x128xf32>
@@ -48,7 +48,7 @@ func.func @rows(%x: tensor<?x?x256xbf16> {coda.dims = ["B", "T", 256 : i64]}, %w
 
 // -----
 
-// The gradient of x: the rows of the weight are columns in memory, of which parts are read at once.
+// The gradient of x: the rows of the weight are columns in memory.
 
 func.func @turned(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: tensor<512x256xbf16>) -> tensor<?x256xbf16> {
   %t = coda.transpose %w {perm = [1 : i64, 0 : i64]} : (tensor<512x256xbf16>) -> tensor<256x512xbf16>
@@ -62,26 +62,23 @@ func.func @turned(%dy: tensor<?x512xbf16> {coda.dims = ["M", 512 : i64]}, %w: te
 // CHECK-NEXT:   %t_1 = coda.cast %t : (tensor<256x512xbf16>) -> tensor<256x512xf32>
 // CHECK-NEXT:   %0 = coda.abs %dy_1 : (tensor<?x512xf32>) -> tensor<?x512xf32>
 // CHECK-NEXT:   %1 = coda.reduce %0 {kind = "max"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %t_2 = coda.reshape %t_1 : (tensor<256x512xf32>) -> tensor<256x4x128xf32>
-// CHECK-NEXT:   %2 = coda.abs %t_2 : (tensor<256x4x128xf32>) -> tensor<256x4x128xf32>
-// CHECK-NEXT:   %3 = coda.reduce %2 {kind = "max"} : (tensor<256x4x128xf32>) -> tensor<256x4x1xf32>
-// CHECK-NEXT:   %4 = coda.reshape %3 : (tensor<256x4x1xf32>) -> tensor<256x4xf32>
-// CHECK-NEXT:   %5 = coda.reduce %4 {kind = "max"} : (tensor<256x4xf32>) -> tensor<256x1xf32>
-// CHECK-NEXT:   %6 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
-// CHECK-NEXT:   %7 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
-// CHECK-NEXT:   %8 = coda.div %1, %6 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %scale = coda.maximum %8, %7 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
-// CHECK-NEXT:   %9 = coda.div %5, %6 : (tensor<256x1xf32>, tensor<f32>) -> tensor<256x1xf32>
-// CHECK-NEXT:   %scale_1 = coda.maximum %9, %7 : (tensor<256x1xf32>, tensor<f32>) -> tensor<256x1xf32>
-// CHECK-NEXT:   %10 = coda.div %dy_1, %scale : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
-// CHECK-NEXT:   %quantized = coda.cast %10 : (tensor<?x512xf32>) -> tensor<?x512xf8E4M3FN>
-// CHECK-NEXT:   %11 = coda.div %t_1, %scale_1 : (tensor<256x512xf32>, tensor<256x1xf32>) -> tensor<256x512xf32>
-// CHECK-NEXT:   %quantized_1 = coda.cast %11 : (tensor<256x512xf32>) -> tensor<256x512xf8E4M3FN>
-// CHECK-NEXT:   %12 = coda.linear %quantized, %quantized_1 : (tensor<?x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %2 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
+// CHECK-NEXT:   %3 = coda.constant {value = 1.000000e-12 : f64} : tensor<f32>
+// CHECK-NEXT:   %4 = coda.div %1, %2 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %scale = coda.maximum %4, %3 : (tensor<?x1xf32>, tensor<f32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %5 = coda.abs %t_1 : (tensor<256x512xf32>) -> tensor<256x512xf32>
+// CHECK-NEXT:   %6 = coda.reduce %5 {kind = "max"} : (tensor<256x512xf32>) -> tensor<256x1xf32>
+// CHECK-NEXT:   %7 = coda.div %6, %2 : (tensor<256x1xf32>, tensor<f32>) -> tensor<256x1xf32>
+// CHECK-NEXT:   %scale_1 = coda.maximum %7, %3 : (tensor<256x1xf32>, tensor<f32>) -> tensor<256x1xf32>
+// CHECK-NEXT:   %8 = coda.div %dy_1, %scale : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   %quantized = coda.cast %8 : (tensor<?x512xf32>) -> tensor<?x512xf8E4M3FN>
+// CHECK-NEXT:   %9 = coda.div %t_1, %scale_1 : (tensor<256x512xf32>, tensor<256x1xf32>) -> tensor<256x512xf32>
+// CHECK-NEXT:   %quantized_1 = coda.cast %9 : (tensor<256x512xf32>) -> tensor<256x512xf8E4M3FN>
+// CHECK-NEXT:   %10 = coda.linear %quantized, %quantized_1 : (tensor<?x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>) -> tensor<?x256xf32>
 // CHECK-NEXT:   %scale_2 = coda.reshape %scale_1 : (tensor<256x1xf32>) -> tensor<256xf32>
-// CHECK-NEXT:   %13 = coda.mul %12, %scale : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
-// CHECK-NEXT:   %14 = coda.mul %13, %scale_2 : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
-// CHECK-NEXT:   %y = coda.cast %14 : (tensor<?x256xf32>) -> tensor<?x256xbf16>
+// CHECK-NEXT:   %11 = coda.mul %10, %scale : (tensor<?x256xf32>, tensor<?x1xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %12 = coda.mul %11, %scale_2 : (tensor<?x256xf32>, tensor<256xf32>) -> tensor<?x256xf32>
+// CHECK-NEXT:   %y = coda.cast %12 : (tensor<?x256xf32>) -> tensor<?x256xbf16>
 // CHECK-NEXT:   func.return %y : tensor<?x256xbf16>
 // CHECK-NEXT: }
 
@@ -96,8 +93,8 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 
 // CHECK:      func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: tensor<200x300xbf16>) -> tensor<?x200xbf16> {
 // CHECK-NEXT:   %0 = coda.pad %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x300xbf16>) -> tensor<?x384xbf16>
-// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<?x384xbf16>) -> tensor<?x3x128xbf16>
-// CHECK-NEXT:   %2 = coda.cast %1 : (tensor<?x3x128xbf16>) -> tensor<?x3x128xf32>
+// CHECK-NEXT:   %1 = coda.cast %0 : (tensor<?x384xbf16>) -> tensor<?x384xf32>
+// CHECK-NEXT:   %2 = coda.reshape %1 : (tensor<?x384xf32>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %3 = coda.abs %2 : (tensor<?x3x128xf32>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %4 = coda.reduce %3 {kind = "max"} : (tensor<?x3x128xf32>) -> tensor<?x3x1xf32>
 // CHECK-NEXT:   %5 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>
@@ -106,8 +103,8 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 // CHECK-NEXT:   %scale = coda.maximum %7, %6 : (tensor<?x3x1xf32>, tensor<f32>) -> tensor<?x3x1xf32>
 // CHECK-NEXT:   %8 = coda.pad %w {dim = 1 : i64, start = 0 : i64} : (tensor<200x300xbf16>) -> tensor<200x384xbf16>
 // CHECK-NEXT:   %9 = coda.pad %8 {dim = 0 : i64, start = 0 : i64} : (tensor<200x384xbf16>) -> tensor<256x384xbf16>
-// CHECK-NEXT:   %10 = coda.reshape %9 : (tensor<256x384xbf16>) -> tensor<256x3x128xbf16>
-// CHECK-NEXT:   %11 = coda.cast %10 : (tensor<256x3x128xbf16>) -> tensor<256x3x128xf32>
+// CHECK-NEXT:   %10 = coda.cast %9 : (tensor<256x384xbf16>) -> tensor<256x384xf32>
+// CHECK-NEXT:   %11 = coda.reshape %10 : (tensor<256x384xf32>) -> tensor<256x3x128xf32>
 // CHECK-NEXT:   %12 = coda.abs %11 : (tensor<256x3x128xf32>) -> tensor<256x3x128xf32>
 // CHECK-NEXT:   %13 = coda.reduce %12 {kind = "max"} : (tensor<256x3x128xf32>) -> tensor<256x3x1xf32>
 // CHECK-NEXT:   %14 = coda.reshape %13 : (tensor<256x3x1xf32>) -> tensor<256x3xf32>

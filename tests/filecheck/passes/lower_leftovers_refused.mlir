@@ -39,3 +39,11 @@ func.func @data(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %keep: tensor<?xi1> 
 // CHECK: func.func @data
 // CHECK-NOT: func.call
 // REMARK: size of %rows does not follow from the arguments
+
+// -----
+
+// A function that is only declared.
+
+func.func private @declared(tensor<4xf32>) -> tensor<4xf32>
+
+// CHECK: func.func private @declared(tensor<4xf32>) -> tensor<4xf32>

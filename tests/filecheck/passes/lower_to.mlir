@@ -10,7 +10,7 @@
 // GEMM-NEXT:          columns
 // SCHEDULED-NEXT:     schedule<pointer, "128x64x64", {{.*}}>
 // TMA:                schedule<tma, {{.*}}>
-// BACK:             lower-to: the program is not on the block level any more
+// BACK:             lower-to: the program is no longer on the block level
 // UNKNOWN:          error[E0703]: lower-to: unknown level 'low'
 // UNKNOWN:            help: use one of block, gemm, scheduled
 func.func @f(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<?x64xbf16> {

@@ -44,8 +44,8 @@ func.func @rms_norm(%x: tensor<?x8xbf16>, %w: tensor<8xbf16>, %wa: tensor<16x8xb
 
 // -----
 
-// A sum that lacks rstd, and has another scale of the rows, of a norm without a weight; the rotated
-// result and its gradient take the place of z and dz.
+// A sum that lacks rstd, which is computed later, and has another scale of the rows, of a norm without
+// a weight; the rotated result and its gradient take the place of z and dz.
 
 func.func @rotated(%x: tensor<?x8xf32>, %t: tensor<?x1xf32>, %wa: tensor<16x8xf32>, %cos: tensor<?x2xf32>, %sin: tensor<?x2xf32>, %dq: tensor<?x16xf32>) -> (tensor<?x16xf32>, tensor<?x1xf32>) {
   %h = coda.rms_norm %x {eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
@@ -53,10 +53,10 @@ func.func @rotated(%x: tensor<?x8xf32>, %t: tensor<?x1xf32>, %wa: tensor<16x8xf3
   %q = coda.rope %z, %cos, %sin {head_dim = 4 : i64, layout = "half_split"} : (tensor<?x16xf32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xf32>
   %dz = coda.rope %dq, %cos, %sin {head_dim = 4 : i64, layout = "half_split", transposed} : (tensor<?x16xf32>, tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x16xf32>
   %dh = coda.matmul %dz, %wa : (tensor<?x16xf32>, tensor<16x8xf32>) -> tensor<?x8xf32>
-  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
   %p = coda.mul %dh, %x : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
   %s = coda.mul %p, %t : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
   %c = coda.reduce %s {kind = "sum"} : (tensor<?x8xf32>) -> tensor<?x1xf32>
+  %r = coda.norm_stats %x {kind = "rms", eps = 1.0e-05 : f64} : (tensor<?x8xf32>) -> tensor<?x1xf32>
   func.return %q, %c : tensor<?x16xf32>, tensor<?x1xf32>
 }
 

@@ -244,3 +244,22 @@ func.func @sizes(%x: tensor<?x?x8xbf16> {coda.dims = ["B", "T", 8 : i64]}, %ids:
 // CHECK-NEXT:   %c = coda.compare %ids, %8 {relation = "lt"} : (tensor<?x?xi64>, tensor<i64>) -> tensor<?x?xi1>
 // CHECK-NEXT:   func.return %y, %c : tensor<?x?x8xbf16>, tensor<?x?xi1>
 // CHECK-NEXT: }
+
+// -----
+
+// float32 holds the elements of narrower types: PyTorch converts them exactly.
+
+func.func @mixed(%x: tensor<?x8xf32>, %b: tensor<?x8xbf16>, %h: tensor<8xf16>) -> (tensor<?x8xi1>, tensor<?x8xf32>) {
+  %c = torch.call "aten.gt.Tensor"(%b, %h) {arguments = "{0}, {1}"} : (tensor<?x8xbf16>, tensor<8xf16>) -> tensor<?x8xi1>
+  %y = torch.call "aten.where.self"(%c, %x, %b) {arguments = "{0}, {1}, {2}"} : (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xbf16>) -> tensor<?x8xf32>
+  func.return %c, %y : tensor<?x8xi1>, tensor<?x8xf32>
+}
+
+// CHECK:      func.func @mixed(
+// CHECK-NEXT:   %0 = coda.cast %b : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %1 = coda.cast %h : (tensor<8xf16>) -> tensor<8xf32>
+// CHECK-NEXT:   %c = coda.compare %0, %1 {relation = "gt"} : (tensor<?x8xf32>, tensor<8xf32>) -> tensor<?x8xi1>
+// CHECK-NEXT:   %2 = coda.cast %b : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %y = coda.where %c, %x, %2 : (tensor<?x8xi1>, tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   func.return %c, %y : tensor<?x8xi1>, tensor<?x8xf32>
+// CHECK-NEXT: }

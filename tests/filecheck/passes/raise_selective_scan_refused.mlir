@@ -27,7 +27,7 @@ func.func @first_state(%u: tensor<5x2x3x1xf32>, %dt: tensor<5x2x3x1xf32>, %a: te
 // CHECK-NEXT:   func.return %y, %first : tensor<2x5x3x1xf32>, tensor<1x2x3x4xf32>
 // CHECK-NEXT: }
 
-// REMARK: remark[missed] raise-selective-scan: torch.linear_scan: something else reads the states; failed condition: the states are read by one product with a vector for each position
+// REMARK: remark[missed] raise-selective-scan: torch.linear_scan: other operators read the states; failed condition: the states are read by one product with a vector for each position
 
 // -----
 

@@ -118,7 +118,7 @@ func.func @c_is_computed_later(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, 
 
 // CHECK-LABEL: func.func @c_is_computed_later(
 // CHECK-NOT: coda.ssd
-// REMARK: remark[missed] raise-ssd: coda.add: another order or element type; failed condition: operands are computed before the final states are read, and initial states are f32
+// REMARK: remark[missed] raise-ssd: coda.add: an operand is computed later, or the states have another type; failed condition: operands are computed before the final states are read, and initial states are f32
 
 // -----
 
@@ -234,7 +234,7 @@ func.func @later_rows(%x: tensor<2x7x2x2xf32>, %dt: tensor<2x7x2xf32>, %a: tenso
 
 // CHECK-LABEL: func.func @later_rows(
 // CHECK-NOT: coda.ssd
-// REMARK: remark[missed] raise-ssd: coda.add: something else reads them; failed condition: rows that pad the last chunk are cut off after pointwise code
+// REMARK: remark[missed] raise-ssd: coda.add: other operators read them; failed condition: rows that pad the last chunk are cut off after pointwise code
 
 // -----
 
@@ -466,4 +466,4 @@ func.func @float64(%x: tensor<2x7x2x2xf64>, %dt: tensor<2x7x2xf64>, %a: tensor<2
 
 // CHECK-LABEL: func.func @float64(
 // CHECK-NOT: coda.ssd
-// REMARK: remark[missed] raise-ssd: coda.add: different element types, or too many states or columns; failed condition: x, b and c have one element type of at most 32 bits, and dt and a that or f32, with at most 256 states and 256 columns of a head
+// REMARK: remark[missed] raise-ssd: coda.add: different element types, or too many states or columns; failed condition: x, b and c have one element type of at most 32 bits, which dt and a share unless they are f32, with at most 256 states and 256 columns of a head

@@ -53,3 +53,18 @@ func.func @few_columns(%x: tensor<?x512xbf16> {coda.dims = ["T", 512 : i64]}, %e
 // CHECK-LABEL: func.func @few_columns
 // CHECK-NOT:     coda.index
 // CHECK:         %y = gemm.fused %x : tensor<?x512xbf16> groups(%ends : tensor<2xi32>) gather(%token : tensor<?xi64>)
+
+// Nor are those of two inputs whose products are added.
+
+func.func @two_inputs(%x: tensor<?x512xbf16> {coda.dims = ["T", 512 : i64]}, %z: tensor<?x512xbf16> {coda.dims = ["T", 512 : i64]}, %e: tensor<?xi64> {coda.dims = ["2*T"]}, %w: tensor<8192x512xbf16>) -> tensor<?x8192xbf16> {
+  %y = gemm.fused %x : tensor<?x512xbf16> + %z : tensor<?x512xbf16> gather(%e : tensor<?xi64>)
+    columns(%w : tensor<8192x512xbf16>) + (%w : tensor<8192x512xbf16>)
+      -> (tile : tensor<?x8192xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %y : tensor<?x8192xbf16>
+}
+
+// CHECK:      func.func @two_inputs(
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x512xbf16> + %z : tensor<?x512xbf16> gather(%e : tensor<?xi64>)

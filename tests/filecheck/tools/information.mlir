@@ -18,6 +18,8 @@
 // PASSES-NEXT:     fold-weights: bool = false
 // PASSES:      Passes of CODA IR:
 // PASSES:        schedule {{ +}}Gives every `gemm.fused` without a schedule the cheapest one
+// PASSES-NEXT:    {{ +}}cost model, and the backward of attention the tiles that were
+// PASSES-NEXT:    {{ +}}measured to be the best
 // PASSES-NEXT:     target: str = portable
 // PASSES:      Passes of xDSL (--list-all-passes describes them):
 // PASSES:        {{.*}}canonicalize-dmp,

@@ -228,6 +228,7 @@ def test_remarks_are_switched_on_by_torch_logs(capsys: pytest.CaptureFixture[str
         ),
         (None, {"schedule": 8}, "option schedule is 8"),
         (None, {"schedule": "warp=8"}, "option schedule = 'warp=8': .* has no option 'warp'"),
+        (None, {"schedule": "tile=3"}, "option schedule: tile is '3'"),
         (None, {"tune": "always"}, "option tune is 'always'"),
         (None, {"tune": 0}, "option tune is 0"),
     ],

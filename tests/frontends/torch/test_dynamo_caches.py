@@ -55,7 +55,7 @@ def test_a_static_cache_is_updated_in_place(caplog: pytest.LogCaptureFixture):
     (wanted,), (got,) = (cache.layers for cache in caches)
     torch.testing.assert_close([got.keys, got.values], [wanted.keys, wanted.values])
     assert got.cumulative_length == wanted.cumulative_length == 7
-    assert "index_put.default: stores its result in the memory of" in caplog.text
+    assert "index_copy.default: stores its result in the memory of" in caplog.text
     # Two heads of queries share one of keys, which a step does not copy for each of them.
     assert "query heads share one copy of their keys" in caplog.text
 

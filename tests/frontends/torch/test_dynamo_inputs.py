@@ -346,6 +346,19 @@ def test_a_call_that_pytorch_refuses_as_well(monkeypatch: pytest.MonkeyPatch):
         compiled(model, errors="fallback", target="triton")(torch.tensor([1, 7]))
 
 
+def test_a_negative_place_of_copied_rows():
+    """PyTorch's decomposition would count it from the end."""
+    layer = linear()
+
+    def model(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return layer(x).index_copy(0, at, x[:1])
+
+    fast, x = compiled(model), torch.randn(3, 8)
+    check(fast, model, x, torch.tensor([2]))
+    with pytest.raises(IndexError, match="index -1 is out of bounds"):
+        fast(x, torch.tensor([-1]))
+
+
 def test_functions_of_python_in_sizes():
     """A value of the program is called `max` where the host computes a maximum."""
     device = default_device()

@@ -348,10 +348,21 @@ def test_dynamic_shapes_that_do_not_fit_the_arguments():
     for shapes, message in (
         (({5: torch.export.Dim("B")},), "names a dimension that an argument does not have"),
         (({0: torch.export.Dim("B")}, None), "structure of `inputs`"),
+        ({"y": {0: torch.export.Dim("B")}}, "keys must be the arg names"),
     ):
         with pytest.raises(CodaError, match=message) as caught:
             export(nn.ReLU(), (torch.randn(3, 4),), dynamic_shapes=shapes)
         assert caught.value.remedy is not None and "argument" in caught.value.remedy
+
+
+def test_an_unknown_option_is_no_defect():
+    exported = export(nn.ReLU(), (torch.randn(3, 4),))
+    unknown: dict[str, Any] = {"fold": True}
+    with pytest.raises(CodaError, match="unknown option 'fold'"):
+        exported.compile(**unknown)
+    training: dict[str, Any] = {"training": True}
+    with pytest.raises(CodaError, match="train with torch"):
+        exported.compile(**training)
 
 
 class IntegerGemms(nn.Module):

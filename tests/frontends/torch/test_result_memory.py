@@ -35,6 +35,12 @@ def views(x: Tensor, w: Tensor) -> Results:
     return x.t(), y, y.t(), *torch.relu(y).chunk(2, -1)
 
 
+def views_of_copies(x: Tensor, w: Tensor) -> Results:
+    y, z = x.clone(), x @ w
+    repeated = z.unsqueeze(1).expand(4, 2, 8).reshape(8, 8)
+    return y.t(), y[1], repeated, z.t(), z[..., 2:5], z[1]
+
+
 def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
     """The pairs of tensors that share memory."""
     memory = [tensor.untyped_storage().data_ptr() for tensor in tensors]
@@ -42,7 +48,9 @@ def shared(tensors: Sequence[Tensor]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("function", [copies, copies_of_results, equal_results, constants, views])
+@pytest.mark.parametrize(
+    "function", [copies, copies_of_results, equal_results, constants, views, views_of_copies]
+)
 def test_results_share_what_they_share_in_eager(function: Callable[..., Results], target: str):
     x, w = torch.randn(4, 8), torch.randn(8, 8)
     run, expected = compiled(function, target=target), function(x, w)
@@ -51,6 +59,7 @@ def test_results_share_what_they_share_in_eager(function: Callable[..., Results]
         assert shared([x, w, *results]) == shared([x, w, *expected])
         for result, value in zip(results, expected, strict=True):
             torch.testing.assert_close(result, value)
+            assert result.stride() == value.stride()
         if function is constants:
             for result in results:
                 result.add_(1.0)  # the next call gives the old values

@@ -53,7 +53,7 @@ def test_registration(model: str) -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""
     library: Any = torch.library  # without complete types
     operands = [operand.requires_grad_() for operand in operands_of(model)]
-    library.opcheck(torch.ops.coda_ir.state_space.default, (model, operands, 4))
+    library.opcheck(torch.ops.coda_ir.state_space.default, (operands, model, 4))
 
 
 @pytest.mark.parametrize("model", [SCAN, HEADS])

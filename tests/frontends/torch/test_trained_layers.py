@@ -16,6 +16,8 @@ import coda_ir
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.quantize import NotQuantizedWarning
 from coda_ir.frontends.torch.scaled_layers import (
+    ALL_BLOCKS,
+    ALL_ROWWISE,
     BLOCKS,
     ROWWISE,
     QuantizedLinear,
@@ -23,8 +25,14 @@ from coda_ir.frontends.torch.scaled_layers import (
     quantized,
     quantized_weight,
 )
+from coda_ir.remarks import collect_remarks
 
-SCHEMES = {"rowwise": ROWWISE, "blocks": BLOCKS}
+SCHEMES = {
+    "rowwise": ROWWISE,
+    "blocks": BLOCKS,
+    "all_rowwise": ALL_ROWWISE,
+    "all_blocks": ALL_BLOCKS,
+}
 RECIPES = pytest.mark.parametrize("recipe", SCHEMES)
 PRODUCT, OUTPUT, GRADIENT = (10 ** (-decibels / 20) for decibels in (25, 18, 17))
 """The bounds of torchao's tests, as relative errors."""
@@ -84,7 +92,7 @@ def test_network(recipe: str, master: torch.dtype) -> None:
 def exactly(x: torch.Tensor, weight: torch.Tensor, recipe: str) -> torch.Tensor:
     """The product of what is quantized, in float64."""
     scheme, missing = SCHEMES[recipe], 0
-    if recipe == "blocks":
+    if scheme.depth is not None:
         missing = -x.shape[-1] % 128
     x, weight = F.pad(x, (0, missing)), F.pad(weight, (0, missing))
     depth = scheme.depth_of(x.shape[-1])
@@ -100,10 +108,13 @@ def exactly(x: torch.Tensor, weight: torch.Tensor, recipe: str) -> torch.Tensor:
 @pytest.mark.parametrize(("k", "n"), [(256, 384), (192, 200), (40, 72)])
 def test_product(recipe: str, k: int, n: int) -> None:
     """Beside the product of what is quantized, the errors of y and dx are those of rounding to
-    bfloat16; that of dW is the one of a product in bfloat16.
+    bfloat16, and that of dW is one of float32.
     """
+    is_all, rows = SCHEMES[recipe].is_all, "B, T"
+    if is_all:
+        rows = "3, 9"
     program = f"""
-    fn layer(x: bf16[B, T, {k}], weight w: f32[{n}, {k}]) -> bf16[B, T, {n}] {{
+    fn layer(x: bf16[{rows}, {k}], weight w: f32[{n}, {k}]) -> bf16[{rows}, {n}] {{
         return quantized_linear(x, w, recipe="{recipe}")
     }}
     """
@@ -115,15 +126,17 @@ def test_product(recipe: str, k: int, n: int) -> None:
     leaves = [tensor.clone().to(DEVICE).requires_grad_() for tensor in (x, w)]
     y = layer(x=leaves[0], w=leaves[1])
     found = [y, *torch.autograd.grad(y, leaves, dy.to(DEVICE))]
-    gradient = dy.flatten(0, -2).double().t() @ x.flatten(0, -2).double()
+    columns = dy.flatten(0, -2).t(), x.flatten(0, -2).t()
+    wide = F.linear(columns[0].double(), columns[1].double())
+    gradient = exactly(*columns, recipe) if is_all else wide
     products = (exactly(x, w, recipe), exactly(dy, w.t(), recipe))
     for value, product in zip(found[:2], products, strict=True):
         bound = 1.1 * relative_error(product.bfloat16(), product)
         assert relative_error(value.detach().cpu(), product) <= bound
     assert found[2].dtype == torch.float32
     assert relative_error(found[2].cpu(), gradient) <= 1e-6
-    whole = (F.linear(x.double(), w.double()), dy.double() @ w.double())
-    for value, product in zip(found[:2], whole, strict=True):
+    whole = (F.linear(x.double(), w.double()), dy.double() @ w.double(), wide)
+    for value, product in zip(found, whole, strict=True):
         assert relative_error(value.detach().cpu(), product) <= PRODUCT
 
 
@@ -148,6 +161,26 @@ def test_frozen_weight() -> None:
     x = torch.randn(5, 128, requires_grad=True)
     layer(x).sum().backward()
     assert x.grad is not None and layer.weight.grad is None
+
+
+def test_unknown_rows() -> None:
+    """Without a number of rows, the gradient of the weight stays a product of bfloat16."""
+    program = """
+    fn layer(x: bf16[M, 32], weight w: bf16[64, 32]) {
+        return quantized_linear(x, w, recipe="all_rowwise")
+    }
+    """
+    with collect_remarks() as remarks:
+        function = coda_ir.compile(program, training=True, device="cpu", target="reference")
+        backward = function.pair().backward.ir("gemm")
+    assert "gemm.fused transposed" in backward
+    (refusal,) = (each for each in remarks if each.pass_name == "derive-gradient")
+    assert refusal.condition == "the number of rows of x is known"
+
+
+def test_recipe_of_training() -> None:
+    with pytest.raises(coda_ir.CodaError, match="'all_blocks' is a recipe for training"):
+        coda_ir.quantize(Network(), "all_blocks")
 
 
 def test_which_layers() -> None:

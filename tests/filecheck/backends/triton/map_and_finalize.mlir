@@ -55,18 +55,18 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT: @triton.jit(do_not_specialize=["count"])
 // CHECK-NEXT: def finalize_sum_lse(p_ptr, p_1_ptr, col_ptr, r_ptr, count):
 // CHECK-NEXT:     """Combines tile partials by row."""
-// CHECK-NEXT:     element = tl.program_id(0) * 128 + tl.arange(0, 128)[:, None]
+// CHECK-NEXT:     element = tl.program_id(0) * 128 + tl.arange(0, 128)
 // CHECK-NEXT:     exists = element < count
 // CHECK-NEXT:     tile = tl.arange(0, 4)[None, :]
-// CHECK-NEXT:     inside = exists & (tile < 4)
-// CHECK-NEXT:     p = tl.load(p_ptr + element.to(tl.int64) * 4 + tile, mask=inside, other=0.0)
-// CHECK-NEXT:     p_sum = tl.sum(p, 1, keep_dims=True)
+// CHECK-NEXT:     inside = exists[:, None] & (tile < 4)
+// CHECK-NEXT:     p = tl.load(p_ptr + element[:, None].to(tl.int64) * 4 + tile, mask=inside, other=0.0)
+// CHECK-NEXT:     p_sum = tl.sum(p, 1)
 // CHECK-NEXT:     tile = tl.arange(0, 4)[None, :]
-// CHECK-NEXT:     inside = exists & (tile < 4)
-// CHECK-NEXT:     p_1 = tl.load(p_1_ptr + element.to(tl.int64) * 4 + tile, mask=inside, other=float("-inf"))
-// CHECK-NEXT:     p_1_max = tl.expand_dims(reduce_max(p_1, 1), 1)
+// CHECK-NEXT:     inside = exists[:, None] & (tile < 4)
+// CHECK-NEXT:     p_1 = tl.load(p_1_ptr + element[:, None].to(tl.int64) * 4 + tile, mask=inside, other=float("-inf"))
+// CHECK-NEXT:     p_1_max = reduce_max(p_1, 1)
 // CHECK-NEXT:     p_1_shift = tl.where(p_1_max == float("-inf"), 0.0, p_1_max)
-// CHECK-NEXT:     p_1_exp_sum = tl.sum(tl.exp(p_1 - p_1_shift), 1, keep_dims=True)
+// CHECK-NEXT:     p_1_exp_sum = tl.sum(tl.exp(p_1 - p_1_shift[:, None]), 1)
 // CHECK-NEXT:     p_1_lse = p_1_shift + tl.log(p_1_exp_sum)
 // CHECK-NEXT:     col = tl.load(col_ptr + element, mask=exists, other=0.0)
 // CHECK-NEXT:     # map_and_finalize.mlir:8:10
@@ -78,15 +78,15 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT: @triton.jit(do_not_specialize=["q_tiles", "count"])
 // CHECK-NEXT: def finalize_col_max(q_ptr, q_tiles, m_ptr, count):
 // CHECK-NEXT:     """Combines tile partials by col."""
-// CHECK-NEXT:     element = tl.program_id(0) * 32 + tl.arange(0, 32)[:, None]
+// CHECK-NEXT:     element = tl.program_id(0) * 32 + tl.arange(0, 32)
 // CHECK-NEXT:     exists = element < count
-// CHECK-NEXT:     q_max = tl.full((32, 1), float("-inf"), tl.float32)
+// CHECK-NEXT:     q_max = tl.full((32,), float("-inf"), tl.float32)
 // CHECK-NEXT:     start = 0
 // CHECK-NEXT:     while start < q_tiles:
 // CHECK-NEXT:         tile = start + tl.arange(0, 32)[None, :]
-// CHECK-NEXT:         inside = exists & (tile < q_tiles)
-// CHECK-NEXT:         q = tl.load(q_ptr + tile.to(tl.int64) * count + element, mask=inside, other=float("-inf"))
-// CHECK-NEXT:         q_max = maximum(q_max, tl.expand_dims(reduce_max(q, 1), 1))
+// CHECK-NEXT:         inside = exists[:, None] & (tile < q_tiles)
+// CHECK-NEXT:         q = tl.load(q_ptr + tile.to(tl.int64) * count + element[:, None], mask=inside, other=float("-inf"))
+// CHECK-NEXT:         q_max = maximum(q_max, reduce_max(q, 1))
 // CHECK-NEXT:         start += 32
 // CHECK-NEXT:     tl.store(m_ptr + element, to_bf16(q_max), mask=exists)
 // CHECK-EMPTY:

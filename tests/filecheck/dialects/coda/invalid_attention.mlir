@@ -91,7 +91,7 @@ func.func @f(%x: tensor<?x8xbf16>, %l: tensor<1x4x?xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %l: tensor<1x2x?xf32>) {
-  // expected-error@below {{result d_sinks without an operand of floats that it is for}}
+  // expected-error@below {{result d_sinks has no operand of floats, expected the one that it is the gradient of}}
   %q, %k, %v, %s = coda.attention_grad %x, %x, %l, %x, %x, %x {head_dim = 4 : i64, causal = true} : (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<1x2x?xf32>, tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16>) -> (tensor<?x8xbf16>, tensor<?x8xbf16>, tensor<?x8xbf16> sinks tensor<2xbf16>)
   func.return
 }

@@ -155,7 +155,7 @@ func.func @f(%c: tensor<?x8xi1>, %x: tensor<?x8xf8E5M2>) {
 // -----
 
 func.func @f(%x: tensor<?x8xf32>) {
-  // expected-error@below {{property exponent is 0.0, expected a number but 0}}
+  // expected-error@below {{property exponent is 0.0, expected a number other than 0}}
   %r = coda.pow %x {exponent = 0.0 : f64} : (tensor<?x8xf32>) -> tensor<?x8xf32>
   func.return
 }

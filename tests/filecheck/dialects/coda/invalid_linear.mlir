@@ -179,7 +179,7 @@ func.func @f(%x: tensor<?x300xbf16>, %w: tensor<200x301xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x300xbf16>, %w: tensor<?x300xbf16>) {
-  // expected-error@below {{operand weight has an unknown size, but blocks are counted}}
+  // expected-error@below {{operand weight has a dynamic extent, expected static ones: blocks are counted}}
   %r = coda.quantized_linear %x, %w {blocks = #coda.blocks<128, 128>} : (tensor<?x300xbf16>, tensor<?x300xbf16>) -> tensor<?x?xbf16>
   func.return
 }
@@ -291,7 +291,7 @@ func.func @f(%x: tensor<?x320xbf16>, %w: tensor<320x64xf8E4M3FN>, %s: tensor<3x6
 // -----
 
 func.func @f(%x: tensor<?x320xbf16>, %w: tensor<40xi32>, %s: tensor<3x64xf16>, %z: tensor<3x8xi32>) {
-  // expected-error@below {{operand weight has no two dimensions, N and K}}
+  // expected-error@below {{operand weight has other dimensions than N and K}}
   %r = coda.low_bit_linear %x, %w, %s {kn, scheme = #coda.quantized<128, "k01234567">} : (tensor<?x320xbf16>, tensor<40xi32>, tensor<3x64xf16>) -> tensor<?x64xbf16>
   func.return
 }

@@ -171,7 +171,7 @@ func.func @f(%x: tensor<?x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>) {
-  // expected-error@below {{result rest of the kind sum, expected of lse}}
+  // expected-error@below {{result rest for the kind sum, expected lse}}
   %r, %s = coda.reduce %x {kind = "sum"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
   func.return
 }

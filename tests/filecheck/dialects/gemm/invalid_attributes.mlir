@@ -3,9 +3,9 @@
 // What the verifiers and parsers of the attributes refuse.
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: BN is 8, expected a power of two of at least 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x8x16", warps = 4, stages = 2, group_m = 8>
-    // expected-error@below {{schedule: BN is 8, expected a power of two of at least 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -17,9 +17,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: BN is 192, expected a power of two of at least 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<tma, "128x192x64", warps = 8, stages = 2, group_m = 8>
-    // expected-error@below {{schedule: BN is 192, expected a power of two of at least 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -31,9 +31,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: BM is 48, expected a power of two of at least 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "48x16x16", warps = 4, stages = 2, group_m = 8>
-    // expected-error@below {{schedule: BM is 48, expected a power of two of at least 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -45,9 +45,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: warps is 3, expected 1, 2, 4, 8 or 16}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 3, stages = 2, group_m = 8>
-    // expected-error@below {{schedule: warps is 3, expected 1, 2, 4, 8 or 16}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -59,9 +59,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: stages is 0, expected at least 1}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 0, group_m = 8>
-    // expected-error@below {{schedule: stages is 0, expected at least 1}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -73,9 +73,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: group_m is 0, expected at least 1}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 1, group_m = 0>
-    // expected-error@below {{schedule: group_m is 0, expected at least 1}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):
@@ -87,9 +87,9 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>) {
+  // expected-error@below {{schedule: split_k is 65, expected 1 to 64}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     schedule<pointer, "16x16x16", warps = 4, stages = 1, group_m = 8, split_k = 65>
-    // expected-error@below {{schedule: split_k is 65, expected 1 to 64}}
     columns(%w : tensor<16x8xbf16>)
     -> (tile : tensor<?x16xbf16>) {
   ^epilogue(%acc: f32):

@@ -68,7 +68,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x16xf32>) 
 // -----
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x4xf32>) {
-  // expected-error@below {{result 0 (group) differs from group of 4 columns to group of 4 columns, expected what is the same on 8 columns, as gemm.group_reduce over 8 makes it}}
+  // expected-error@below {{result 0 (group) differs from group of 4 columns to group of 4 columns, expected one value on all 8 columns, as gemm.group_reduce over 8 computes it}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) group(%p : tensor<?x4xf32>)
     -> (group<8> : tensor<?x2xf32>) {
@@ -83,7 +83,7 @@ func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x4xf32>) {
 // The two columns of a pair are in different groups: pairs next to each other are not.
 
 func.func @f(%x: tensor<?x8xbf16>, %w: tensor<16x8xbf16>, %p: tensor<?x4xf32>) {
-  // expected-error@below {{result 0 (group) differs from column to column, expected what is the same on 4 columns, as gemm.group_reduce over 4 makes it}}
+  // expected-error@below {{result 0 (group) differs from column to column, expected one value on all 4 columns, as gemm.group_reduce over 4 computes it}}
   %r = gemm.fused %x : tensor<?x8xbf16>
     columns(%w : tensor<16x8xbf16>) pair<halves> group(%p : tensor<?x4xf32>)
     -> (group<4> : tensor<?x4xf32>) {

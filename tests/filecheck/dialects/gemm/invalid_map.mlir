@@ -85,9 +85,9 @@ func.func @f(%x: tensor<?x8xi64>) {
 
 // -----
 
-func.func @f(%x: tensor<?x8xbf16>, %p: tensor<?x3xf32>) {
-  // expected-error@below {{gemm.map has a partial_add port, expected only in gemm.fused}}
-  %y = gemm.map tile(%x : tensor<?x8xbf16>) partial_add(%p : tensor<?x3xf32>)
+func.func @f(%x: tensor<?x8xbf16>, %p: tensor<?x3xbf16>) {
+  // expected-error@below {{port 1 (partial_add) has element type bf16, expected f32}}
+  %y = gemm.map tile(%x : tensor<?x8xbf16>) partial_add(%p : tensor<?x3xbf16>)
     -> (tile : tensor<?x8xbf16>) {
   ^epilogue(%a: f32, %s: f32):
     gemm.yield %s : f32

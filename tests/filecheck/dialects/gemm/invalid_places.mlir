@@ -52,7 +52,7 @@ func.func @f(%x: tensor<?x16xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x16xf32>) {
-  // expected-error@below {{place<8, 16, 16>: expected 16 or more elements behind the first 8 of 16}}
+  // expected-error@below {{place<8, 16, 16>: expected 16 or more elements after the first 8 of 16}}
   %y = gemm.map tile(%x : tensor<?x16xf32>) -> (tile at<8, 16, 16> : tensor<?x16xf32>) {
     ^bb0(%a: f32):
       gemm.yield %a : f32

@@ -17,7 +17,7 @@ func.func @literal(%x: tensor<8xf32>) {
 // -----
 
 func.func @number(%x: tensor<8xf32>) {
-  // expected-error@below {{property arguments names operand 1, expected 0 to 0}}
+  // expected-error@below {{property arguments has {1}, but the last operand is {0}}}
   %y = torch.call "aten.cumsum.default"(%x) {arguments = "{0}, {1}"} : (tensor<8xf32>) -> tensor<8xf32>
   func.return
 }

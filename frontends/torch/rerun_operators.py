@@ -1,0 +1,61 @@
+"""Operators of PyTorch whose gradients come from running them once more.
+
+Each is whole in traced graphs, and so is its backward operator: PyTorch sees neither's inside.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Operation: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
+"""A function of a sequence of tensors, then of options."""
+
+_LIBRARY: Any = torch.library.Library("coda_ir", "FRAGMENT")  # partly without types
+
+
+def rerun_operator(name: str, run: Operation, result_types: Operation, options: str = "") -> Any:
+    """Register `coda_ir::name` and its backward operator, and return the former.
+
+    It takes tensors and `options`, the rest of the parameters in PyTorch's schema, and has two
+    results. `run` computes them, of tensors that PyTorch can differentiate; `result_types` makes
+    empty ones.
+    """
+    backward_name = f"{name}_backward"
+
+    def run_backward(operands: Sequence[Tensor], d_0: Tensor, d_1: Tensor, *given: Any) -> Any:
+        with torch.enable_grad():
+            leaves = [operand.detach().requires_grad_() for operand in operands]
+            results = run(leaves, *given)
+        return list(torch.autograd.grad(results, leaves, (d_0, d_1)))
+
+    def gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
+        return [torch.empty_like(operand) for operand in operands]
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+        operands, *ctx.options = inputs
+        ctx.save_for_backward(*operands)
+
+    def gradients(ctx: Any, d_0: Tensor, d_1: Tensor) -> Any:
+        found = backward(ctx.saved_tensors, d_0, d_1, *ctx.options)
+        return found, *(None for _ in ctx.options)
+
+    _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run, result_types)
+    _register(
+        f"{backward_name}(Tensor[] operands, Tensor d_0, Tensor d_1{options}) -> Tensor[]",
+        run_backward,
+        gradient_types,
+    )
+    library: Any = torch.library  # partly without types
+    library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
+    backward = getattr(torch.ops.coda_ir, backward_name).default
+    return getattr(torch.ops.coda_ir, name).default
+
+
+def _register(schema: str, run: Callable[..., Any], types: Callable[..., Any]) -> None:
+    _LIBRARY.define(schema)
+    name, _, _ = schema.partition("(")
+    library: Any = torch.library  # partly without types
+    library.impl(f"coda_ir::{name}", "CompositeExplicitAutograd", run, lib=_LIBRARY)
+    library.register_fake(f"coda_ir::{name}", types, lib=_LIBRARY)

@@ -1,0 +1,177 @@
+"""Every operator of the dialect in every part of the project, or the reason why it is not there.
+
+A part is asked for the operators that it has: the registry in which they are, or the files that
+name them. `test_errors.py`, `test_language_reference.py` and `test_machinery.py` ask the same of
+the names in `.coda`, several of which may be one operator.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from inspect import getdoc
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from support.operator_models import MODELS
+from xdsl.ir import Operation
+
+from coda_ir.backends.reference.interpreter import HANDLERS
+from coda_ir.backends.triton.operators.emit import WRITERS
+from coda_ir.dialects import coda
+from coda_ir.dialects.gemm.scalar_code import computes_elements
+from coda_ir.frontends.coda_text import parse_text
+from coda_ir.frontends.coda_text.elementwise import BINARY, UNARY
+from coda_ir.frontends.coda_text.formatter import format_text
+from coda_ir.lsp.documentation import CLASSES, INFIX, SIGNATURES, description, usage
+from coda_ir.passes.fusion.convert_linear_to_gemm import LINEAR_MAPS
+from coda_ir.passes.gradient.derivatives import NOT_DIFFERENTIATED, RULES
+
+Operators: TypeAlias = set[type[Operation]]
+
+TESTS = Path(__file__).parents[2]
+DOCS = TESTS.parent / "docs"
+ALL: Operators = set(coda.Coda.operations)
+
+
+@cache
+def text_of(folder: Path, pattern: str, but: str = "-") -> str:
+    """Return the text of the files that match a pattern, and not `but`, in one string."""
+    paths = sorted(path for path in folder.rglob(pattern) if path.is_file())
+    return "\n".join(path.read_text() for path in paths if not path.match(but))
+
+
+def named_in(text: str) -> Operators:
+    """Return the operators whose names in IR are in a text."""
+    words = set(re.findall(r"\bcoda\.\w+", text))
+    return {op for op in ALL if op.name in words}
+
+
+def called_in(text: str) -> Operators:
+    """Return the operators whose names in `.coda` are called in a text."""
+    words = set(re.findall(r"\b(\w+)\(", text))
+    return {op for name, op in CLASSES.items() if name in words and name in SIGNATURES}
+
+
+@cache
+def in_snippets() -> Operators:
+    """Return what the formatted snippets of the language reference are lowered to.
+
+    `test_language_reference.py` formats, writes, computes, emits and differentiates each of them.
+    """
+    text = (DOCS / "language.md").read_text()
+    snippets = re.findall(r"^```coda\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    path = str(DOCS / "example.coda")  # imports are relative to it
+    modules = [parse_text(format_text(snippet), path) for snippet in snippets]
+    return {type(op) for module in modules for op in module.walk()} & ALL
+
+
+def in_the_editor() -> Operators:
+    """Return what the language server completes, and describes in a hover."""
+    names = {*SIGNATURES, *INFIX} & CLASSES.keys()
+    return {CLASSES[name] for name in names if usage(name) and description(name)}
+
+
+def in_random_programs() -> Operators:
+    """Return what the generator makes: classes that it names, and calls in texts."""
+    text = text_of(TESTS / "generator", "*.py")
+    words = set(re.findall(r"\w+", text))
+    named = {op for op in ALL if op.__name__ in words}
+    return named | called_in(text) | {*UNARY.values(), *BINARY.values()}
+
+
+def in_goldens() -> Operators:
+    text = text_of(TESTS / "filecheck", "*.*", but="*_refused.*")
+    return named_in("\n".join(line for line in text.splitlines() if "CHECK" in line))
+
+
+def in_refusal_goldens() -> Operators:
+    called = called_in(text_of(TESTS / "filecheck", "*_refused.coda"))
+    return named_in(text_of(TESTS / "filecheck", "*_refused.*")) | called
+
+
+PARTS: Mapping[str, Callable[[], Iterable[type]]] = {
+    "language": in_snippets,
+    "formatter": in_snippets,
+    "language server": in_the_editor,
+    "exporter": lambda: MODELS,
+    "reference": lambda: (op for op in ALL if {op, *op.__mro__} & {*HANDLERS, *LIKE_CALLS}),
+    "Triton": lambda: (
+        op for op in ALL if {*op.__mro__} & {*WRITERS, *LINEAR_MAPS} or computes_elements(op)
+    ),
+    "derivative": lambda: RULES,
+    "random programs": in_random_programs,
+    "documentation": lambda: (op for op in ALL if getdoc(op)),
+    "golden": in_goldens,
+    "refusal golden": in_refusal_goldens,
+    "golden of the verifier": lambda: named_in(text_of(TESTS / "filecheck", "invalid_*.mlir")),
+}
+"""By the part: the operators that it has."""
+
+LIKE_CALLS = (coda.LibraryCallOp, coda.ReshapeOp)
+"""What the reference runs as the call of PyTorch that the class states."""
+
+Reasons: TypeAlias = Mapping[type, str]
+
+BACKWARD: Reasons = dict.fromkeys(
+    (
+        *coda.GRADIENT_OPS,
+        *(coda.AttentionGradOp, coda.SelectiveScanGradOp, coda.SSDGradOp, coda.BarrierOp),
+    ),
+    "derive-gradient and the passes after it make it",
+)
+MADE: Reasons = {
+    **BACKWARD,
+    coda.GroupOrderOp: "order-groups makes it of a sort",
+    coda.NormStatsOp: "passes split norms",
+}
+DERIVED: Reasons = dict.fromkeys(
+    BACKWARD.keys() - {coda.SumToOp, coda.WeightGradientOp, coda.GroupedWeightGradientOp},
+    "random programs are differentiated, which makes it",
+)
+
+EMPTY: Mapping[str, Reasons] = {
+    "language": MADE,
+    "formatter": MADE,
+    "language server": {
+        **MADE,
+        coda.ConstantOp: "a number, whose hover shows its type",
+        coda.ExtentOp: "the symbol of a size, whose hover shows where it is from",
+    },
+    "exporter": {
+        **MADE,
+        coda.BroadcastOp: "an expansion is a view, and stays one",
+        coda.GroupedLinearOp: "experts have it, as test_experts.py tests",
+        coda.GroupedMatmulOp: "experts have it, as test_experts.py tests",
+        coda.LowBitLinearOp: "layers of coda_ir.quantize have it, as test_quantize.py tests",
+        coda.QuantizedLinearOp: "layers trained in float8 have it, as test_trained_layers.py tests",
+        coda.ScaledLinearOp: "torch._scaled_mm has it, as test_scaled_products.py tests",
+        coda.ExtentOp: "a size that a model computes with, as in the golden of raise-elementwise",
+        coda.GluOp: "the halves are slices, of which passes make pairs of columns",
+        coda.OneHotOp: "PyTorch exports a comparison with positions",
+        coda.SelectiveScanOp: "a loop in models, as in the golden of raise-selective-scan",
+        coda.SSDOp: "models spell it by chunks, as test_mamba2.py tests",
+    },
+    "Triton": {
+        coda.ConstantOp: "kernels have the number in their code",
+        coda.ExtentOp: "kernels get the size as an argument",
+        coda.PositionsOp: "kernels compute the positions",
+        coda.QuantizedLinearOp: "expand-quantized-linear makes products of float8",
+    },
+    "derivative": {**NOT_DIFFERENTIATED, coda.ConstantOp: "it has no operand"},
+    "random programs": {**DERIVED, coda.NormStatsOp: "split-reductions makes it of norms"},
+    "golden of the verifier": dict.fromkeys(
+        coda.ELEMENTWISE_OPS, "test_new_operators.py has one error of each kind for all of them"
+    ),
+}
+"""By the part: why it lacks an operator."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_operator_has_a_place_or_a_reason(part: str):
+    present, reasons = ALL & {*PARTS[part]()}, ALL & EMPTY.get(part, {}).keys()
+    assert {op.name for op in ALL - present - reasons} == set(), "neither a place nor a reason"
+    if part != "golden of the verifier":
+        assert {op.name for op in present & reasons} == set(), (
+            "a place, so that no reason is needed"
+        )

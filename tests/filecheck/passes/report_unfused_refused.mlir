@@ -1,0 +1,75 @@
+// RUN: coda-opt %s -p report-unfused --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s
+
+// Gradients that are kernels of their own, and the order of rows by group.
+
+func.func @gradients(%i: tensor<?xi64>, %dy: tensor<?x8xbf16>) -> (tensor<50x8xbf16>, tensor<?xi64>, tensor<4xi32>) {
+  %d = coda.embedding_grad %i, %dy : (tensor<?xi64>, tensor<?x8xbf16>) -> tensor<50x8xbf16>
+  %order, %ends = coda.group_order %i {groups = 4 : i64} : (tensor<?xi64>) -> (tensor<?xi64>, tensor<4xi32>)
+  func.return %d, %order, %ends : tensor<50x8xbf16>, tensor<?xi64>, tensor<4xi32>
+}
+
+// CHECK:      remark[missed] report-unfused: coda.embedding_grad: adds up rows in a separate kernel, in the order of the sorted ids; failed condition: the destination of a row is known before its id is read; costs 8*d0 + 16*d1 + 800 bytes
+// CHECK:      remark[missed] report-unfused: coda.group_order: sorts and counts rows by group in separate kernels; failed condition: the position of a row does not depend on other rows; costs 16*d0 + 16 bytes
+
+// -----
+
+// Scans go backward over the sequence.
+
+func.func @scans(%y: tensor<?x?x64xbf16>, %u: tensor<?x?x64xbf16>, %dt: tensor<?x?x64xf32>, %a: tensor<64x16xf32>, %b: tensor<?x?x16xbf16>) -> (tensor<?x?x64xbf16>) {
+  %g:5 = coda.selective_scan_grad %y, %u, %dt, %a, %b, %b : (tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x64xf32>, tensor<64x16xf32>, tensor<?x?x16xbf16>, tensor<?x?x16xbf16>)
+  func.return %g#0 : tensor<?x?x64xbf16>
+}
+
+func.func @heads(%y: tensor<?x?x64xbf16>, %dt: tensor<?x?x4xf32>, %a: tensor<4xf32>, %b: tensor<?x?x32xbf16>) -> (tensor<?x?x64xbf16>) {
+  %g:5 = coda.ssd_grad %y, %y, %dt, %a, %b, %b {states = 16 : i64} : (tensor<?x?x64xbf16>, tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>) -> (tensor<?x?x64xbf16>, tensor<?x?x4xf32>, tensor<4xf32>, tensor<?x?x32xbf16>, tensor<?x?x32xbf16>)
+  func.return %g#0 : tensor<?x?x64xbf16>
+}
+
+// CHECK:      remark[missed] report-unfused: coda.selective_scan_grad: runs as separate kernels, which recompute the states; failed condition: a row does not depend on other rows of the sequence; costs 128*d0*d1 + 256*d2*d3 + 512*d4*d5 + 96*d6*d7 + 8192 bytes
+// CHECK:      remark[missed] report-unfused: coda.ssd_grad: runs as separate kernels, which recompute the states; failed condition: a row does not depend on other rows of the sequence; costs 256*d0*d1 + 32*d2*d3 + 192*d4*d5 + 32 bytes
+
+// -----
+
+// The gradient of a maximum in float64, or of one that broadcasts between two dimensions.
+
+func.func @maximum(%x: tensor<?x8xf64>, %y: tensor<?x4x5x8xf32>, %m: tensor<?x1x5x8xf32>) -> (tensor<?x8xf64>, tensor<?x4x5x8xf32>) {
+  %a = coda.maximum_grad %x, %x, %x : (tensor<?x8xf64>, tensor<?x8xf64>, tensor<?x8xf64>) -> tensor<?x8xf64>
+  %b = coda.maximum_grad %y, %m, %y : (tensor<?x4x5x8xf32>, tensor<?x1x5x8xf32>, tensor<?x4x5x8xf32>) -> tensor<?x4x5x8xf32>
+  func.return %a, %b : tensor<?x8xf64>, tensor<?x4x5x8xf32>
+}
+
+// CHECK:      remark[missed] report-unfused: coda.maximum_grad: runs through PyTorch: it computes in f64; failed condition: float32 can represent every value; costs 128*d0 bytes
+// CHECK:        help: convert to float32 before, if its precision is enough
+// CHECK:      remark[missed] report-unfused: coda.maximum_grad: %m of shape ?x1x5x8 broadcasts along a dimension between two of its own; failed condition: an operand broadcasts along dimensions before or after its own; costs 1280*d1 + 160*d2 bytes
+
+// -----
+
+// Neither a barrier nor an extent is an operator that runs, but both keep others apart.
+
+func.func @between(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>) -> (tensor<?x16xf32>, tensor<?x16xf32>) {
+  %z = gemm.fused %x : tensor<?x8xf32>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %b = coda.barrier %z, %x : (tensor<?x16xf32>, tensor<?x8xf32>) -> tensor<?x16xf32>
+  %s = gemm.map tile(%b : tensor<?x16xf32>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%b_1: f32):
+      %s_1 = math.exp %b_1 : f32
+      gemm.yield %s_1 : f32
+    }
+  %m = coda.extent %z {dim = 0 : i64} : (tensor<?x16xf32>) -> tensor<i64>
+  %y = gemm.map tile(%z : tensor<?x16xf32>) scalar(%m : tensor<i64>)
+      -> (tile : tensor<?x16xf32>) {
+    ^bb0(%z_1: f32, %m_1: i64):
+      %f = arith.sitofp %m_1 : i64 to f32
+      %y_1 = arith.divf %z_1, %f : f32
+      gemm.yield %y_1 : f32
+    }
+  func.return %s, %y : tensor<?x16xf32>, tensor<?x16xf32>
+}
+
+// CHECK:      remark[missed] report-unfused: gemm.map: a pointwise kernel computes from results of coda.barrier; failed condition: an operand is the tile of a GEMM; costs 128*d0 bytes
+// CHECK:      remark[missed] report-unfused: gemm.map: another operand of gemm.map needs the complete result of the kernel that computes %z; failed condition: no other operand depends on the same kernel; costs 128*d0 + 8 bytes
