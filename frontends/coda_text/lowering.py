@@ -452,9 +452,11 @@ class FunctionLowering(ExpressionLowering):
                 self._bind_symbol(new[0], quotient, name, bindings)
             elif size is not None and size != actual:
                 expected = size if factor is None else f"a multiple of {factor}"
+                word = declared.text if isinstance(declared, Name) else ""
+                is_option = word in self.definition.options
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
-                    declared_at,
+                    f"this extent is the option {word}" if is_option else declared_at,
                     argument=name,
                 )
 
