@@ -16,8 +16,8 @@ from coda_ir.dialects.gemm.tiling import COLUMNS_OF_A_MAP, known_tiles
 
 
 def finalize_us(op: FinalizeOp, device: Device, rows: int) -> float:
-    """Microseconds of a finalize of `rows` rows: a launch, and a load that misses L2 from start
-    to end. The number of its partials has to be known.
+    """Return the microseconds of a finalize of `rows` rows: a launch, and loads that miss L2. The
+    number of its partials has to be known.
     """
     reading = rows * bytes_per_row(op.partials) / device.memory_gb_per_s
     return device.launch_us + (device.latency_ns + reading) / 1000
@@ -26,8 +26,8 @@ def finalize_us(op: FinalizeOp, device: Device, rows: int) -> float:
 def absorbed_us(
     partials: Sequence[SSAValue], consumer: FusedOp | MapOp, device: Device, rows: int | None
 ) -> float:
-    """Microseconds that the tiles of a scheduled GEMM, or of a map with a known number of columns,
-    take to read the partials of their rows.
+    """Return the microseconds in which the tiles of a scheduled GEMM, or of a map with a known
+    number of columns, read the partials of their rows.
     """
     if isinstance(consumer, MapOp):
         tiles = ceil(consumer.columns / COLUMNS_OF_A_MAP)
@@ -40,7 +40,7 @@ def absorbed_us(
 
 
 def bytes_per_row(partials: Sequence[SSAValue]) -> int:
-    """Bytes of the partials of one row, whose number is known."""
+    """Return the bytes of the partials of one row, whose number is known."""
     total = 0
     for value in partials:
         tiles = known_tiles(value)

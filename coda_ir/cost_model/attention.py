@@ -37,7 +37,7 @@ with 2 heads of keys 1.16, 0.57 and 0.63 for 1, 4 and 8 programs (128 tiles); wi
 
 @dataclass(frozen=True)
 class _Tile:
-    """Rows of the result, rows of a step, warps, and pipeline stages."""
+    """The rows of the result, the rows of a step, the warps, and the pipeline stages."""
 
     rows: int
     step: int
@@ -45,8 +45,8 @@ class _Tile:
     stages: int
 
     def shared_memory(self, op: AttentionSumOp, device: Device) -> float:
-        """Bytes: the queries of the tile, or two tensors for it in the backward, and two tensors
-        for each step that is under way, in 16 bits, and what a mask has for a step.
+        """Return the bytes of the queries of the tile (in the backward, of two tensors), of two
+        tensors in 16 bits for each step in flight, and of the mask of a step.
         """
         lanes = (op.parts.lanes + op.value_parts.lanes) / 2
         steps = self.stages * device.buffers_per_stage
@@ -55,7 +55,7 @@ class _Tile:
         return 2 * lanes * (tensors * self.rows + 2 * steps * self.step) + mask
 
     def _mask_bytes(self, op: AttentionSumOp) -> int:
-        """Bytes of the mask of a step."""
+        """Return the bytes of the mask of a step."""
         if op.mask is None:
             return 0
         _, _, rows, columns = op.mask_dims

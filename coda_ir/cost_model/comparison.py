@@ -1,5 +1,5 @@
-"""Estimates of a program as GEMMs with epilogues, and apart: the library's GEMMs, and a compiler's
-kernels for what is between them.
+"""Estimates of a program in two forms: as GEMMs with epilogues, and as the library's GEMMs with a
+compiler's kernels between them.
 
 Attention without a mask is the same in both.
 """
@@ -31,10 +31,10 @@ from coda_ir.traffic import is_executed
 
 @dataclass(frozen=True)
 class HostCosts:
-    """Microseconds of the host for what it launches. Chosen so that a graph of DiT with 9 programs
-    takes 2.2 ms, and Inductor's 1.8, as they did beside an H100; and that a step of its training
-    takes longer as a program than by Inductor, as it did (10.4 and 8.0 ms with all that is around
-    them)."""
+    """Microseconds that the host takes for each launch, fitted to measurements beside an H100: a
+    graph of DiT with 9 programs took 2.2 ms, and Inductor's 1.8; a step of its training took 10.4
+    ms as a program and 8.0 by Inductor.
+    """
 
     library: float = 20.0
     kernel: float = 8.0
@@ -69,7 +69,7 @@ HOST = HostCosts()
 
 @dataclass(frozen=True)
 class Comparison:
-    """Microseconds of a program both ways."""
+    """The microseconds of a program in both forms."""
 
     fused: float
     apart: float
@@ -80,8 +80,8 @@ class Comparison:
 def compare(
     before: FuncOp, after: FuncOp, programs: Mapping[str, FuncOp], device: Device
 ) -> Comparison:
-    """Estimates of a function of the block level and of what became of it: the scheduled function
-    `after`, and the `programs` that it calls by name.
+    """Estimate a function of the block level, and its lowered form: the scheduled function `after`,
+    and the `programs` that it calls by name.
     """
     apart, fused = _Cost(device), _Cost(device)
     apart.add_graph(before)
@@ -103,7 +103,7 @@ class _Cost:
         return max(self.gpu, self.host)
 
     def add_graph(self, func: FuncOp, programs: Mapping[str, FuncOp] | None = None) -> None:
-        """A function whose operators between GEMMs a compiler makes few kernels of."""
+        """Add a function whose operators between GEMMs a compiler turns into few kernels."""
         times = OperatorTimes.of(func, self.device)
         levels = _levels(func.body.block)
         self.host += HOST.graph
@@ -132,7 +132,7 @@ class _Cost:
                     self.host += HOST.compiled
 
     def add_lowered(self, func: FuncOp, programs: Mapping[str, FuncOp]) -> None:
-        """A function of the scheduled level: a program, or a graph that calls some."""
+        """Add a function of the scheduled level: a program, or a graph that calls programs."""
         if any(isinstance(op, CallOp) for op in func.body.block.ops):
             self.add_graph(func, programs)
             return
@@ -155,7 +155,9 @@ class _Cost:
 
 
 def _launching(op: Operation) -> float:
-    """Microseconds of the host for an operator of a program, but for the library's GEMMs."""
+    """Return the microseconds of the host for an operator of a program, without the library's
+    GEMMs.
+    """
     if isinstance(op, ReturnOp):
         return HOST.result * len(op.operands)
     if isinstance(op, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp):
@@ -180,20 +182,20 @@ def _launching(op: Operation) -> float:
 
 
 def spelled_attention_us(scores: int, head_dim: int, device: Device = DEVICES["sm_90"]) -> float:
-    """Microseconds of attention that stores its scores, with products in float32."""
+    """Return the microseconds of attention that stores its scores, with products in float32."""
     computing = 4 * scores * head_dim / (1e6 * device.vector_tflops)
     moving = SCORE_BYTES * scores / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
     return computing + moving
 
 
 def copying_us(bytes: int, device: Device = DEVICES["sm_90"]) -> float:
-    """Microseconds of a kernel that moves so many bytes."""
+    """Return the microseconds of a kernel that moves this number of bytes."""
     return KERNEL_US + bytes / (1e3 * MEMORY_EFFICIENCY * device.memory_gb_per_s)
 
 
 def _masked_us(op: Operation, times: OperatorTimes) -> float:
-    """Microseconds of attention with a mask that PyTorch runs, if it stores the scores; 0 of other
-    operators.
+    """Return the microseconds of attention with a mask for which PyTorch stores the scores; 0 for
+    other operators.
     """
     if isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
         is_gradient = isinstance(op, coda.AttentionGradOp)
@@ -210,7 +212,9 @@ def _masked_us(op: Operation, times: OperatorTimes) -> float:
 
 
 def _levels(block: Block) -> dict[Operation, int]:
-    """The number of GEMMs, calls and attentions that an operator waits for, one after the other."""
+    """Return the length of the longest chain of GEMMs, calls and attentions that each operator
+    waits for.
+    """
     levels: dict[Operation, int] = {}
     for op in block.ops:
         before = [value.owner for value in op.operands if isinstance(value.owner, Operation)]
@@ -227,8 +231,8 @@ def _is_called(op: Operation) -> bool:
 
 
 def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operation]]:
-    """The operators that a compiler makes one kernel of each: those that are connected and wait for
-    the same, also through views of results.
+    """Return the groups of operators of which a compiler makes one kernel each: connected ones that
+    wait for the same operators, also through views of results.
     """
     ops = dict[Operation, None]()
     for op in block.ops:
@@ -243,7 +247,7 @@ def _kernels(block: Block, levels: Mapping[Operation, int]) -> list[list[Operati
 def connected(
     ops: Sequence[Operation], joins: Callable[[Operation, Operation], bool]
 ) -> list[list[Operation]]:
-    """The groups of operators that are connected by values, where `joins` allows it."""
+    """Return the groups of operators that are connected by values, where `joins` allows it."""
     leader: dict[Operation, Operation] = {}
 
     def find(op: Operation) -> Operation:

@@ -68,7 +68,7 @@ SMALL_ROWS = 32
 
 @dataclass(frozen=True)
 class Space:
-    """Which configurations are considered; `None` leaves the choice to the model."""
+    """The configurations to consider; `None` leaves the choice to the model."""
 
     main_loops: tuple[str, ...] = ("pointer",)
     """In the order of preference where they cost the same."""
@@ -88,7 +88,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A schedule of an operator with what it takes of a processor."""
+    """A schedule of an operator, with the resources of a processor that it uses."""
 
     schedule: ScheduleAttr
     ranges: tuple[ColumnRange, ...]
@@ -106,21 +106,21 @@ class Configuration:
 
     @property
     def programs(self) -> int:
-        """Programs in one row of tiles."""
+        """The number of programs in one row of tiles."""
         return sum(columns.programs for columns in self.ranges)
 
     @property
     def accumulators(self) -> int:
-        """Per thread."""
+        """The number of accumulators per thread."""
         return self.schedule.accumulators
 
     @property
     def epilogue_elements(self) -> int:
-        """Accumulators per thread that the epilogue works on at a time."""
+        """The number of accumulators per thread that the epilogue works on at a time."""
         return self.accumulators // min(columns.parts for columns in self.ranges)
 
     def shared_memory(self, device: Device) -> int:
-        """Bytes of the pipeline of the main loop."""
+        """Return the bytes of the pipeline of the main loop."""
         buffers = self.schedule.stages.data * device.buffers_per_stage
         return round(buffers * self.stage_bytes)
 
@@ -134,8 +134,8 @@ class Configuration:
         )
 
     def _most_elements(self, cuts: ColumnCuts) -> int:
-        """Those of an epilogue: all of them where groups fill the tile of a thread that has more
-        registers, because its products were added in pieces.
+        """Return the most elements of an epilogue: all of them if groups fill the tile of a thread
+        that has more registers, because its products were added in pieces.
         """
         if self.schedule.is_warp_specialized and promotes_sums(cuts.op):
             return self.accumulators
@@ -145,8 +145,8 @@ class Configuration:
 def configurations(
     cuts: ColumnCuts, space: Space, device: Device, workload: Workload
 ) -> Iterator[Configuration]:
-    """Those that fit, with the main loop `pointer`, or the only one that they are for: the ranking
-    gives them theirs.
+    """Return the configurations that fit, with the main loop `pointer` or the only one that they
+    are for; the ranking replaces it.
 
     Raises ValueError for a tile that the caller gave and that is not legal, and for a `split_k`.
     """
@@ -174,7 +174,7 @@ def configurations(
 
 
 def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workload) -> Iterator[int]:
-    """How many programs may share the K of a tile: they use processors that would have none."""
+    """Yield how many programs may share the K of a tile, to use processors that would be idle."""
     yield 1
     if op.order is not None or op.has_ragged_depth or not workload.has_known_rows:
         return
@@ -190,7 +190,9 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
 
 
 def _stages(tile: Tile, space: Space, device: Device, workload: Workload) -> Collection[int]:
-    """The stages to try: where tiles are small and few, more have to be on their way."""
+    """Return the stages to try: more of them if tiles are small and few, to keep enough loads in
+    flight.
+    """
     if space.stages:
         return space.stages
     if tile[0] == 1:
@@ -239,8 +241,8 @@ def _tiles(
 
 
 def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
-    """Tiles of a row by weights of few bits, whose K lies side by side in N x K, or whose columns
-    do in K x N.
+    """Return the tiles for a single row times weights of few bits, which are contiguous along K in
+    N x K, and along N in K x N.
     """
     op, k = cuts.op, total_depth(cuts.op)
     if not workload.has_known_rows or workload.rows > 1 or device.name == "interpreter":
@@ -264,7 +266,7 @@ def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> S
 
 
 def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
-    """BK: 128 or 64 bytes of a row, less where K is small or registers are scarce."""
+    """Return values of BK: 128 or 64 bytes of a row, fewer if K is small or registers are few."""
     op = cuts.op
     if op.order is not None:
         return (op.order["depth"],)
@@ -281,19 +283,22 @@ def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
 
 
 def total_depth(op: FusedOp) -> int:
-    """K of all inputs, or `DYNAMIC_INDEX`."""
+    """Return the K of all inputs together, or `DYNAMIC_INDEX`."""
     depths = [op.depth(index) for index in range(len(op.inputs))]
     return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
 
 
 def _warps(bm: int, bn: int, op: FusedOp) -> int:
-    """Tensor cores work on 64 to 128 accumulators per thread; float32 is computed without them."""
+    """Return the number of warps: tensor cores work on 64 to 128 accumulators per thread; float32
+    is computed without them.
+    """
     return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
 
 
 def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
-    """Accumulators per thread: in float32 the operands of the multiplication are in registers too,
-    products of float8 are before they are added, and a reduction over groups needs many.
+    """Return the most accumulators per thread. Registers also hold the operands of float32
+    products, the products of float8 before they are added, and the values of reductions over
+    groups.
     """
     op = cuts.op
     if schedule.has_one_row:
@@ -314,7 +319,7 @@ def _holds_products(cuts: ColumnCuts) -> bool:
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:
-    """Accumulators per thread in an epilogue: with more than this, ptxas spills."""
+    """Return the most accumulators per thread in an epilogue, beyond which ptxas spills."""
     if not _is_f32(cuts.op):
         return 64
     return 16 if any(_is_heavy(segment) for segment in cuts.segments) else 32

@@ -1,5 +1,5 @@
-"""The devices that the cost model knows, as data: what a program has to fit in, and how fast what
-it uses is. A processor is a streaming multiprocessor of NVIDIA or a compute unit of AMD.
+"""The devices of the cost model, as data: their resources and rates. A processor is a streaming
+multiprocessor of NVIDIA or a compute unit of AMD.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Device:
-    """A device that GEMMs are scheduled for. Rates are peaks that the vendor states, unless said
-    otherwise; for one processor they are divided by `processors`.
+    """A device that GEMMs are scheduled for. Rates are the vendor's peaks, unless stated otherwise;
+    `processors` divides them for one processor.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Device:
     """Of the programs that a processor runs at a time."""
 
     def pointwise_us(self, moved: float, kernels: int = 1) -> float:
-        """Microseconds of pointwise kernels that move so many bytes together."""
+        """Return the microseconds of pointwise kernels that together move this number of bytes."""
         return moved / (1000 * self.memory_gb_per_s) + self.launch_us * kernels
 
 

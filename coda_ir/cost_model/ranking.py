@@ -21,7 +21,7 @@ from coda_ir.dialects.gemm.tiling import ColumnCuts
 
 @dataclass(frozen=True)
 class Ranked:
-    """A schedule and what the model says about it."""
+    """A schedule and its estimate."""
 
     schedule: ScheduleAttr
     estimate: Estimate
@@ -35,7 +35,7 @@ class Ranked:
 
 
 def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> list[Ranked]:
-    """All configurations of `space` that fit `device`, by predicted time.
+    """Return all configurations of `space` that fit `device`, by predicted time.
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
@@ -60,7 +60,7 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
 
 def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
-    """Those of the space, and first the one that is warp-specialized for promoted sums."""
+    """Return the main loops of the space, after the warp-specialized one for promoted sums."""
     is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
     return (SPLIT, *others) if is_split else others
@@ -98,7 +98,7 @@ _COLUMNS = (
 
 
 def explanation(ranking: Sequence[Ranked], count: int = 8) -> str:
-    """A table of the best configurations: predicted microseconds, and what they are made of.
+    """Return a table of the best configurations: predicted microseconds, and their parts.
 
     `main` and `epilogue` are nanoseconds of one program, `waves` are programs of each processor.
     """

@@ -1,4 +1,4 @@
-"""How many rows the kernels of a program have, by what its symbols stand for."""
+"""The numbers of rows of the kernels of a program, for given sizes of its symbols."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ class RowCounts:
         self._shapes: dict[FuncOp, SymbolicShapes] = {}
 
     def shapes(self, op: Operation) -> SymbolicShapes | None:
-        """Those of the function of `op`; None outside of functions."""
+        """Return the shapes of the function that contains `op`; None outside of functions."""
         func = op.parent_op()
         while func is not None and not isinstance(func, FuncOp):
             func = func.parent_op()
@@ -28,9 +28,8 @@ class RowCounts:
         return self._shapes[func]
 
     def size(self, op: FusedOp | MapOp | AttentionSumOp) -> SymbolicSize | None:
-        """The product of the dimensions of x but the last, or the number of rows that are gathered,
-        by symbols; of a map, that of its domain; of sums of attention, that of the tensor with
-        their rows.
+        """Return the number of rows in terms of symbols: of x or of the gathered rows, of the
+        domain of a map, or of the tensor with the rows of sums of attention.
         """
         shapes = self.shapes(op)
         if shapes is None:
@@ -47,11 +46,13 @@ class RowCounts:
         return SymbolicSize.product(shapes.dims(of)[:-1])
 
     def of(self, op: FusedOp | MapOp) -> int | None:
-        """M of `op`, K where x is transposed; None where a symbol has no size, or none has one."""
+        """Return M of `op`, or K if x is transposed; None if a symbol has no size, or if no symbol
+        has one.
+        """
         return self.exact(op) if self.sizes else None
 
     def exact(self, op: FusedOp | MapOp | AttentionSumOp) -> int | None:
-        """The same, also where no symbol has a size and the types say all."""
+        """Return the same number, also if no symbol has a size and the types determine it."""
         size = self.size(op)
         if size is None or not size.symbols <= self.sizes.keys():
             return None

@@ -69,7 +69,8 @@ class Workload:
 
     @staticmethod
     def of(op: FusedOp, rows: int | None = None) -> Workload:
-        """`rows` is the number of rows of x (of a transposed x, the depth) where it is symbolic.
+        """Return the workload of `op`; `rows` is the number of rows of x (of a transposed x, the
+        depth) if it is symbolic.
 
         N has to be static, and M where x is transposed (see the pass `schedule`).
         """
@@ -107,7 +108,7 @@ class Workload:
 
     @property
     def used_groups(self) -> int:
-        """Groups that have rows."""
+        """The number of groups that have rows."""
         return max(1, min(self.groups, self.rows))
 
     @property
@@ -115,7 +116,7 @@ class Workload:
         return ceil(self.rows / self.used_groups)
 
     def tiles(self, block_m: int) -> int:
-        """Tiles of so many rows, none of which has rows of two groups."""
+        """Return the number of tiles of this many rows, none of which has rows of two groups."""
         return self.used_groups * ceil(self.rows_of_group / block_m)
 
     def bytes(self) -> float:
@@ -129,7 +130,7 @@ class Workload:
 
 
 def weight_bytes(op: FusedOp) -> float:
-    """Bytes of an element of the weights, on average, with the scales of quantized ones."""
+    """Return the average bytes of an element of the weights, with the scales of quantized ones."""
     if op.quantized is not None:
         elements = op.depth(0) * sum(segment.columns for segment in op.segments())
         of_groups = (*op.weights, *op.weight_scales, *op.weight_zeros)
@@ -139,7 +140,7 @@ def weight_bytes(op: FusedOp) -> float:
 
 
 def _gathered_bytes(op: FusedOp, rows: int) -> float:
-    """Bytes of so many rows of the matrix that has gathered ones."""
+    """Return the bytes of this many rows of the matrix whose rows are gathered."""
     if op.gather is None and op.gather_weights is None:
         return 0.0
     matrix = op.x if op.gather is not None else op.weights[0]
@@ -147,7 +148,7 @@ def _gathered_bytes(op: FusedOp, rows: int) -> float:
 
 
 def rows_of(op: FusedOp) -> tuple[int, ...]:
-    """The dimensions of x that flatten to the rows: those of M, of K where x is transposed."""
+    """Return the dimensions of x that flatten to the rows: those of M, of K if x is transposed."""
     return tuple(shape_of(op.x)[:-1])
 
 
@@ -156,7 +157,9 @@ def _known(shape: tuple[int, ...], nominal: int) -> int:
 
 
 def _bytes(segment: Segment) -> float:
-    """Bytes of tiles for each accumulator; vectors of rows, columns and samples count nothing."""
+    """Return the bytes of tiles for each accumulator; vectors of rows, columns and samples are not
+    counted.
+    """
     total = 0.0
     for kind, value in segment.ports:
         if kind.is_table and serves_samples(shape_of(value)):
@@ -169,7 +172,9 @@ def _bytes(segment: Segment) -> float:
 
 
 def _unaligned(segment: Segment, alignment: int) -> float:
-    """Elements for each accumulator in rows of no multiple of so many bytes."""
+    """Return the elements for each accumulator in rows whose bytes are not a multiple of this
+    number.
+    """
     return sum(
         _share(port)
         for port, type in segment.results
@@ -178,14 +183,14 @@ def _unaligned(segment: Segment, alignment: int) -> float:
 
 
 def _share(port: ResultPortAttr) -> float:
-    """Elements of a result for each accumulator, but for reductions."""
+    """Return the elements of a result for each accumulator; reductions are not counted."""
     kind = port.kind.data
     copies = port.place.copies.data if isinstance(port.place, PlaceAttr) else 1
     return copies * (1.0 if kind in _STORED else 0.5 if kind == ResultKind.HALF else 0.0)
 
 
 def _operations(segment: Segment) -> float:
-    """A region of a pair runs once for two accumulators."""
+    """Return the operations for each accumulator: a region of pairs runs once for two."""
     return sum(map(_cost, segment.block.ops)) / max(1, segment.accumulator_count)
 
 

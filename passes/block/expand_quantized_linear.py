@@ -61,9 +61,12 @@ class _Quantizer:
     def by_blocks(self, op: coda.QuantizedLinearOp, blocks: coda.BlocksAttr) -> SSAValue:
         """Use a scale for each block."""
         depth, columns = blocks.depth.data, blocks.columns.data
-        x = self._in_blocks(self._padded(op.x, -1, depth), depth)
+        # Converted to float32 before it is split, x would be stored so by the GEMM that computes
+        # it. Converted afterwards, a weight would be, by the kernel that finds its scales.
+        x = self.insert.cast(self._in_blocks(self._padded(op.x, -1, depth), depth), f32)
         of_x = self._scale(self._largest(x))
         weight = self._padded(self._padded(op.weight, 1, depth), 0, columns)
+        weight = self.insert.cast(weight, f32)
         of_weight = self._scale(self._largest_of_blocks(weight, depth, columns))
         n, k = shape_of(weight)
         each = self.insert.insert(
@@ -113,9 +116,9 @@ class _Quantizer:
         return self.insert.insert(coda.TransposeOp(self._reshaped(largest, (k, n)), (1, 0)))
 
     def _in_blocks(self, value: SSAValue, depth: int) -> SSAValue:
-        """Reshape (... x K) to (... x K / depth x depth), in float32."""
+        """Reshape (... x K) to (... x K / depth x depth)."""
         *rows, k = shape_of(value)
-        return self._reshaped(self.insert.cast(value, f32), (*rows, k // depth, depth))
+        return self._reshaped(value, (*rows, k // depth, depth))
 
     def _reshaped(self, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
         """Reshape `value` to a shape whose dynamic sizes are the first ones of `value`."""

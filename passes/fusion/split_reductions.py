@@ -107,6 +107,9 @@ def _itself(_: ScalarBuilder, value: SSAValue) -> SSAValue:
 
 
 def _take_apart(op: coda.NormStatsOp | coda.ReduceOp, site: Site) -> Reduction | Refusal:
+    if not shape_of(op.x)[-1]:
+        found = f"the reduction runs as a separate kernel: {name_of(op.x)} has no columns"
+        return Refusal("no operand is empty", found)
     if isinstance(op, coda.NormStatsOp) and op.kind.data == "layer":
         refusal = check_cancellation(op)
         if refusal is not None:

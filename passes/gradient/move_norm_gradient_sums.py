@@ -46,7 +46,7 @@ class MoveNormGradientSumsPass(FunctionPass):
     def run_on_function(self, rewriter: FunctionRewriter) -> None:
         for op in rewriter.ops_of(coda.ReduceOp):
             found = find_norm_sum(op)
-            if found is not None:
+            if found is not None and found.columns:
                 self._move(found, rewriter)
 
     def _move(self, found: NormGradientSum, rewriter: FunctionRewriter) -> None:

@@ -52,6 +52,8 @@ def check_norm_consumers(norm: Norm, order: BlockOrder) -> NormDeferral | Refusa
     refusal = _check_parameters(norm, order)
     if refusal is not None:
         return refusal
+    if not shape_of(norm.x)[-1]:
+        return Refusal("no operand is empty", "the norm is not deferred: its rows have no elements")
     element_type = element_type_of(norm.x)
     if not computes_in_float32(element_type):
         return Refusal(

@@ -284,3 +284,27 @@ func.func @reshaped(%x: tensor<6x4xbf16>, %v: tensor<8x4xbf16>, %w: tensor<16x8x
 // CHECK-NEXT:   %z = coda.linear %r, %w : (tensor<2x3x8xbf16>, tensor<16x8xbf16>) -> tensor<2x3x16xbf16>
 // CHECK-NEXT:   func.return %z : tensor<2x3x16xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// The products of rows without elements are 0, and the factor is not a number.
+
+func.func @no_columns(%x: tensor<?x4xbf16>, %w: tensor<0x4xbf16>, %v: tensor<4x0xbf16>) -> tensor<?x4xbf16> {
+  %z = coda.linear %x, %w : (tensor<?x4xbf16>, tensor<0x4xbf16>) -> tensor<?x0xbf16>
+  %s = coda.silu %z : (tensor<?x0xbf16>) -> tensor<?x0xbf16>
+  %n = coda.rms_norm %s {eps = 1.0e-06 : f64} : (tensor<?x0xbf16>) -> tensor<?x0xbf16>
+  %y = coda.linear %n, %v : (tensor<?x0xbf16>, tensor<4x0xbf16>) -> tensor<?x4xbf16>
+  func.return %y : tensor<?x4xbf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: its rows have no elements; failed condition: no operand is empty; costs 0 bytes
+// CHECK:      func.func @no_columns(%x: tensor<?x4xbf16>, %w: tensor<0x4xbf16>, %v: tensor<4x0xbf16>) -> tensor<?x4xbf16> {
+// CHECK-NEXT:   %z = coda.linear %x, %w : (tensor<?x4xbf16>, tensor<0x4xbf16>) -> tensor<?x0xbf16>
+// CHECK-NEXT:   %s = coda.silu %z : (tensor<?x0xbf16>) -> tensor<?x0xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %s {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x0xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %s_1 = coda.cast %s : (tensor<?x0xbf16>) -> tensor<?x0xf32>
+// CHECK-NEXT:   %0 = coda.mul %s_1, %rstd : (tensor<?x0xf32>, tensor<?x1xf32>) -> tensor<?x0xf32>
+// CHECK-NEXT:   %n = coda.cast %0 : (tensor<?x0xf32>) -> tensor<?x0xbf16>
+// CHECK-NEXT:   %y = coda.linear %n, %v : (tensor<?x0xbf16>, tensor<4x0xbf16>) -> tensor<?x4xbf16>
+// CHECK-NEXT:   func.return %y : tensor<?x4xbf16>
+// CHECK-NEXT: }

@@ -93,8 +93,8 @@ func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: ten
 
 // CHECK:      func.func @blocks(%x: tensor<?x300xbf16> {coda.dims = ["M", 300 : i64]}, %w: tensor<200x300xbf16>) -> tensor<?x200xbf16> {
 // CHECK-NEXT:   %0 = coda.pad %x {dim = 1 : i64, start = 0 : i64} : (tensor<?x300xbf16>) -> tensor<?x384xbf16>
-// CHECK-NEXT:   %1 = coda.cast %0 : (tensor<?x384xbf16>) -> tensor<?x384xf32>
-// CHECK-NEXT:   %2 = coda.reshape %1 : (tensor<?x384xf32>) -> tensor<?x3x128xf32>
+// CHECK-NEXT:   %1 = coda.reshape %0 : (tensor<?x384xbf16>) -> tensor<?x3x128xbf16>
+// CHECK-NEXT:   %2 = coda.cast %1 : (tensor<?x3x128xbf16>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %3 = coda.abs %2 : (tensor<?x3x128xf32>) -> tensor<?x3x128xf32>
 // CHECK-NEXT:   %4 = coda.reduce %3 {kind = "max"} : (tensor<?x3x128xf32>) -> tensor<?x3x1xf32>
 // CHECK-NEXT:   %5 = coda.constant {value = 4.480000e+02 : f64} : tensor<f32>

@@ -281,3 +281,30 @@ func.func @groups(%x: tensor<?x8xf32>, %w: tensor<4x16x8xf32>, %e: tensor<4xi32>
 // CHECK-NEXT:   %s = coda.sum_to %z : (tensor<?x16xf32>) -> tensor<16xf32>
 // CHECK-NEXT:   func.return %z, %s : tensor<?x16xf32>, tensor<16xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A mean without elements.
+
+func.func @no_columns(%x: tensor<?x0xf32>) -> (tensor<?x0xf32>, tensor<?x1xf32>) {
+  %y = gemm.map tile(%x : tensor<?x0xf32>)
+      -> (tile : tensor<?x0xf32>) {
+    ^bb0(%a: f32):
+      %e = math.exp %a : f32
+      gemm.yield %e : f32
+    }
+  %m = coda.reduce %y {kind = "mean"} : (tensor<?x0xf32>) -> tensor<?x1xf32>
+  func.return %y, %m : tensor<?x0xf32>, tensor<?x1xf32>
+}
+
+// REMARK: remark[missed] split-reductions: coda.reduce: the reduction runs as a separate kernel: %y has no columns; failed condition: no operand is empty; costs 4*d0 bytes
+// CHECK:      func.func @no_columns(%x: tensor<?x0xf32>) -> (tensor<?x0xf32>, tensor<?x1xf32>) {
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x0xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x0xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %e = math.exp %a : f32
+// CHECK-NEXT:       gemm.yield %e : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %m = coda.reduce %y {kind = "mean"} : (tensor<?x0xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   func.return %y, %m : tensor<?x0xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
