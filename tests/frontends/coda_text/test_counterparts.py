@@ -66,6 +66,14 @@ def smallest(x: torch.Tensor) -> torch.Tensor:
     return x.amin(-1, keepdim=True)
 
 
+def holds_once(x: torch.Tensor) -> torch.Tensor:
+    return x.any(-1, keepdim=True)
+
+
+def holds_everywhere(x: torch.Tensor) -> torch.Tensor:
+    return x.all(-1, keepdim=True)
+
+
 Unary = Callable[[torch.Tensor], torch.Tensor]
 Reference = Callable[..., torch.Tensor]
 
@@ -133,12 +141,12 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
     "any": (
         "x: bool[M, 64]",
         lambda: [torch.randn(M, N) > 2],
-        lambda x: x.any(-1, keepdim=True),
+        holds_once,
     ),
     "all": (
         "x: bool[M, 64]",
         lambda: [torch.randn(M, N) < 2],
-        lambda x: x.all(-1, keepdim=True),
+        holds_everywhere,
     ),
     "mm": (
         "x: f32[M, 64], y: f32[64, 64]",
