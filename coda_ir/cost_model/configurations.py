@@ -42,15 +42,14 @@ ONE_ROW = "one_row"
 ROW_BYTES, ROW_COLUMNS = 1024, 64
 """The extents of a step of `one_row`: bytes along K for N x K, columns of words for K x N."""
 
-ROW_OF_K_WORDS = 32, 256
-"""The same of words along K: columns, and elements of each. A thread loads eight words, for which
-Triton moves x between threads least often. On an H100, 22016 columns of 4096 took 24.7 us, and 32
-in tiles of 128 columns and 128 elements."""
+ROW_OF_K_WORDS = 32, 128
+"""The same of words along K: columns, and elements of each, for one warp. On an H100, 22016 columns
+of 4096 took 22.2 us, and 23.8 with four warps for 512 elements, which wait for each other."""
 
 ROW_WAVES, ROW_STEPS, ROW_SPLITS = 24, 2, 8
 """The same for programs of `one_row`, of which a processor has many at a time, and the most of a
-tile. In four bits, 4096 columns of 11008 took 18.5 us by 8 and 19.6 by 16 on an H100, in tiles of
-64 columns and 128 elements."""
+tile, twice as many of a single warp. In four bits, 4096 columns of 11008 took 13.3 us by 16 such
+programs on an H100, and 14.9 by 4 of four warps."""
 
 SPECIALIZED, SPLIT = "warp_specialized", "split_rows"
 """The main loop with tiles of 192 columns, and what it is for promoted sums."""
@@ -181,10 +180,13 @@ def _splits(op: FusedOp, found: Configuration, device: Device, workload: Workloa
     bm, _, bk = found.schedule.tile
     tiles = workload.tiles(bm) * found.programs
     is_row = found.schedule.has_one_row
+    # Each thread loads more words at a time for several columns.
+    tiles *= max(1, found.schedule.accumulators) if is_row else 1
     waves, steps = (ROW_WAVES, ROW_STEPS) if is_row else (MOST_WAVES, FEWEST_STEPS)
     for split_k in SPLITS:
         is_useful = tiles * split_k <= waves * device.processors
-        is_useful &= not is_row or split_k <= ROW_SPLITS
+        most = ROW_SPLITS if found.schedule.warps.data > 1 else 2 * ROW_SPLITS
+        is_useful &= not is_row or split_k <= most
         if is_useful and workload.depth >= split_k * bk * steps:
             yield split_k
 
@@ -237,7 +239,8 @@ def _tiles(
         if space.warps is not None:
             yield tile, space.warps
         else:
-            yield from ((tile, w) for w in ((usual, 12 - usual) if space.all_warps else (usual,)))
+            other = 12 - usual if usual > 1 else 4
+            yield from ((tile, w) for w in ((usual, other) if space.all_warps else (usual,)))
 
 
 def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> Sequence[Tile]:
@@ -249,11 +252,13 @@ def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> S
         return []
     if op.is_transposed or k == DYNAMIC_INDEX or workload.weight_bytes >= 2:
         return []
+    if op.quantized is not None and op.quantized.has_words_along_k:
+        columns, depth = ROW_OF_K_WORDS
+        has_pairs = any(segment.pairing for segment in cuts.segments)
+        return [(1, 2 * columns if has_pairs else columns, depth)]
     if any(segment.layout == Layout.KN for segment in cuts.segments):
         if op.quantized is None or op.quantized.packed == 1:
             return []
-        if op.quantized.axis == "k":
-            return [(1, *ROW_OF_K_WORDS)]
         return [(1, ROW_COLUMNS, min(128, op.quantized.depth.data))]
     deepest = max(16, 1 << (k - 1).bit_length())
     depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)
@@ -292,6 +297,8 @@ def _warps(bm: int, bn: int, op: FusedOp) -> int:
     """Return the number of warps: tensor cores work on 64 to 128 accumulators per thread; float32
     is computed without them.
     """
+    if bm == 1 and op.quantized is not None and op.quantized.has_words_along_k:
+        return 1
     return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
 
 

@@ -50,7 +50,7 @@ class MainLoop:
 
 
 def _one_row_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
-    """Return the reason why a GEMM cannot be multiplied row by row, without tensor cores."""
+    """Return the reason why a GEMM cannot be multiplied row by row."""
     op = cuts.op
     if op.is_transposed or op.groups is not None:
         return "its rows are summed over, or in groups"

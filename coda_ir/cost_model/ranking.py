@@ -39,8 +39,8 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
-    order of the space. A single row is multiplied by weights of few bits without tensor cores where
-    that is legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
+    order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
+    legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
     workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
