@@ -222,7 +222,8 @@ def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...
     for port, value in ports:
         if port.kind == PortKind.TILE:
             return tuple(value.shape)
-    tiles = (r.type for r in segment.results if r.port.kind.data == ResultKind.TILE)
+    kinds = (ResultKind.TILE, ResultKind.ACCUMULATE)
+    tiles = (r.type for r in segment.results if r.port.kind.data in kinds)
     shape = list(next(tiles).get_shape())
     for port, value in ports:
         known = list(value.shape)

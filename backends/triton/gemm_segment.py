@@ -14,11 +14,9 @@ from coda_ir.backends.triton.mainloop import ColumnTile, MainLoop
 from coda_ir.backends.triton.ports import (
     ROWS,
     ColumnIndex,
-    Extent,
     load_port,
     mask_of,
     partial_extents,
-    port_extent,
     rounded,
     spread_extents,
     table_index,
@@ -199,10 +197,6 @@ class SegmentEmitter(SegmentColumns):
                     hint = arg.name_hint or port.value.name_hint or port.kind.value
                     self.port_values[arg] = self._load_port(hint, port, column)
 
-    def _columns_of(self, port: Port) -> list[ColumnIndex]:
-        """Return the columns for which each argument of a port is loaded, if it has columns."""
-        return [self.lane_columns] if port.kind.is_half else self.accumulator_columns
-
     def _load_partials(self) -> None:
         """Load the partials of ports before the main loop, which hides their latency."""
         for kind, value in dict.fromkeys(self.segment.ports):
@@ -246,25 +240,12 @@ class SegmentEmitter(SegmentColumns):
         # What waits for all partials of a row comes last, when all loads are on their way.
         self._load_ports(with_columns=False)
         values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
-        extents: list[tuple[SSAValue, Extent]] = [
-            *((acc, (True, True)) for acc in segment.accumulators),
-            *(
-                (arg, port_extent(port, columns))
-                for index, port in enumerate(segment.ports)
-                for arg, columns in zip(
-                    segment.port_args(index), self._columns_of(port), strict=False
-                )
-            ),
-        ]
+        extents = self._argument_extents()
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         scalars = [value for value, extent in extents if extent == (False, False)]
-        vectors = [
-            argument
-            for index, port in enumerate(segment.ports)
-            if port.kind.combiner is not None
-            for argument in segment.port_args(index)
-        ]
+        ports = [index for index, port in enumerate(segment.ports) if port.kind.combiner]
+        vectors = [argument for index in ports for argument in segment.port_args(index)]
         emitter = RegionEmitter(
             self.names, self._group_reduce, column, self.helpers, scalars, vectors
         )

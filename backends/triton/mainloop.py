@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.argument_list import ArgumentList
@@ -16,6 +16,7 @@ from coda_ir.backends.triton.ports import ColumnIndex
 from coda_ir.backends.triton.row_groups import RaggedDepth, RowGroups
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import BlocksAttr, QuantizedAttr
+from coda_ir.dialects.coda.scaled_linear import LEAST_DEPTH
 from coda_ir.dialects.coda.shapes import element_type_of, is_float8, shape_of
 from coda_ir.dialects.gemm import (
     FusedOp,
@@ -402,7 +403,20 @@ class QuantizedMainLoop(PointerMainLoop):
 
     @property
     def FUNCTION(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return "multiply_quantized" + "_row" * self.schedule.has_one_row
+        if not self.schedule.has_one_row:
+            return "multiply_quantized"
+        return "multiply_words_row" if self._has_words else "multiply_quantized_row"
+
+    @property
+    def _has_words(self) -> bool:
+        """True if tensor cores multiply a row by words of eight elements along K."""
+        _, bn, bk = self.schedule.tile
+        if not self.schedule.has_one_row or bn < 16 or bk < LEAST_DEPTH:
+            return False
+        weights = [weight for part in self.op.segments() for weight in part.weights]
+        is_near = all(prod(shape_of(weight)) < 2**31 for weight in weights)
+        is_wide = isinstance(element_type_of(self.op.x), Float32Type)
+        return self.scheme.has_words_along_k and is_near and not is_wide
 
     @property
     def scheme(self) -> QuantizedAttr:
@@ -410,6 +424,9 @@ class QuantizedMainLoop(PointerMainLoop):
         return self.op.quantized
 
     def operands(self, term: int, tile: ColumnTile, weights: Sequence[SSAValue]) -> list[str]:
+        if self._has_words:
+            pointers = [self.arguments.operand(weight, "w") for weight in weights]
+            return [self.rows[term], tuple_text(pointers)]
         packed = self.scheme.packed if self.scheme.axis == "n" else 1
         return [self.rows[term], tuple_text(self._places(tile, weights, packed, "w"))]
 
@@ -447,6 +464,11 @@ class QuantizedMainLoop(PointerMainLoop):
                 f"shift_of({column} % {scheme.packed}, {hex(scheme.positions)})[None, :]"
                 for column in columns
             )
+        if self._has_words:
+            options["b_numbers"] = tuple_text(self._columns(tile))
+            is_nk = segment.layout == Layout.NK
+            options["N_STEP"] = shape_of(weights[0])[1] if is_nk else 1
+            options["IN_FOURS"] = not is_nk and _has_fours(tile)
         return [f"{name}={value}" for name, value in options.items()]
 
     def _columns(self, tile: ColumnTile) -> Sequence[str]:
@@ -466,6 +488,18 @@ class QuantizedMainLoop(PointerMainLoop):
                 is_wide = rows * columns >= 2**31
                 pitch = f"{'.to(tl.int64)' if is_wide else ''} * {columns}"
             yield f"{self.arguments.operand(value, hint)} + {place}[None, :]{pitch}"
+
+
+def _has_fours(tile: ColumnTile) -> bool:
+    """Return whether every four columns of a tile are neighbours in the weight, beginning at a
+    multiple of four.
+    """
+    segment, columns = tile.segment, tile.columns
+    if columns.is_padded or (segment.pairing is not None and segment.pairing.is_adjacent):
+        return False
+    half = (segment.group_size or 0) // 2
+    widths = (segment.weight_columns(weight) for weight in columns.weights)
+    return not any(extent % 4 for extent in (columns.extent, half, *widths))
 
 
 def _step(value: SSAValue, layout: Layout) -> int:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, replace
 
+from xdsl.ir import SSAValue
+
 from coda_ir.backends.triton.names import LocalNames
-from coda_ir.backends.triton.ports import ColumnIndex
-from coda_ir.dialects.gemm import Segment
+from coda_ir.backends.triton.ports import ColumnIndex, Extent, port_extent
+from coda_ir.dialects.gemm import Port, Segment
 from coda_ir.dialects.gemm.tiling import ColumnRange
 
 
@@ -31,6 +33,20 @@ class SegmentColumns:
     @property
     def is_pair(self) -> bool:
         return self.segment.pairing is not None
+
+    def _columns_of(self, port: Port) -> list[ColumnIndex]:
+        """Return the columns for which each argument of a port is loaded, if it has columns."""
+        return [self.lane_columns] if port.kind.is_half else self.accumulator_columns
+
+    def _argument_extents(self) -> list[tuple[SSAValue, Extent]]:
+        """Return the extent of each argument of the region."""
+        extents: list[tuple[SSAValue, Extent]] = [
+            (accumulator, (True, True)) for accumulator in self.segment.accumulators
+        ]
+        for index, port in enumerate(self.segment.ports):
+            arguments = zip(self.segment.port_args(index), self._columns_of(port), strict=False)
+            extents += [(argument, port_extent(port, columns)) for argument, columns in arguments]
+        return extents
 
     def _let(self, hint: str, expression: str) -> str:
         name = self.names.fresh(hint)

@@ -36,7 +36,9 @@ def absorbed_us(
     assert consumer.schedule is not None, "expected a scheduled gemm.fused"
     estimate = described(consumer, consumer.schedule, device, rows).estimate
     tile = consumer.schedule.block_m.data * bytes_per_row(partials)
-    return EXPOSED_LOADS * tile / device.cache_bytes_per_ns * estimate.waves / 1000
+    # Of the programs that share the K of a tile one reads them.
+    waves = estimate.waves / estimate.splits
+    return EXPOSED_LOADS * tile / device.cache_bytes_per_ns * waves / 1000
 
 
 def bytes_per_row(partials: Sequence[SSAValue]) -> int:

@@ -36,8 +36,9 @@ of 128 x 128, as it did on an H100 at 16384 x 11008 x 4096. That of a norm, whic
 REGISTERS, OTHER_REGISTERS = 65536, 64
 """32-bit registers of a processor, and those of a thread beside its accumulators."""
 
-ROW_OPERATIONS = 4.0
-"""Instructions of a thread for each element of a weight that no tensor core multiplies."""
+ROW_OPERATIONS, WORD_OPERATIONS = 4.0, 2.0
+"""Instructions of a thread for each element of a weight of a row that no tensor core multiplies,
+and of one in words along K, which tensor cores multiply."""
 
 BUSY_MEMORY = 2
 """How many times as long as alone a load takes while all processors load and nothing is loaded
@@ -112,7 +113,8 @@ class Estimate:
         if self.configuration.schedule.has_one_row:
             # Additions that fetch, widen and multiply an element.
             per_ns = 500 * device.vector_tflops / device.processors * self.main_loop.efficiency
-            return bn * bk * self.steps * ROW_OPERATIONS / per_ns
+            operations = WORD_OPERATIONS if self.workload.has_words else ROW_OPERATIONS
+            return bn * bk * self.steps * operations / per_ns
         tflops = device.vector_tflops if is_f32 else device.matrix_tflops
         if self.workload.is_float8:
             tflops *= device.float8_rate

@@ -15,7 +15,7 @@ from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
 from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, promotes_sums
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 
 
@@ -39,14 +39,14 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
 
     `rows` says what a symbolic number of rows is taken for; without it waves are not rounded.
     Where memory decides, what leaves the processors more time comes first; other ties keep the
-    order of the space. A single row is multiplied by weights of few bits without tensor cores where
-    that is legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
+    order of the space. A single row is multiplied by weights of few bits by `one_row` where that is
+    legal. Raises ValueError for a tile or a `split_k` of the space that is not legal.
     """
     workload, cuts = Workload.of(op, rows), ColumnCuts(op)
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(cuts, space, device, workload):
         is_row = configuration.schedule.has_one_row
-        for name in (ONE_ROW,) if is_row else _main_loops(space, op):
+        for name in (ONE_ROW,) if is_row else _main_loops(space, cuts):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError:
@@ -59,9 +59,9 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
-def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
+def _main_loops(space: Space, cuts: ColumnCuts) -> tuple[str, ...]:
     """Return the main loops of the space, after the warp-specialized one for promoted sums."""
-    is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
+    is_split = SPECIALIZED in space.main_loops and cuts.promotes_sums
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
     return (SPLIT, *others) if is_split else others
 

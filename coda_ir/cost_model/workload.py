@@ -56,6 +56,8 @@ class Workload:
     reductions: int
     """Sums over the columns or rows of a tile in the epilogue that has most of them."""
     is_f32: bool
+    has_words: bool
+    """True if the weights are words of eight elements along K."""
     is_float8: bool = False
     """True if the products are those of float8."""
     groups: int = 1
@@ -95,6 +97,7 @@ class Workload:
             unaligned=sum(_unaligned(s, 16) * s.columns for s in segments) / columns,
             of_half_words=sum(_unaligned(s, 4) * s.columns for s in segments) / columns,
             reductions=max(map(_reductions, segments)),
+            has_words=op.quantized is not None and op.quantized.has_words_along_k,
             is_f32=isinstance(element_type_of(op.x), Float32Type),
             is_float8=is_float8(element_type_of(op.x)),
             groups=groups,

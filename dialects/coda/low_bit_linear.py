@@ -86,6 +86,11 @@ class QuantizedAttr(ParametrizedAttribute):
         return max(1, len(self.packing.data) - 1)
 
     @property
+    def has_words_along_k(self) -> bool:
+        """True if a word holds eight neighbours along K."""
+        return (self.axis, self.packed) == ("k", 8)
+
+    @property
     def positions(self) -> int:
         """The positions of a word's elements as one number, four bits for each."""
         return sum(position << 4 * index for index, position in enumerate(self.order))

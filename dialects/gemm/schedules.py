@@ -36,8 +36,8 @@ class ScheduleAttr(ParametrizedAttribute):
     `#gemm.schedule<pointer, "128x256x64", warps = 8, stages = 3, group_m = 8, split_k = 4>`
 
     Extents of a tile are powers of two. Warp-specialized, BN may be three times one: a tile of 192
-    columns is multiplied as 128 and 64 of them. The tiles of `one_row`, which multiplies without
-    tensor cores, have a single row, and as few columns as there may be.
+    columns is multiplied as 128 and 64 of them. The tiles of `one_row` have a
+    single row, and as few columns as there may be.
     """
 
     name = "gemm.schedule"
@@ -84,7 +84,7 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def has_one_row(self) -> bool:
-        """True if a tile is a single row, multiplied without tensor cores."""
+        """True if a tile is a part of a single row."""
         return self.mainloop == "one_row"
 
     @property

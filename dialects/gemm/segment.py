@@ -113,10 +113,11 @@ class Segment:
     @property
     def domain(self) -> tuple[int, ...] | None:
         """The shape of the domain of a `gemm.map`: of the first tile result, or else of the first
-        tile port; None where there is neither.
+        tile port, or of the first number that is overwritten; None where there is none of them.
         """
         shapes = [r.type.get_shape() for r in self.results if r.port.kind.data == ResultKind.TILE]
         shapes += [shape_of(value) for kind, value in self.ports if kind == PortKind.TILE]
+        shapes += [shape_of(value) for value in self._overwritten]
         return shapes[0] if shapes else None
 
     @property
@@ -125,7 +126,13 @@ class Segment:
         outputs = zip(self.results, self.outputs, strict=True)
         tiles = [output for result, output in outputs if result.port.kind.data == ResultKind.TILE]
         tiles += [value for kind, value in self.ports if kind == PortKind.TILE]
-        return tiles[0]
+        return [*tiles, *self._overwritten][0]
+
+    @property
+    def _overwritten(self) -> list[SSAValue]:
+        """The operands in whose memory results are stored."""
+        named = [r.port.index for r in self.results if r.port.kind.data == ResultKind.ACCUMULATE]
+        return [self.ports[i.data].value for i in named if isinstance(i, IntAttr)]
 
     @property
     def group_size(self) -> int | None:

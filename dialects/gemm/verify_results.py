@@ -7,7 +7,13 @@ from xdsl.ir import Attribute, SSAValue, Use
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, format_shape, shapes_agree
+from coda_ir.dialects.coda.shapes import (
+    AnyTensor,
+    element_type_of,
+    format_shape,
+    shape_of,
+    shapes_agree,
+)
 from coda_ir.dialects.gemm.attrs import (
     Combiner,
     CombinerAttr,
@@ -95,7 +101,8 @@ _STORED = (ResultKind.TILE, ResultKind.TILE_T, ResultKind.HALF)
 
 def _verify_accumulate(what: str, segment: Segment, type: AnyTensor, index: int) -> None:
     kind, value = _named_port(what, segment, index, "a tile or tile_t port")
-    if kind not in (PortKind.TILE, PortKind.TILE_T):
+    is_number = kind == PortKind.SCALAR and not shape_of(value)
+    if kind not in (PortKind.TILE, PortKind.TILE_T) and not is_number:
         raise VerifyException(
             f"{what} names port {index} ({kind.value}), expected a tile or tile_t port"
         )
@@ -104,7 +111,8 @@ def _verify_accumulate(what: str, segment: Segment, type: AnyTensor, index: int)
             f"{what} has type {type}, expected {value.type}, the type of port {index}"
         )
     uses = len(list(value.uses))
-    if uses > 1:
+    # A number may be read by operators before; `accumulate-in-place` sees to it.
+    if uses > 1 and not is_number:
         raise VerifyException(
             f"{what} overwrites the operand of port {index}, which has {uses} uses, expected no "
             "other"

@@ -2,17 +2,27 @@
 
 from collections.abc import Iterable
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.fusion.fuse_pointwise import fuse_at
 from coda_ir.passes.fusion.join_pointwise import join_companion
-from coda_ir.passes.fusion.joining import join, join_with_operands
-from coda_ir.passes.support.editing import Site, is_left_to_readers, new_map, recomputed
+from coda_ir.passes.fusion.joining import can_join, join, join_with_operands
+from coda_ir.passes.support.editing import (
+    Site,
+    is_left_to_readers,
+    leaf_operands,
+    new_map,
+    recomputed,
+)
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import find_site
 from coda_ir.passes.support.ports import port_kind
+
+MOST_NUMBERS = 128
+"""Single elements that one kernel computes: a kernel has 4 KiB of parameters."""
 
 
 class OutlinePointwisePass(FunctionPass):
@@ -22,8 +32,10 @@ class OutlinePointwisePass(FunctionPass):
         %y = coda.mul %s, %b         ->       yield silu(a) · b
                                             }
 
-    An operator joins the kernel that computes one of its operands where that is legal. Later passes
-    may still move a kernel into an epilogue; `report-unfused` reports why the others remain.
+    An operator joins the kernel that computes one of its operands where that is legal. Numbers that
+    are computed from arguments and returned, such as new values of counters, are one kernel at the
+    end. Later passes may still move a kernel into an epilogue; `report-unfused` reports why the
+    others remain.
     """
 
     statistics: bool = True
@@ -38,10 +50,13 @@ class OutlinePointwisePass(FunctionPass):
                     waiting.append(op)
                 else:
                     _place(op, rewriter)
+        site: Site | None = None
         for op in reversed(waiting):
             if op.parent is None:
                 continue
-            if op.results[0].uses:
+            if _is_number_to_return(op):
+                site = _join_numbers(op, site, rewriter)
+            elif op.results[0].uses:
                 _place(op, rewriter)
             else:
                 rewriter.order.erase(op)
@@ -64,6 +79,28 @@ def _comes_along(op: Operation) -> bool:
     users = [use.operation for use in op.results[0].uses]
     shape = shape_of(op.results[0])
     return bool(users) and all(is_pointwise(u) and shape_of(u.results[0]) == shape for u in users)
+
+
+def _is_number_to_return(op: Operation) -> bool:
+    """Return whether `op` computes a single element from arguments, which is only returned: the
+    new value of a counter.
+    """
+    value = op.results[0]
+    is_returned = bool(value.uses) and all(isinstance(u.operation, ReturnOp) for u in value.uses)
+    is_first = all(isinstance(v, BlockArgument) for v in leaf_operands(op, shape_of(value)))
+    return not shape_of(value) and is_returned and is_first
+
+
+def _join_numbers(op: Operation, site: Site | None, rewriter: FunctionRewriter) -> Site:
+    """Let `op` join the kernel at `site`, which computes other single elements, or a new one at the
+    end, when nothing reads the old values any more.
+    """
+    is_full = site is not None and len(site.op.results) >= MOST_NUMBERS
+    if site is None or is_full or not can_join(op, site, rewriter.order):
+        empty = new_map(op.location)
+        rewriter.order.insert_before(empty, next(iter(op.results[0].uses)).operation)
+        site = Site(empty, 0, 0, is_half=False)
+    return Site(join(op, site, rewriter.order), 0, 0, is_half=False)
 
 
 def _on_columns(ops: Iterable[Operation]) -> set[Operation]:

@@ -7,8 +7,9 @@ from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from coda_ir.dialects.coda.scan import StateSpaceModel
-from coda_ir.dialects.coda.shapes import element_type_of
+from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
+    FinalizeOp,
     FusedOp,
     MapOp,
     Port,
@@ -37,7 +38,7 @@ class AccumulateInPlacePass(FunctionPass):
     Gradients of several batches are added up in this way without a second tensor, and so is a sum
     in float32 to which one GEMM after the other adds its product (see `stream-logits`): it stays in
     the memory of the first. Legal iff the argument, or the sum so far, has no other use, and the
-    result has its type and its layout.
+    result has its type and its layout. A single number, such as a counter, may be read before.
 
     A call of PyTorch that has an in-place variant, such as storing new keys in a cache, becomes
     that variant iff its first operand is donated, and nothing reads that memory afterwards. So does
@@ -65,8 +66,10 @@ def ports_of(op: FusedOp | MapOp) -> Iterator[Port]:
 
 
 def is_given_up(port: Port) -> bool:
-    """Return whether a port loads a tile in whose memory a result may be stored."""
-    is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T)
+    """Return whether a port loads a tile, or a single number, in whose memory a result may be
+    stored.
+    """
+    is_tile = port.kind in (PortKind.TILE, PortKind.TILE_T) or not shape_of(port.value)
     return is_tile and isinstance(port.value, BlockArgument) and is_donated(port.value)
 
 
@@ -110,7 +113,7 @@ def _is_whole(value: SSAValue) -> bool:
     return isinstance(value, BlockArgument)
 
 
-def _reader_after(op: CallOp, memory: SSAValue, order: BlockOrder) -> Operation | None:
+def _reader_after(op: Operation, memory: SSAValue, order: BlockOrder) -> Operation | None:
     """Return the first operator after `op` that uses the old contents of the memory."""
     users = {use.operation for value in _values_in(memory) for use in value.uses}
     later = [user for user in users if order.position(user) > order.position(op)]
@@ -133,9 +136,9 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
     segments = op.segments()
     for segment in segments:
         for index, port in enumerate(segment.ports):
-            if not is_given_up(port):
+            if not is_given_up(port) or not _may_fit(segment, port):
                 continue
-            number = _result_in_place(segment, index)
+            number = _result_in_place(op, segment, index, rewriter.order)
             name = name_of(port.value)
             if isinstance(number, Refusal):
                 rewriter.missed(op, number)
@@ -147,6 +150,13 @@ def _store_in_place(op: FusedOp | MapOp, rewriter: FunctionRewriter) -> None:
     for edited, segment in zip(editor.segments, segments, strict=True):
         edited.results = segment.results
     editor.commit()
+
+
+def _may_fit(segment: Segment, port: Port) -> bool:
+    """Return whether a port loads a tile, or a number where there is a result of its type: most
+    kernels that read a counter do not count.
+    """
+    return bool(shape_of(port.value)) or any(r.type == port.value.type for r in segment.results)
 
 
 def _running_sum(op: FusedOp) -> tuple[int, int] | None:
@@ -187,15 +197,17 @@ def _accumulate(editor: EpilogueEditor, port: int, result: int) -> None:
     editor.commit()
 
 
-def _result_in_place(segment: Segment, index: int) -> int | Refusal:
-    """Return the result that can be stored in the tensor that port `index` loads."""
+def _result_in_place(
+    op: FusedOp | MapOp, segment: Segment, index: int, order: BlockOrder
+) -> int | Refusal:
+    """Return the result of `op` that can be stored in the tensor that port `index` loads."""
     kind, value = segment.ports[index]
-    if value.has_more_than_one_use():
+    if _is_used_elsewhere(op, value, order):
         return Refusal(
             "the overwritten tensor has no other use",
             f"{name_of(value)} is donated without effect: it is also used elsewhere",
         )
-    wanted = ResultKind.TILE if kind == PortKind.TILE else ResultKind.TILE_T
+    wanted = ResultKind.TILE_T if kind == PortKind.TILE_T else ResultKind.TILE
     for number, (port, type) in enumerate(segment.results):
         if port.kind.data == wanted and type == value.type and _reads(segment, number, index):
             return number
@@ -203,6 +215,18 @@ def _result_in_place(segment: Segment, index: int) -> int | Refusal:
         "a result is computed from the tensor that it overwrites, and has its type and layout",
         f"{name_of(value)} is donated without effect: no result fits into its memory",
     )
+
+
+def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) -> bool:
+    """Return whether an operator that may run after `op` uses `value`, or `op` uses it twice.
+
+    Numbers may be read before. What reads a finalize may compute it, and so its operands.
+    """
+    if shape_of(value):
+        return value.has_more_than_one_use()
+    users = [use.operation for each in _values_in(value) for use in each.uses]
+    is_late = _reader_after(op, value, order) is not None
+    return is_late or users.count(op) > 1 or any(isinstance(u, FinalizeOp) for u in users)
 
 
 def _reads(segment: Segment, result: int, port: int) -> bool:

@@ -1,11 +1,11 @@
-# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false, reportAssignmentType=false
+# pyright: basic, reportGeneralTypeIssues=false, reportArgumentType=false
+# pyright: reportAssignmentType=false, reportOperatorIssue=false
 """Device functions of the main loop that dequantizes weights of few bits."""
 
 import triton
 import triton.language as tl
 
 from coda_ir.backends.triton.runtime.device import SUM_TYPE, dot
-from coda_ir.backends.triton.runtime.header import INTERPRET
 from coda_ir.backends.triton.runtime.main_loops import load_depth, wide
 
 
@@ -107,37 +107,160 @@ def multiply_quantized(
 
 
 @triton.jit
-def elements_of(words, FIRST: tl.constexpr):
-    """The four bits from FIRST on of each word, as floats.
+def raised_element(words, ONES, PLACE: tl.constexpr, POSITION: tl.constexpr):
+    """The element at a position of each word, from bit PLACE on of 16 bits that have ONES, too.
 
-    They are the lowest bits of a float that is a power of two plus the element. A word of eight is
-    shifted once, for the bits stay in place where a float has room for them.
+    Two elements are shifted and masked at a time, as the halves of a word.
     """
-    if INTERPRET:
-        return ((words >> FIRST) & 15).to(SUM_TYPE)
-    else:
-        PLACE: tl.constexpr = FIRST if FIRST <= 16 else FIRST - 16
-        # All exponents at once, of which the mask leaves one.
-        moved = (words if FIRST <= 16 else words >> 16) | 0x7F800000
-        bits = moved & (15 * 2**PLACE | (150 - PLACE) * 2**23)
-        return bits.to(tl.float32, bitcast=True) - 2.0 ** (23 - PLACE)
+    SHIFT: tl.constexpr = PLACE - 4 * (POSITION % 4)
+    moved = words << SHIFT if SHIFT >= 0 else words >> (0 - SHIFT)
+    both = (moved & (0x000F000F << PLACE)) | ONES
+    return (both if POSITION < 4 else both >> 16).to(tl.int16)
 
 
 @triton.jit
-def parts_of_words(x, PACKED: tl.constexpr):
-    """The elements 0, 1, ... of the last dimension of x, which has PACKED of them."""
-    if PACKED == 2:
-        first, second = tl.split(x)
-        return (first, second)
+def raised_elements(words, nothing, TYPE: tl.constexpr, POSITIONS: tl.constexpr):
+    """16 + each of the eight elements of a word, in 16 bits: words x 2 x 2 x 2, of which the place
+    (i, j, k) has element 4i + j + 2k.
+
+    An element is the upper bits of a mantissa, beside the exponent of 16. `nothing` is a 0 that
+    compilers do not know: ptxas makes one instruction of a mask and an exponent only where one of
+    them is in a register.
+    """
+    PLACE: tl.constexpr = 3 if tl.bfloat16 == TYPE else 6
+    ones = (0x41804180 if tl.bfloat16 == TYPE else 0x4C004C00) | nothing
+    halves = ()
+    for i in tl.static_range(8):
+        halves = halves + (raised_element(words, ones, PLACE, (POSITIONS >> (4 * i)) & 15),)
+    first = tl.join(tl.join(halves[0], halves[4]), tl.join(halves[1], halves[5]))
+    second = tl.join(tl.join(halves[2], halves[6]), tl.join(halves[3], halves[7]))
+    return tl.join(first, second).to(TYPE, bitcast=True)
+
+
+@triton.jit
+def load_groups(
+    b_scales, b_zeros, b_shifts, group, SCALE_STEP: tl.constexpr, ZERO_STEP: tl.constexpr
+):
+    """The scales and the zero points of groups of each b, columns x groups; None for no zeros."""
+    scales, zeros = (), ()
+    for i in tl.static_range(len(b_scales)):
+        scales = scales + (tl.load(tl.trans(b_scales[i]) + group * SCALE_STEP),)
+        if b_zeros is not None:
+            shifts = None if b_shifts is None else tl.trans(b_shifts[i])
+            zeros = zeros + (load_zeros(tl.trans(b_zeros[i]) + group * ZERO_STEP, shifts),)
+    return scales, zeros
+
+
+@triton.jit
+def in_order_of_products(x):
+    """x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
+    fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
+    return tl.reshape(tl.permute(fours, (2, 1, 0)), (x.shape[1], x.shape[0]))
+
+
+@triton.jit
+def multiply_words_row(
+    accs,
+    a_row,
+    b_columns,
+    first,
+    last,
+    K,
+    A_STEP: tl.constexpr,
+    B_STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    b_scales,
+    b_zeros=None,
+    b_shifts=None,
+    b_numbers=None,
+    N_STEP: tl.constexpr = 1,
+    DEPTH: tl.constexpr = 128,
+    SCALE_STEP: tl.constexpr = 1,
+    ZERO_STEP: tl.constexpr = 1,
+    OFFSET: tl.constexpr = 0,
+    ALONG_K: tl.constexpr = True,
+    PACKED: tl.constexpr = 8,
+    POSITIONS: tl.constexpr = 0x76543210,
+    IN_FOURS: tl.constexpr = False,
+):
+    """`multiply_quantized` for one row of a in 16 bits, and words of eight elements along K.
+
+    Tensor cores multiply the transposed b by a as a column. The order of K and of the columns is
+    the one in which a thread has the operands of a product in the words that it loads: with a warp
+    for each part of K, in steps of 128, and 32 columns. Products are of b + 16, and 16 + the zero
+    point times the sum of a is taken off them. The columns of b are given by number, with the
+    distance of two of them; IN_FOURS, every four are neighbours whose first is a multiple of four.
+    """
+    TYPE: tl.constexpr = a_row.dtype.element_ty
+    PART: tl.constexpr = min(DEPTH, BLOCK_K, 128)
+    PARTS: tl.constexpr = BLOCK_K // PART
+    WORDS: tl.constexpr = PART // 8
+    COLUMNS: tl.constexpr = accs[0].shape[1]
+    IS_KN: tl.constexpr = N_STEP == 1
+    # Columns of a, all equal: the fewest that tensor cores multiply.
+    SAME: tl.constexpr = 8
+    part = tl.arange(0, PARTS)
+    element = tl.arange(0, PART)
+    four, fours = tl.arange(0, 4), tl.arange(0, WORDS // 4)
+    # The words that lie side by side, or those of columns that do, are those of a thread.
+    if IS_KN:
+        word = part[None, :, None] * WORDS + fours[None, None, :] * 4 + four[:, None, None]
+        word = word[:, None, :, :, None]
     else:
-        even, odd = tl.split(tl.reshape(x, (x.shape[0], x.shape[1], 4, 2)))
-        x04, x26 = tl.split(tl.reshape(even, (x.shape[0], x.shape[1], 2, 2)))
-        x15, x37 = tl.split(tl.reshape(odd, (x.shape[0], x.shape[1], 2, 2)))
-        x0, x4 = tl.split(x04)
-        x2, x6 = tl.split(x26)
-        x1, x5 = tl.split(x15)
-        x3, x7 = tl.split(x37)
-        return (x0, x1, x2, x3, x4, x5, x6, x7)
+        word = part[None, :, None] * WORDS + fours[:, None, None] * 4 + four[None, None, :]
+        word = word[:, None, :, None, :]
+    nothing = tl.max(tl.max(a_row.to(tl.int64) >> 63, 1), 0).to(tl.uint32)
+    totals = ()
+    for _ in tl.static_range(len(accs)):
+        totals = totals + (tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE),)
+    b_places = ()
+    for i in tl.static_range(len(accs)):
+        columns = tl.reshape(b_numbers[i], (COLUMNS // 4, 4))
+        if IN_FOURS:
+            columns = tl.max_contiguous(tl.multiple_of(columns, (1, 4)), (1, 4))
+        columns = columns[None, :, None, None, :] if IS_KN else columns[None, :, None, :, None]
+        b_places = b_places + (b_columns[i] + (word * B_STEP + columns * N_STEP),)
+    group = tl.minimum((first + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
+    scales, zeros = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
+    for k in range(first, last, BLOCK_K):
+        # All loads are on their way before anything waits for one of them.
+        place = k // 8 + word
+        words = ()
+        for i in tl.static_range(len(accs)):
+            b = tl.load(b_places[i] + k // 8 * B_STEP, mask=place < K // 8, other=0)
+            words = words + (b.to(tl.uint32, bitcast=True),)
+        depth = k + part[:, None] * PART + element[None, :]
+        a = tl.load(a_row + depth, mask=depth < K, other=0.0)
+        group = tl.minimum((k + BLOCK_K + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
+        following = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
+        a_sum = tl.sum(wide(a), 1)[:, None]
+        # The places of a word, and of an element in it.
+        a = tl.reshape(a, (PARTS, 1, WORDS // 4, 4, 2, 2, 2))
+        a = tl.permute(a, (0, 2, 5, 3, 6, 4, 1) if IS_KN else (0, 3, 5, 2, 6, 4, 1))
+        a = tl.broadcast_to(tl.reshape(a, (PARTS, PART, 1)), (PARTS, PART, SAME))
+        sums = ()
+        for i in tl.static_range(len(accs)):
+            b = tl.permute(words[i], (2, 3, 0, 4, 1) if IS_KN else (2, 0, 4, 3, 1))
+            b = tl.reshape(b, (PARTS, WORDS // 4, 4, COLUMNS))
+            b = raised_elements(b, nothing, TYPE, POSITIONS)
+            b = tl.permute(b, (0, 3, 1, 6, 2, 5, 4) if IS_KN else (0, 3, 2, 6, 1, 5, 4))
+            b = tl.reshape(b, (PARTS, COLUMNS, PART))
+            product = dot(b, a, tl.zeros((PARTS, COLUMNS, SAME), SUM_TYPE))
+            raised = tl.full((PARTS, COLUMNS), OFFSET + 16, SUM_TYPE)
+            if b_zeros is not None:
+                raised += in_order_of_products(zeros[i]).to(SUM_TYPE)
+            product -= (raised * a_sum)[:, :, None]
+            scale = in_order_of_products(scales[i]).to(SUM_TYPE)
+            sums = sums + (totals[i] + product * scale[:, :, None],)
+        totals = sums
+        scales, zeros = following
+    found = ()
+    for i in tl.static_range(len(accs)):
+        one = tl.arange(0, SAME)[None, :] == 0
+        total = tl.sum(tl.where(one, tl.sum(totals[i], 0), 0.0), 1)
+        total = tl.reshape(tl.trans(tl.reshape(total, (4, COLUMNS // 4))), (COLUMNS,))
+        found = found + (accs[i] + total[None, :],)
+    return found
 
 
 @triton.jit
@@ -191,17 +314,11 @@ def multiply_quantized_row(
                 zeros = load_zeros(b_zeros[i][None, :, :] + group * ZERO_STEP, shifts) + OFFSET
                 zeros = zeros.to(tl.float32)
             if SHARED > 1:
-                part = tl.arange(0, SHARED)[None, None, :]
-                x = tl.load(a_places + part, mask=is_inside[:, :, None], other=0.0)
-                parts = parts_of_words(x.to(tl.float32), SHARED)
-                b = b.to(tl.int32)
-                product = tl.zeros((GROUPS, WORDS, COLUMNS), SUM_TYPE)
-                total = tl.zeros((GROUPS, WORDS), SUM_TYPE)
-                for j in tl.static_range(SHARED):
-                    q = elements_of(b, ((POSITIONS >> (4 * j)) & 15) * 4)
-                    product += parts[j][:, :, None] * q
-                    total += parts[j]
-                product -= zeros * total[:, :, None]
+                part = tl.arange(0, SHARED)
+                shifts = shift_of(part, POSITIONS)[None, None, :, None]
+                x = wide(tl.load(a_places + part, mask=is_inside[:, :, None], other=0.0))
+                elements = wide((b.to(tl.int32)[:, :, None, :] >> shifts) & 15)
+                product = tl.sum(x[:, :, :, None] * elements, 2) - zeros * tl.sum(x, 2)[:, :, None]
             else:
                 # x is loaded for each column, as b is, so that both are in the same threads.
                 places = tl.broadcast_to(a_places, (GROUPS, WORDS, COLUMNS))

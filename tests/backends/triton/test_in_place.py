@@ -164,3 +164,26 @@ def test_parts_are_stored_side_by_side(order: tuple[int, int], results: str) -> 
     PlanBuffersPass().apply(make_context(), module)
     source = emit_module(module)
     assert "torch.cat" not in source and "joined[32:48]" in source
+
+
+def test_a_donated_number_is_counted_in_place():
+    """Its memory holds the new value, after a kernel that reads the old one."""
+    text = """
+func.func @f(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %seen: tensor<f32> {coda.donated})
+    -> (tensor<?x8xf32>, tensor<f32>) {
+  %y = gemm.map tile(%x : tensor<?x8xf32>) scalar(%seen : tensor<f32>)
+    -> (tile : tensor<?x8xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.addf %p, %q : f32
+    gemm.yield %s : f32
+  }
+  %next = gemm.map scalar(%seen : tensor<f32>) -> (accumulate<0> : tensor<f32>) {
+  ^bb0(%q: f32):
+    %n = arith.addf %q, %q : f32
+    gemm.yield %n : f32
+  }
+  func.return %y, %next : tensor<?x8xf32>, tensor<f32>
+}"""
+    x, seen = torch.ones(3, 8), torch.tensor(7.0)
+    _, following = run(text, x, seen)
+    assert following.data_ptr() == seen.data_ptr() and seen.item() == 14

@@ -146,6 +146,14 @@ def test_one_row(name: str, tile: str, depth: int, split_k: int, tmp_path: Path)
 
 
 @pytest.mark.any_device
+@pytest.mark.parametrize(("packing", "x"), [("k04152637", "f16"), ("k01234567", "f32")])
+def test_one_row_of_words(packing: str, x: str, tmp_path: Path):
+    """Words in any order, and inputs in float32, which tensor cores do not multiply."""
+    weight = Weight("i32", packing, "ui8", offset=1, kn=True)
+    check_against_reference(product(one_row("32x64", 2), weight, x=x), [2], tmp_path)
+
+
+@pytest.mark.any_device
 @pytest.mark.parametrize("name", ["gptq", "awq"])
 @pytest.mark.parametrize("pairing", ["two weights", "halves", "adjacent", "halves, 32"])
 def test_one_row_of_pairs(name: str, pairing: str, tmp_path: Path):

@@ -184,3 +184,40 @@ func.func @steps(%x: tensor<2x1x8xf32>, %dt: tensor<2x1x8xf32>, %a: tensor<8x4xf
 // CHECK-NEXT:   %y, %last = coda.selective_scan %x, %dt, %a, %b, %c, %h {in_place}
 // CHECK-NEXT:   %z, %other = coda.selective_scan %x, %dt, %a, %b, %c, %kept :
 // CHECK-NEXT:   func.return %y, %last, %z, %other
+
+// -----
+
+// A number that kernels before read: it is overwritten when they have.
+
+func.func @number(%seen: tensor<i64> {coda.donated}, %x: tensor<?x8xi64>) -> (tensor<?x8xi64>, tensor<i64>) {
+  %y = gemm.map tile(%x : tensor<?x8xi64>) scalar(%seen : tensor<i64>)
+      -> (tile : tensor<?x8xi64>) {
+    ^bb0(%p: i64, %q: i64):
+      %s = arith.addi %p, %q : i64
+      gemm.yield %s : i64
+    }
+  %next = gemm.map scalar(%seen : tensor<i64>)
+      -> (tile : tensor<i64>) {
+    ^bb0(%q: i64):
+      %n = arith.addi %q, %q : i64
+      gemm.yield %n : i64
+    }
+  func.return %y, %next : tensor<?x8xi64>, tensor<i64>
+}
+
+// REMARK: remark[passed] accumulate-in-place: gemm.map: stores a result in the memory of %seen
+// CHECK:      func.func @number(%seen: tensor<i64> {coda.donated}, %x: tensor<?x8xi64>) -> (tensor<?x8xi64>, tensor<i64>) {
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x8xi64>) scalar(%seen : tensor<i64>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xi64>) {
+// CHECK-NEXT:     ^bb0(%p: i64, %q: i64):
+// CHECK-NEXT:       %s = arith.addi %p, %q : i64
+// CHECK-NEXT:       gemm.yield %s : i64
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %next = gemm.map scalar(%seen : tensor<i64>)
+// CHECK-NEXT:       -> (accumulate<0> : tensor<i64>) {
+// CHECK-NEXT:     ^bb0(%q: i64):
+// CHECK-NEXT:       %n = arith.addi %q, %q : i64
+// CHECK-NEXT:       gemm.yield %n : i64
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %next : tensor<?x8xi64>, tensor<i64>
+// CHECK-NEXT: }

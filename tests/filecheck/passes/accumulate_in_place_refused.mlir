@@ -303,3 +303,40 @@ func.func @states(%x: tensor<2x1x8xf32>, %long: tensor<2x3x8xf32>, %a: tensor<8x
 // CHECK:      func.func @states(
 // CHECK-NOT:    in_place
 // CHECK:        func.return
+
+// -----
+
+// A number that a kernel reads afterwards.
+
+func.func @number(%seen: tensor<i64> {coda.donated}, %x: tensor<?x8xi64>) -> (tensor<?x8xi64>, tensor<i64>) {
+  %next = gemm.map scalar(%seen : tensor<i64>)
+      -> (tile : tensor<i64>) {
+    ^bb0(%q: i64):
+      %n = arith.addi %q, %q : i64
+      gemm.yield %n : i64
+    }
+  %y = gemm.map tile(%x : tensor<?x8xi64>) scalar(%seen : tensor<i64>)
+      -> (tile : tensor<?x8xi64>) {
+    ^bb0(%p: i64, %q: i64):
+      %s = arith.addi %p, %q : i64
+      gemm.yield %s : i64
+    }
+  func.return %y, %next : tensor<?x8xi64>, tensor<i64>
+}
+
+// REMARK: remark[missed] accumulate-in-place: gemm.map: %seen is donated without effect: it is also used elsewhere; failed condition: the overwritten tensor has no other use; costs 16 bytes
+// CHECK:      func.func @number(%seen: tensor<i64> {coda.donated}, %x: tensor<?x8xi64>) -> (tensor<?x8xi64>, tensor<i64>) {
+// CHECK-NEXT:   %next = gemm.map scalar(%seen : tensor<i64>)
+// CHECK-NEXT:       -> (tile : tensor<i64>) {
+// CHECK-NEXT:     ^bb0(%q: i64):
+// CHECK-NEXT:       %n = arith.addi %q, %q : i64
+// CHECK-NEXT:       gemm.yield %n : i64
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x8xi64>) scalar(%seen : tensor<i64>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xi64>) {
+// CHECK-NEXT:     ^bb0(%p: i64, %q: i64):
+// CHECK-NEXT:       %s = arith.addi %p, %q : i64
+// CHECK-NEXT:       gemm.yield %s : i64
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %next : tensor<?x8xi64>, tensor<i64>
+// CHECK-NEXT: }

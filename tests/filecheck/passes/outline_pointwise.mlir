@@ -139,17 +139,17 @@ func.func @small(%s: tensor<f32>, %v: tensor<8xf32>) -> (tensor<f32>, tensor<8xf
 }
 
 // CHECK:      func.func @small(
-// CHECK-NEXT:   %a = gemm.map scalar(%s : tensor<f32>)
-// CHECK-NEXT:       -> (tile : tensor<f32>) {
-// CHECK-NEXT:     ^bb0(%s_1: f32):
-// CHECK-NEXT:       %a_1 = math.exp %s_1 : f32
-// CHECK-NEXT:       gemm.yield %a_1 : f32
-// CHECK-NEXT:     }
 // CHECK-NEXT:   %b = gemm.map tile(%v : tensor<8xf32>) scalar(%s : tensor<f32>)
 // CHECK-NEXT:       -> (tile : tensor<8xf32>) {
 // CHECK-NEXT:     ^bb0(%v_1: f32, %s_1: f32):
 // CHECK-NEXT:       %b_1 = arith.mulf %v_1, %s_1 : f32
 // CHECK-NEXT:       gemm.yield %b_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %a = gemm.map scalar(%s : tensor<f32>)
+// CHECK-NEXT:       -> (tile : tensor<f32>) {
+// CHECK-NEXT:     ^bb0(%s_1: f32):
+// CHECK-NEXT:       %a_1 = math.exp %s_1 : f32
+// CHECK-NEXT:       gemm.yield %a_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %a, %b : tensor<f32>, tensor<8xf32>
 // CHECK-NEXT: }
@@ -185,4 +185,36 @@ func.func @table(%x: tensor<?x?x8xf32> {coda.dims = ["B", "T", 8 : i64]}, %f: te
 // CHECK-NEXT:       gemm.yield %cos, %sin : f32, f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %c, %s : tensor<?x4xbf16>, tensor<?x4xbf16>
+// CHECK-NEXT: }
+
+// -----
+
+// Numbers that are counted up and returned are one kernel, at the end.
+
+func.func @counters(%first: tensor<i64>, %second: tensor<i64>, %x: tensor<?x8xf32>, %s: tensor<f32>) -> (tensor<i64>, tensor<?x8xf32>, tensor<i64>) {
+  %one = coda.constant {value = 1 : i64} : tensor<i64>
+  %a = coda.add %first, %one : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %y = coda.mul %x, %s : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %b = coda.add %second, %one : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  func.return %a, %y, %b : tensor<i64>, tensor<?x8xf32>, tensor<i64>
+}
+
+// CHECK-LABEL: func.func @counters(%first: tensor<i64>, %second: tensor<i64>, %x: tensor<?x8xf32>, %s: tensor<f32>) -> (tensor<i64>, tensor<?x8xf32>, tensor<i64>) {
+// CHECK-NEXT:   %one = coda.constant {value = 1 : i64} : tensor<i64>
+// CHECK-NEXT:   %y = gemm.map tile(%x : tensor<?x8xf32>) scalar(%s : tensor<f32>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xf32>) {
+// CHECK-NEXT:     ^bb0(%x_1: f32, %s_1: f32):
+// CHECK-NEXT:       %y_1 = arith.mulf %x_1, %s_1 : f32
+// CHECK-NEXT:       gemm.yield %y_1 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %b, %a = gemm.map scalar(%second : tensor<i64>, %first : tensor<i64>)
+// CHECK-NEXT:       -> (tile : tensor<i64>, tile : tensor<i64>) {
+// CHECK-NEXT:     ^bb0(%second_1: i64, %first_1: i64):
+// CHECK-NEXT:       %0 = arith.constant 1 : i64
+// CHECK-NEXT:       %b_1 = arith.addi %second_1, %0 : i64
+// CHECK-NEXT:       %1 = arith.constant 1 : i64
+// CHECK-NEXT:       %a_1 = arith.addi %first_1, %1 : i64
+// CHECK-NEXT:       gemm.yield %b_1, %a_1 : i64, i64
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %a, %y, %b : tensor<i64>, tensor<?x8xf32>, tensor<i64>
 // CHECK-NEXT: }

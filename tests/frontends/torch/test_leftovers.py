@@ -49,7 +49,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def with_graph(model: nn.Module, **options: Any) -> Any:
+def with_graph(model: Any, **options: Any) -> Any:
     return compiled(model, target="triton", fallback="inductor", **options)
 
 
@@ -235,6 +235,23 @@ def test_weights_may_change(
         for _ in range(3):
             torch.testing.assert_close(fast(x), model(x), rtol=3e-2, atol=3e-2)
             model.load_state_dict({k: torch.randn_like(v) for k, v in model.state_dict().items()})
+    assert programs
+
+
+def test_derivatives_by_pytorch_in_the_first_call(
+    programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """While PyTorch watches the operator that calls a program, it records no gradients there."""
+    trace_only(monkeypatch)
+    model, x = Normed(), torch.randn(3, 16)
+
+    def loss(x: Tensor) -> Tensor:
+        ratio = (y := model.first(x)).sub(y.logsumexp(-1, keepdim=True)).exp()
+        return torch.minimum(ratio * x, ratio.clamp(0.8, 1.2) * x).mean()
+
+    found, wanted = (gradients(f, model, x) for f in (with_graph(loss, dynamic=True), loss))
+    for got, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
     assert programs
 
 
