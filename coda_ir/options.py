@@ -24,8 +24,8 @@ were they stored.
 """
 
 Accept: TypeAlias = "Callable[[Estimates | None], None]"
-"""Takes the estimates of a program, or None where there are none. It raises what is to be raised
-where the program is not worth its compilation.
+"""A function that takes the estimates of a program, or None without any, and raises an error if the
+program is not worth compiling.
 """
 
 
@@ -61,7 +61,7 @@ class TuningOptions:
     budget: float
     """Seconds."""
     sizes: str = ""
-    """What symbols stand for: `B=2,T=8192`."""
+    """The sizes of symbols: `B=2,T=8192`."""
 
     @staticmethod
     def of(tune: bool | float | str) -> TuningOptions | None:
@@ -125,13 +125,13 @@ class SavePolicy:
     """Memory options of the pass `differentiate`."""
 
     memory_budget: int | None = None
-    """Bytes that may be saved for the backward; None where time alone counts."""
+    """Bytes that may be saved for the backward; None if only time counts."""
     save: tuple[str, ...] = ()
     """Names of values that are saved whatever they cost."""
     recompute: tuple[str, ...] = ()
     """Names of values that are never saved."""
     stream_logits: int | None = None
-    """Parts in which logits are computed again for their gradient; None where they are saved."""
+    """Parts in which logits are recomputed for their gradient; None to save them."""
 
     def __post_init__(self) -> None:
         """Raise CodaError for anything but a number of bytes or of parts."""
@@ -145,7 +145,7 @@ class SavePolicy:
         recompute: Sequence[str],
         stream_logits: int | None,
     ) -> SavePolicy:
-        """Make options. Raises CodaError for those that make no sense."""
+        """Make options. Raises CodaError for invalid ones."""
         saved, recomputed = _names("save", save), _names("recompute", recompute)
         return SavePolicy(memory_budget, saved, recomputed, stream_logits)
 
@@ -157,9 +157,7 @@ def _check_number(name: str, value: object, least: int, of_what: str) -> None:
 
 
 def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names as a tuple. Raises CodaError for a plain text, which is also a sequence of
-    texts.
-    """
+    """Return names as a tuple. Raises CodaError for a string, which is a sequence of strings."""
     if isinstance(names, str):
         raise CodaError(f"{option} is {names!r}, not a list", f"pass {option}=[{names!r}]")
     return tuple(names)

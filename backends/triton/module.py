@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from coda_ir.backends.triton.definitions import render
 from coda_ir.backends.triton.device_text import device_functions, import_lines
 from coda_ir.backends.triton.host.functions import host_functions, standard_modules
-from coda_ir.backends.triton.host.kernels import UsedKernel
+from coda_ir.backends.triton.host.kernels import UsedKernel, launched_kernel
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.text import unpacked, wrapped
 from coda_ir.backends.triton.kernel import EmittedKernel, definition, indented
@@ -39,7 +39,7 @@ class EmittedProgram:
     kernels: tuple[EmittedKernel, ...]
     launches: tuple[tuple[Operation, str], ...]
     stand_ins: tuple[str, ...]
-    """Launches to compile kernels by (see `host/kernels.py`)."""
+    """Launches to compile kernels by (see `host/kernels.py`), the longest kernels first."""
 
 
 def emit_module(module: ModuleOp, entry: str | None = None, *, direct_launch: bool = False) -> str:
@@ -70,9 +70,10 @@ def emit_program(
     emit_operators(host)
     kernels = tuple(used.kernel for used in host.kernels.used)
     source = _render(func, host)
-    return EmittedProgram(
-        source, kernels, tuple(host.kernels.launches), tuple(host.kernels.stand_ins)
-    )
+    # The longest first, as they take longest to compile.
+    lengths = {kernel.name: len(kernel.source) for kernel in kernels}
+    stand_ins = sorted(host.kernels.stand_ins, key=lambda text: -lengths[launched_kernel(text)])
+    return EmittedProgram(source, kernels, tuple(host.kernels.launches), tuple(stand_ins))
 
 
 def _no_schedule(op: FusedOp) -> CodaError:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type
 
 from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.coda.shapes import element_type_of, is_float8
+from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import (
     FusedOp,
     Layout,
@@ -18,7 +18,6 @@ from coda_ir.dialects.gemm import (
     ScheduleAttr,
     Segment,
     is_power_of_two,
-    promotes_sums,
 )
 from coda_ir.dialects.gemm.tiling import ColumnCuts, ColumnRange, group_sizes
 
@@ -136,7 +135,7 @@ class Configuration:
         """Return the most elements of an epilogue: all of them if groups fill the tile of a thread
         that has more registers, because its products were added in pieces.
         """
-        if self.schedule.is_warp_specialized and promotes_sums(cuts.op):
+        if self.schedule.is_warp_specialized and cuts.promotes_sums:
             return self.accumulators
         return _most_epilogue_elements(cuts)
 
@@ -235,7 +234,7 @@ def _tiles(
         if _has_few_rows(workload) and max(depths) == 64 and device.stages > 1:
             tiles += [(bm, bn, 128) for bm, bn, _ in tiles if 1 < bm <= SMALL_ROWS]
     for tile in dict.fromkeys(tiles):
-        usual = _warps(tile[0], tile[1], cuts.op)
+        usual = _warps(tile[0], tile[1], cuts)
         if space.warps is not None:
             yield tile, space.warps
         else:
@@ -262,7 +261,7 @@ def _tiles_of_one_row(cuts: ColumnCuts, device: Device, workload: Workload) -> S
         return [(1, ROW_COLUMNS, min(128, op.quantized.depth.data))]
     deepest = max(16, 1 << (k - 1).bit_length())
     depth = min(ROW_BYTES // max(1, round(workload.weight_bytes)), deepest)
-    groups = max((size for part in cuts.segments for size in group_sizes(part)), default=1)
+    groups = max(cuts.groups, default=1)
     columns = 4
     # A tile has whole groups, of pairs too: with more columns, steps are shorter.
     least = 1 << (groups - 1).bit_length()
@@ -279,10 +278,10 @@ def _depths(cuts: ColumnCuts, device: Device) -> Sequence[int]:
     if op.blocks is not None:
         k = op.blocks.depth.data if k == DYNAMIC_INDEX else min(k, op.blocks.depth.data)
     padded_k = 64 if k == DYNAMIC_INDEX else max(16, 1 << (k - 1).bit_length())
-    if is_float8(element_type_of(op.x)):
+    if is_float8(cuts.element):
         # Tensor cores multiply 32 of them at once.
         return max(32, min(128, padded_k)), max(32, min(64, padded_k))
-    if device.name == "interpreter" or not _is_f32(op):
+    if device.name == "interpreter" or not _is_f32(cuts):
         return min(64, padded_k), min(32, padded_k)
     return (16,) if _most_epilogue_elements(cuts) < 32 else (min(32, padded_k),)
 
@@ -293,13 +292,14 @@ def total_depth(op: FusedOp) -> int:
     return DYNAMIC_INDEX if DYNAMIC_INDEX in depths else sum(depths)
 
 
-def _warps(bm: int, bn: int, op: FusedOp) -> int:
+def _warps(bm: int, bn: int, cuts: ColumnCuts) -> int:
     """Return the number of warps: tensor cores work on 64 to 128 accumulators per thread; float32
     is computed without them.
     """
-    if bm == 1 and op.quantized is not None and op.quantized.has_words_along_k:
+    quantized = cuts.op.quantized
+    if bm == 1 and quantized is not None and quantized.has_words_along_k:
         return 1
-    return 8 if bm * bn >= (64 * 64 if _is_f32(op) else 128 * 128) else 4
+    return 8 if bm * bn >= (64 * 64 if _is_f32(cuts) else 128 * 128) else 4
 
 
 def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
@@ -307,27 +307,26 @@ def _most_accumulators(cuts: ColumnCuts, schedule: ScheduleAttr) -> int:
     products, the products of float8 before they are added, and the values of reductions over
     groups.
     """
-    op = cuts.op
     if schedule.has_one_row:
         return 128
-    if _is_f32(op):
+    if _is_f32(cuts):
         return _most_epilogue_elements(cuts)
     if _holds_products(cuts):
         return 128 if schedule.is_warp_specialized else 64
-    return 64 if any(group_sizes(segment) for segment in cuts.segments) else 128
+    return 64 if cuts.groups else 128
 
 
 def _holds_products(cuts: ColumnCuts) -> bool:
     """Return whether all products of a step, or all of a tile that is reduced over groups, are in
     registers beside their sums, but for the main loop that multiplies a tile in pieces.
     """
-    is_light = all(part.pairing and not group_sizes(part) for part in cuts.segments)
-    return promotes_sums(cuts.op) and not is_light
+    is_light = not cuts.groups and all(part.pairing for part in cuts.segments)
+    return cuts.promotes_sums and not is_light
 
 
 def _most_epilogue_elements(cuts: ColumnCuts) -> int:
     """Return the most accumulators per thread in an epilogue, beyond which ptxas spills."""
-    if not _is_f32(cuts.op):
+    if not _is_f32(cuts):
         return 64
     return 16 if any(_is_heavy(segment) for segment in cuts.segments) else 32
 
@@ -340,5 +339,5 @@ def _is_heavy(segment: Segment) -> bool:
     return stores_pairs or bool(group_sizes(segment))
 
 
-def _is_f32(op: FusedOp) -> bool:
-    return isinstance(element_type_of(op.x), Float32Type)
+def _is_f32(cuts: ColumnCuts) -> bool:
+    return isinstance(cuts.element, Float32Type)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.cost_model.devices import Device
-from coda_ir.dialects.coda.shapes import element_type_of, is_float8
+from coda_ir.dialects.coda.shapes import is_float8
 from coda_ir.dialects.gemm import ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 from coda_ir.dialects.gemm.tma import tma_obstacle
@@ -54,7 +54,7 @@ def _one_row_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     op = cuts.op
     if op.is_transposed or op.groups is not None:
         return "its rows are summed over, or in groups"
-    if is_float8(element_type_of(op.x)):
+    if is_float8(cuts.element):
         return "products of float8 are those of tensor cores"
     if op.order is not None:
         return "its sums have a stated order"

@@ -15,7 +15,7 @@ from coda_ir.cost_model.devices import Device
 from coda_ir.cost_model.estimate import Estimate
 from coda_ir.cost_model.main_loops import usable_loop, with_main_loop
 from coda_ir.cost_model.workload import Workload
-from coda_ir.dialects.gemm import FusedOp, ScheduleAttr, promotes_sums
+from coda_ir.dialects.gemm import FusedOp, ScheduleAttr
 from coda_ir.dialects.gemm.tiling import ColumnCuts
 
 
@@ -46,7 +46,7 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     found: dict[ScheduleAttr, Ranked] = {}
     for configuration in configurations(cuts, space, device, workload):
         is_row = configuration.schedule.has_one_row
-        for name in (ONE_ROW,) if is_row else _main_loops(space, op):
+        for name in (ONE_ROW,) if is_row else _main_loops(space, cuts):
             try:
                 ranked = _rank(cuts, configuration, name, workload, device)
             except ValueError:
@@ -59,9 +59,9 @@ def rank(op: FusedOp, space: Space, device: Device, rows: int | None = None) -> 
     return sorted(found.values(), key=lambda ranked: (ranked.us, ranked.estimate.busy))
 
 
-def _main_loops(space: Space, op: FusedOp) -> tuple[str, ...]:
+def _main_loops(space: Space, cuts: ColumnCuts) -> tuple[str, ...]:
     """Return the main loops of the space, after the warp-specialized one for promoted sums."""
-    is_split = SPECIALIZED in space.main_loops and promotes_sums(op)
+    is_split = SPECIALIZED in space.main_loops and cuts.promotes_sums
     others = tuple("pointer" if name == ONE_ROW else name for name in space.main_loops)
     return (SPLIT, *others) if is_split else others
 

@@ -9,11 +9,12 @@ import importlib
 import json
 import sys
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from coda_ir.cache.modules import load_source
 from coda_ir.launching.forked import Request, serve
-from coda_ir.launching.kernels_ahead import compile_launch, settle_keys
+from coda_ir.launching.kernels_ahead import compile_launch, prepare_keys, settle_keys
 
 
 class _Driver:
@@ -33,11 +34,16 @@ class _Driver:
 
 
 def compile_module(request: Request) -> str | None:
-    """Compile the kernels of a module by their launches. Returns the error, if any."""
+    """Compile the kernels of a module by their launches; also their launchers if the module is
+    shared, as it then runs on this machine. Returns the error, if any.
+    """
     try:
         module = load_source(request["source"], request["name"])
-        for launch in request["launches"]:
-            compile_launch(module, launch)
+        kernels = [compile_launch(module, launch) for launch in request["launches"]]
+        launcher = _launcher() if request.get("is_shared") else None
+        if launcher is not None:
+            for kernel in kernels:
+                launcher(kernel.src, kernel.metadata)
     except Exception as error:
         # The boundary of the process: whatever a candidate fails with is told of it.
         return f"{type(error).__name__}: {error}"[-2000:]
@@ -45,13 +51,28 @@ def compile_module(request: Request) -> str | None:
 
 
 def load_shared(request: Request) -> None:
-    """Load the module of a request that is marked as shared, so that copies of the process
-    find it.
+    """Load the module of a request that is marked as shared, and Triton's driver, so that copies of
+    the process find them.
     """
     if request.get("is_shared"):
         # The copy meets the same error, and reports it.
         with suppress(Exception):
             settle_keys(load_source(request["source"], request["name"]))
+        _launcher()
+
+
+@cache
+def _launcher() -> Any:
+    """Return Triton's class of launchers, which are compiled in C; None where Triton has no driver
+    of the GPU.
+    """
+    backends: Any = importlib.import_module("triton.backends").backends
+    target = importlib.import_module("triton.runtime").driver.active.get_current_target()
+    with suppress(Exception):
+        for backend in backends.values():
+            if backend.compiler.supports_target(target):
+                return backend.driver().launcher_cls
+    return None
 
 
 def prepare(target: tuple[Any, ...]) -> None:
@@ -60,10 +81,10 @@ def prepare(target: tuple[Any, ...]) -> None:
     """
     compiler: Any = importlib.import_module("triton.backends.compiler")
     runtime: Any = importlib.import_module("triton.runtime")
-    runtime.driver.set_active(_Driver(compiler.GPUTarget(*target)))
-    find_key = getattr(importlib.import_module("triton.runtime.cache"), "triton_key", None)
-    if find_key is not None:
-        find_key()
+    driver = _Driver(compiler.GPUTarget(*target))
+    runtime.driver.set_active(driver)
+    with suppress(Exception):
+        prepare_keys(driver.get_current_target)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from coda_ir.calls.results import Results, as_tuple
+from coda_ir.collector import collector_paused
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +45,10 @@ def wait_for_triton() -> None:
 
 
 def _start() -> None:
-    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
-    if find_key is not None:
-        find_key()
-    _ = import_module("triton.runtime").driver.active
+    from coda_ir.launching.kernels_ahead import prepare_keys
+
+    runtime: Any = import_module("triton.runtime")
+    prepare_keys(lambda: runtime.driver.active.get_current_target())
 
 
 _INTERPRETER = RLock()
@@ -153,9 +154,10 @@ def compile_kernels(programs: Sequence[TritonExecutable]) -> None:
         each for each in dict.fromkeys(programs) if not each.is_compiled and not each.is_interpreted
     ]
     if waiting and not torch.cuda.is_current_stream_capturing():
-        for each in waiting:
-            each.finish_compiling()
-        launches = [(each.module, each.info.launches) for each in waiting]
-        compile_ahead(launches, waiting[0].device, waiting[0].jobs)
+        with collector_paused():
+            for each in waiting:
+                each.finish_compiling()
+            launches = [(each.module, each.info.launches) for each in waiting]
+            compile_ahead(launches, waiting[0].device, waiting[0].jobs)
     for each in programs:
         each.is_compiled, each.beside = True, ()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, Timer
+from threading import Lock, Thread, Timer
 from typing import Any, TypeAlias
 from weakref import finalize
 
@@ -83,7 +83,7 @@ class ForkingProcess:
         """
         self._write(WAIT if more else "")
         assert self._process.stdout is not None
-        while self._left or not more:
+        while self._left:
             line = self._process.stdout.readline()
             if not line:
                 break
@@ -224,13 +224,14 @@ class KernelCompiler:
         self._kernels = 0
         self._lock = Lock()
         self._close = finalize(self, self._process.close)
+        self._is_open = True
 
     def submit(self, source: str, name: str, groups: Sequence[Sequence[str]]) -> None:
         """Start compiling kernels of an emitted module, each by its launches, unless they were
         submitted before or the process has ended.
         """
         with self._lock:
-            if source in self._submitted or not self._close.alive:
+            if source in self._submitted or not self._is_open:
                 return
             self._submitted.add(source)
             self._kernels += len(groups)
@@ -239,12 +240,15 @@ class KernelCompiler:
                 self._process.submit(request)
 
     def wait(self) -> None:
-        """Wait until all submitted kernels are compiled. The process ends."""
+        """Wait until all submitted kernels are compiled. The process ends, and nobody waits for
+        that.
+        """
         with self._lock:
-            if self._close.alive:
+            if self._is_open:
+                self._is_open = False
                 try:
                     with Progress({"compiling kernels": self._kernels}) as progress:
                         for _ in self._process.answers():
                             progress.advance("compiling kernels")
                 finally:
-                    self._close()
+                    Thread(target=self._close, name="coda-close").start()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -37,6 +38,16 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
 
 MAX_AXES = 8
 """More than any tensor has whose extents a launch reads."""
+
+
+def prepare_keys(find_target: Callable[[], Any]) -> None:
+    """Make Triton do what its keys for a target need once in a process and its copies: hash its
+    libraries, and ask the assembler for its version.
+    """
+    find_key = getattr(import_module("triton.runtime.cache"), "triton_key", None)
+    if find_key is not None:
+        find_key()
+    import_module("triton.compiler").make_backend(find_target()).hash()
 
 
 def compile_ahead(

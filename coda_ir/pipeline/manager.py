@@ -124,7 +124,7 @@ class PassManager:
     ) -> None:
         for watcher in instrumentations:
             watcher.before_pass(run, module)
-        with limit_rewrites(module, self.max_rewrites), _named_in_errors(run):
+        with limit_rewrites(self.max_rewrites), _named_in_errors(run):
             if run.anchor == FUNCTION_ANCHOR:
                 run_on_functions(run.pass_, context, module)
             else:

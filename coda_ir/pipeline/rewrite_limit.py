@@ -49,7 +49,8 @@ class _StopRewriting(BaseException):
 
 @dataclass
 class _Budget:
-    limit: int
+    limit: int | None
+    """None until something is rewritten."""
     total: int = 0
     fired: Counter[str] = field(default_factory=Counter[str])
     last: tuple[str, LocationAttr] = ("", UnknownLoc())
@@ -59,7 +60,7 @@ class _Budget:
         self.fired[pattern] += 1
         self.last = operator
         self.total += 1
-        if self.total > self.limit:
+        if self.limit is not None and self.total > self.limit:
             raise _StopRewriting
 
     def __str__(self) -> str:
@@ -77,13 +78,11 @@ _budget: ContextVar[_Budget | None] = ContextVar("coda_ir_rewrite_budget", defau
 
 
 @contextmanager
-def limit_rewrites(module: ModuleOp, limit: int | None = None) -> Generator[None]:
+def limit_rewrites(limit: int | None = None) -> Generator[None]:
     """Allow at most `limit` rewrites by `rewrite_module` in the `with` block. The default is
-    generous for the size of `module`. Raises RewriteLoopError beyond the limit; the module stays as
-    the last rewrite left it.
+    generous for the size of the module. Raises RewriteLoopError beyond the limit; the module stays
+    as the last rewrite left it.
     """
-    if limit is None:
-        limit = BASE_LIMIT + LIMIT_PER_OPERATOR * sum(1 for _ in module.walk())
     budget = _Budget(limit)
     token = _budget.set(budget)
     try:
@@ -103,6 +102,8 @@ def rewrite_module(
     after each round. Returns whether anything changed. `limit_rewrites` limits the rewrites.
     """
     budget = _budget.get()
+    if budget is not None and budget.limit is None:
+        budget.limit = BASE_LIMIT + LIMIT_PER_OPERATOR * sum(1 for _ in module.walk())
     counted = pattern if budget is None else _counted(pattern, budget)
     return PatternRewriteWalker(counted, post_walk_func=post_walk).rewrite_module(module)
 

@@ -170,8 +170,7 @@ class TrainableFunction(NotCopied):
         lowering = lower(origin, self._options)
         if accept is not None:
             accept(self._comparison(lowering))
-        # The backward first: its kernels take longest to compile, beside what is done meanwhile.
-        backward, forward = (self._compiled(lowering, name) for name in reversed(names))
+        forward, backward = (self._compiled(lowering, name) for name in names)
 
         def specialize(missing: Sequence[str], added: Sequence[str]) -> CompiledFunction:
             special = _specialized(origin, lowering, backward.name, missing, added)

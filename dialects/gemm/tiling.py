@@ -10,15 +10,15 @@ from functools import cached_property
 from itertools import chain
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from coda_ir.dialects.coda.shapes import element_bytes, shape_of
+from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
     PortKind,
     ResultKind,
 )
-from coda_ir.dialects.gemm.numerics import OrderAttr
+from coda_ir.dialects.gemm.numerics import OrderAttr, promotes_sums
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
@@ -137,8 +137,8 @@ def column_ranges(
 
 @dataclass(frozen=True)
 class ColumnCuts:
-    """The ranges of a GEMM under many schedules, each computed once. The operator does not
-    change.
+    """The ranges of a GEMM under many schedules, and what all of them ask of its operator, each
+    computed once. The operator does not change.
     """
 
     op: FusedOp
@@ -151,6 +151,21 @@ class ColumnCuts:
         return self.op.segments()
 
     @cached_property
+    def element(self) -> Attribute:
+        """The type of the elements of the inputs."""
+        return element_type_of(self.op.x)
+
+    @cached_property
+    def promotes_sums(self) -> bool:
+        """See `promotes_sums`."""
+        return promotes_sums(self.op)
+
+    @cached_property
+    def groups(self) -> Sequence[int]:
+        """The distinct group sizes of all segments."""
+        return list(dict.fromkeys(chain(*map(group_sizes, self.segments))))
+
+    @cached_property
     def row_bytes(self) -> Sequence[int]:
         """The distinct row sizes in bytes along K, of the inputs and of weights that are N x K."""
         by_column = [part.terms for part in self.segments if part.layout == Layout.NK]
@@ -160,10 +175,13 @@ class ColumnCuts:
     def under(self, schedule: ScheduleAttr) -> list[tuple[Segment, list[ColumnRange]]]:
         """Return each segment with its ranges. Raises ValueError like `column_ranges`."""
         check_depths(self.op, schedule)
-        key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
         if self.op.order is not None:
-            # Only a stated order has a say in how many programs share the K of a tile.
-            key = (*key, schedule.split_k.data)
+            key = schedule
+        elif schedule.is_warp_specialized:
+            key = (schedule.mainloop, schedule.tile, schedule.warps.data, schedule.stages.data)
+        else:
+            # Parts are as wide as registers allow; no box of theirs is in shared memory.
+            key = (schedule.accumulators, schedule.block_n.data)
         if key not in self._found:
             self._found[key] = [
                 (segment, column_ranges(segment, schedule, self.op.order))

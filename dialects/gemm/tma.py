@@ -9,7 +9,7 @@ from itertools import chain
 
 from xdsl.dialects.builtin import Float32Type
 
-from coda_ir.dialects.coda.shapes import element_bytes, element_type_of
+from coda_ir.dialects.coda.shapes import element_bytes
 from coda_ir.dialects.gemm.attrs import (
     Layout,
 )
@@ -93,7 +93,7 @@ def operand_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     Raises ValueError as `column_ranges` does.
     """
     op = cuts.op
-    if isinstance(element_type_of(op.x), Float32Type):
+    if isinstance(cuts.element, Float32Type):
         return "tiles from TMA feed tensor cores, which do not multiply float32"
     for row_bytes in cuts.row_bytes:
         if row_bytes % ALIGNMENT_BYTES:

@@ -24,7 +24,7 @@ from coda_ir.dialects.gemm.attrs import (
     PortKind,
     ResultKind,
 )
-from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS, promotes_sums
+from coda_ir.dialects.gemm.numerics import PROMOTED_COLUMNS
 from coda_ir.dialects.gemm.ops import FusedOp
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
@@ -90,7 +90,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
     if bm not in legal_rows or schedule.warps.data != WARPS:
         expected = f"{' or '.join(map(str, legal_rows))} with {WARPS}"
         return f"a tile of {bm} rows with {schedule.warps.data} warps, expected {expected}"
-    depth = STEP_BYTES if is_float8(element_type_of(op.x)) else STEP_BYTES // 2
+    depth = STEP_BYTES if is_float8(cuts.element) else STEP_BYTES // 2
     if not 64 <= bn <= 256 or bk != depth:
         return f"a tile of {bn} columns in steps of {bk}, expected 64 to 256 in steps of {depth}"
     if schedule.accumulators > MOST_ACCUMULATORS:
@@ -99,7 +99,7 @@ def _obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None:
         return "its rows are in groups, and groups of warps have tiles of their own"
     if op.order is not None:
         return "its sums have a stated order"
-    if schedule.splits_rows and not promotes_sums(op):
+    if schedule.splits_rows and not cuts.promotes_sums:
         return "its sums are not promoted, and eight warps compute them together"
     if schedule.split_k.data > 1:
         return f"{schedule.split_k.data} programs for the K of a tile, expected 1"
@@ -138,9 +138,9 @@ def _eight_bits_obstacle(cuts: ColumnCuts, schedule: ScheduleAttr) -> str | None
         return "float8 is multiplied along rows, and its input is K x M: store it as M x K"
     if any(segment.layout == Layout.KN for segment in cuts.segments):
         return "float8 is multiplied along rows, and its weights are K x N: store them as N x K"
-    if promotes_sums(op) and schedule.alternates:
+    if cuts.promotes_sums and schedule.alternates:
         return "its promoted sums need the registers of eight warps for a tile"
-    if promotes_sums(op) and len(schedule.pieces) > 1:
+    if cuts.promotes_sums and len(schedule.pieces) > 1:
         return (
             f"a tile of {schedule.block_n.data} columns for promoted sums, expected 64, 128 or 256"
         )

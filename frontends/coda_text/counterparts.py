@@ -114,6 +114,9 @@ _TENSORS: dict[str, str] = _by_name(
         "cast($x, i32)": "int",
         "max($x)": "amax",
         "-max(-$x)": "min amin",
+        "sum($x) > 0": "any",
+        "sum(logical_not($x)) == 0": "all",
+        "sum($x != 0)": "count_nonzero",
         "minimum($x, $y)": "min/2",
         "sqrt(sum($x * $x))": "norm vector_norm",
         "$x / maximum(sqrt(sum($x * $x)), 1e-12)": "normalize",
@@ -169,7 +172,8 @@ FUNCTIONS: dict[str, str] = {
 """Counterparts of functions of tensors; `name/2` is a call with two tensors."""
 
 NOTES: dict[str, str] = dict.fromkeys(
-    (FUNCTIONS["amax"], FUNCTIONS["amin"]), ", which reduces the last dimension to 1"
+    (FUNCTIONS[name] for name in ("amax", "amin", "any", "all", "count_nonzero")),
+    ", which reduces the last dimension to 1",
 )
 """Notes that remedies append to counterparts without `dim` and `keepdim`."""
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntAttr, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
@@ -24,13 +25,24 @@ from coda_ir.frontends.coda_text.program import (
 from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import Selection, selected
-from coda_ir.frontends.coda_text.syntax import Binary, Call, Negation, Span, Subscript
+from coda_ir.frontends.coda_text.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Name,
+    Negation,
+    Parameter,
+    Span,
+    Subscript,
+    TupleExpression,
+)
 from coda_ir.frontends.coda_text.values import (
     POISON,
     Poison,
     TensorValue,
     Value,
 )
+from coda_ir.symbolic_shapes import dims_attribute
 
 MAX_OPERATORS = 1_000_000
 SIGNATURES = {name: operator.signature for name, operator in OPERATORS.items()}
@@ -62,6 +74,30 @@ def _filename(file: str) -> StringAttr:
 
 def location(file: str, span: Span) -> FileLineColLoc:
     return FileLineColLoc(_filename(file), IntAttr(span.line), IntAttr(span.column))
+
+
+def argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
+    """The name and extents of a parameter, and whether it is a weight."""
+    attributes: dict[str, Attribute] = {
+        "coda.name": StringAttr(parameter.name.text),
+        "coda.dims": dims_attribute(value.dims),
+    }
+    if parameter.qualifier is not None:
+        attributes[WEIGHT] = UnitAttr()
+    return DictionaryAttr(attributes)
+
+
+def result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
+    """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
+    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
+    attributes: list[DictionaryAttr] = []
+    for index, result in enumerate(results):
+        entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
+        item = items[index] if len(items) == len(results) else None
+        if isinstance(item, Name):
+            entries["coda.name"] = StringAttr(item.text)
+        attributes.append(DictionaryAttr(entries))
+    return attributes
 
 
 class ExpressionLowering(BodyEvaluator):

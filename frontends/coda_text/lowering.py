@@ -8,14 +8,11 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     ModuleOp,
-    StringAttr,
-    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, OpResult, Region
+from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
-from coda_ir.dialects.coda.weights import WEIGHT
 from coda_ir.error_codes import language_code
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
@@ -25,7 +22,9 @@ from coda_ir.frontends.coda_text.expressions import (
     CallSite,
     ExpressionLowering,
     Output,
+    argument_attributes,
     location,
+    result_attributes,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.program import (
@@ -44,7 +43,6 @@ from coda_ir.frontends.coda_text.syntax import (
     Parameter,
     Return,
     Span,
-    TupleExpression,
     TypeExpression,
     names,
 )
@@ -64,7 +62,6 @@ from coda_ir.frontends.coda_text.values import (
     is_poisoned,
     symbol,
 )
-from coda_ir.symbolic_shapes import dims_attribute
 from coda_ir.symbolic_size import SymbolicSize
 
 MAX_INLINE_DEPTH = 48
@@ -452,9 +449,11 @@ class FunctionLowering(ExpressionLowering):
                 self._bind_symbol(new[0], quotient, name, bindings)
             elif size is not None and size != actual:
                 expected = size if factor is None else f"a multiple of {factor}"
+                word = declared.text if isinstance(declared, Name) else ""
+                is_option = word in self.definition.options
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",
-                    declared_at,
+                    f"this extent is the option {word}" if is_option else declared_at,
                     argument=name,
                 )
 
@@ -481,27 +480,3 @@ class FunctionLowering(ExpressionLowering):
 
 def _count(values: int) -> str:
     return "1 value" if values == 1 else f"{values} values"
-
-
-def argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
-    """The name and extents of a parameter, and whether it is a weight."""
-    attributes: dict[str, Attribute] = {
-        "coda.name": StringAttr(parameter.name.text),
-        "coda.dims": dims_attribute(value.dims),
-    }
-    if parameter.qualifier is not None:
-        attributes[WEIGHT] = UnitAttr()
-    return DictionaryAttr(attributes)
-
-
-def result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
-    """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
-    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
-    attributes: list[DictionaryAttr] = []
-    for index, result in enumerate(results):
-        entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
-        item = items[index] if len(items) == len(results) else None
-        if isinstance(item, Name):
-            entries["coda.name"] = StringAttr(item.text)
-        attributes.append(DictionaryAttr(entries))
-    return attributes

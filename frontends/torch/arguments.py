@@ -10,7 +10,7 @@ from torch.fx import Node
 from xdsl.ir import SSAValue
 
 from coda_ir.diagnostics import CodaError
-from coda_ir.frontends.torch.types import expression_of, symbolic_text
+from coda_ir.frontends.torch.types import expression_of, parameter_names, symbolic_text
 
 
 class ArgumentWriter:
@@ -35,6 +35,9 @@ class ArgumentWriter:
         """
         parts = [self._text(argument) for argument in node.args]
         parts += [f"{name}={self._text(value)}" for name, value in node.kwargs.items()]
+        if _makes_tensor(node) and "device" not in node.kwargs:
+            # PyTorch would make a number on the CPU, where kernels of a GPU cannot read it.
+            parts.append("device=device")
         return ", ".join(parts)
 
     def _text(self, argument: Any) -> str:
@@ -85,6 +88,13 @@ class ArgumentWriter:
             return f"size({self._operand(owner)}, {axis})"
 
         return re.sub(r"[^\W\d]\w*", extent, symbolic_text(value))
+
+
+def _makes_tensor(node: Node) -> bool:
+    """Return whether a node makes a tensor of no other, on a device of its choice."""
+    if any(isinstance(given.meta.get("val"), torch.Tensor) for given in node.all_input_nodes):
+        return False
+    return "device" in parameter_names(node)
 
 
 def _is_of_sizes(value: object) -> bool:

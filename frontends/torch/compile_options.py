@@ -30,7 +30,7 @@ MODES: Mapping[str, Mapping[str, bool]] = {
     "max-autotune": {"cuda_graphs": True, "tune": True},
     "max-autotune-no-cudagraphs": {"tune": True},
 }
-"""The modes of `torch.compile`, and the options that each stands for."""
+"""The modes of `torch.compile`, and the options that each sets."""
 
 
 class OptionError(CodaError):
@@ -54,28 +54,28 @@ class Options:
     operators of a graph that is tuned to kernels.
     """
     compare: bool = True
-    """Leave a graph to Inductor where it takes less time there, by an estimate, and where nothing
-    is asked for that Inductor has not: this is for the GPUs whose library the estimate knows.
+    """Leave a graph to Inductor if it is estimated to be faster there, on GPUs whose library the
+    estimate knows, unless an option requests what only this compiler provides.
     """
     target: TargetChoice = "auto"
-    """`auto` is triton on a GPU, and on the CPU where TRITON_INTERPRET is set."""
+    """`auto` is triton on a GPU, and on the CPU if TRITON_INTERPRET is set."""
     numerics: str | None = None
     """The numerics mode of the programs (see docs/numerics.md)."""
     schedule: str | None = None
     """Options of the pass `schedule`."""
     backward: Backward = "derived"
-    """What differentiates a graph: the pass `differentiate`, or PyTorch's autograd, operator by
-    operator, which also is for the graphs that the pass leaves alone.
+    """What differentiates a graph: the pass `differentiate`, which leaves some graphs to autograd,
+    or PyTorch's autograd, operator by operator.
     """
     memory_budget: int | None = None
     """Bytes that a graph may save for its backward; by default time alone counts."""
     stream_logits: int | None = None
-    """Parts in which logits are computed again for their gradient, so that they are not saved."""
+    """Parts in which logits are recomputed for their gradient, instead of being saved."""
     fuse_gradient_accumulation: bool = False
-    """Have the GEMMs of gradients add to the `.grad` that parameters have."""
+    """Let the GEMMs of gradients add to the existing `.grad` of parameters."""
     tune: Tune = False
-    """Measure schedules on the GPU (docs/tuning.md): for at most a minute per graph, or so many
-    seconds; `"stored"` uses results that are there. Where there is no GPU, nothing is measured.
+    """Measure schedules on the GPU (docs/tuning.md), for at most a minute per graph or a number of
+    seconds; `"stored"` uses stored results. Without a GPU, nothing is measured.
     """
     cuda_graphs: bool = False
     """Replay programs without gradients as CUDA graphs, one for each combination of sizes."""
@@ -84,20 +84,20 @@ class Options:
     (optimizers, `load_state_dict`), but not writes through `.data`.
     """
     fold_weights: bool = False
-    """Keep weights behind a norm multiplied by the weight of the norm, in graphs without gradients.
-    Needs `pack_weights`, as the copies follow the same updates; CUDA graphs would make them anew in
-    each replay.
+    """Keep weights that follow a norm multiplied by the weight of the norm, in graphs without
+    gradients. Requires `pack_weights`, because the copies follow the same updates; in CUDA graphs,
+    each replay would compute them again.
     """
     remarks: str | None = None
     """Kinds of remarks to show, with commas between them, or `all`; by default $CODA_REMARKS."""
     explore: str | None = None
     """A folder for a page about each graph (`explore_module`); by default $CODA_EXPLORE."""
     explore_arch: str | None = None
-    """The GPU that pages are for, such as `sm_90`, with machine code; by default they are for the
-    GPU of the graph, without.
+    """The GPU that pages are for, such as `sm_90`, with machine code; by default the GPU of the
+    graph, without machine code.
     """
     errors: Errors = "fallback"
-    """What an error inside of the compiler does to a graph; `raise` is for tests."""
+    """The response to an error inside of the compiler; `raise` is for tests."""
 
     @staticmethod
     def of(mode: str | None, given: Mapping[str, Any] | None) -> Options:

@@ -21,6 +21,7 @@ import torch
 from torch.fx import GraphModule
 from xdsl.dialects.builtin import UnknownLoc
 
+from coda_ir.collector import collector_paused
 from coda_ir.diagnostics import CodaError
 from coda_ir.frontends.torch.capture import decompositions
 from coda_ir.frontends.torch.compile_options import Options
@@ -72,6 +73,9 @@ def _keep_scans_of_transformers() -> None:
 
 # PyTorch imports this module where a function is compiled, before it traces any.
 _keep_scans_of_transformers()
+if torch.cuda.is_initialized():
+    with suppress(ImportError):
+        start_triton()
 
 
 def coda(
@@ -89,7 +93,8 @@ def coda(
     if chosen.target != "reference" and _are_on_gpu(example_inputs):
         start_triton()
     try:
-        run = _compiled(graph, example_inputs, chosen)
+        with collector_paused():
+            run = _compiled(graph, example_inputs, chosen)
         return without_overlaps(run, graph, example_inputs)
     except LeftToInductor as reason:
         level = logging.WARNING if reason.is_refused or chosen.shown_remarks else logging.INFO

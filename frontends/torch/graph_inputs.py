@@ -314,6 +314,7 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
+    rules[_overload("cross_entropy_loss.default")] = _loss_under_autocast
     if is_differentiated:
         rules[_overload("scaled_dot_product_attention.default")] = _spelled_dropout
     return keep(rules)
@@ -346,6 +347,23 @@ def _updating_statistics(
         return NotImplemented
     operator: Any = torch.ops.aten.native_batch_norm
     return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
+
+
+def _loss_under_autocast(x: torch.Tensor, *args: object, **kwargs: object) -> object:
+    """Widen the operands of a loss under autocast, as PyTorch widens those of the operators that
+    the loss consists of; otherwise it stays whole.
+    """
+    is_narrow = x.dtype in (torch.bfloat16, torch.float16)
+    if not (is_narrow and torch.is_autocast_enabled(x.device.type)):
+        return NotImplemented
+    operator: Any = torch.ops.aten.cross_entropy_loss.default
+    named = {name: _widened(operand) for name, operand in kwargs.items()}
+    return operator(*map(_widened, (x, *args)), **named)
+
+
+def _widened(operand: Any) -> Any:
+    is_tensor = isinstance(operand, torch.Tensor)
+    return operand.float() if is_tensor and operand.is_floating_point() else operand
 
 
 def _spelled_dropout(

@@ -4,6 +4,8 @@ Each is whole in traced graphs, and so is its backward operator: PyTorch sees ne
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -25,13 +27,15 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     backward_name = f"{name}_backward"
 
     def run_backward(operands: Sequence[Tensor], d_0: Tensor, d_1: Tensor, *given: Any) -> Any:
-        with torch.enable_grad():
+        def differentiate() -> list[Tensor]:
             leaves = [operand.detach().requires_grad_() for operand in operands]
-            results = run(leaves, *given)
-        return list(torch.autograd.grad(results, leaves, (d_0, d_1)))
+            gradients = torch.autograd.grad(run(leaves, *given), leaves, (d_0, d_1))
+            return [gradient.contiguous() for gradient in gradients]
+
+        return _recorded(differentiate, d_0.device)
 
     def gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
-        return [torch.empty_like(operand) for operand in operands]
+        return [operand.new_empty(operand.shape) for operand in operands]
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         operands, *ctx.options = inputs
@@ -51,6 +55,21 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
     backward = getattr(torch.ops.coda_ir, backward_name).default
     return getattr(torch.ops.coda_ir, name).default
+
+
+def _recorded(function: Callable[[], list[Tensor]], device: torch.device) -> list[Tensor]:
+    """Call a function in a thread of its own, on the current stream of `device`.
+
+    Autograd records nothing in a thread that runs a graph of AOTAutograd.
+    """
+    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+
+    def call() -> list[Tensor]:
+        with nullcontext() if stream is None else torch.cuda.stream(stream):
+            return function()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
 
 
 def _register(schema: str, run: Callable[..., Any], types: Callable[..., Any]) -> None:

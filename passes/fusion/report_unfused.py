@@ -250,7 +250,8 @@ def _why_pointwise(op: MapOp, order: BlockOrder) -> Refusal:
     """Return why a pointwise kernel is not part of the epilogue of a GEMM."""
     segment, statistics = op.segment(), _statistics(op)
     if statistics:
-        found = f"needs {name_of(statistics[0])} of whole rows, which is known only after the GEMM"
+        statistic = name_of(statistics[0]) if statistics[0].name_hint else "a statistic"
+        found = f"needs {statistic} of whole rows, which is known only after the GEMM"
         return Refusal(
             "the tile holds everything that the epilogue needs", f"a pointwise kernel {found}"
         )

@@ -182,11 +182,12 @@ def _levels(block: Block) -> Levels:
 
 def is_leftover(op: Operation) -> bool:
     """Return whether an operator stays outside of programs. PyTorch has the fused attention that
-    derivatives use on some devices only; programs choose a replacement.
+    derivatives use on some devices only; programs choose a replacement. Derivatives that PyTorch
+    computes belong to the graph, since autograd records nothing in a program that it calls.
     """
     if isinstance(op, torch.CallOp):
         return op.callee.data not in (torch.FUSED_ATTENTION, torch.FUSED_ATTENTION_GRAD)
-    return isinstance(op, LEFTOVERS)
+    return isinstance(op, (*LEFTOVERS, torch.VjpOp))
 
 
 def _copy_views(block: Block, levels: Levels) -> None:

@@ -350,6 +350,11 @@ def _check_static(op: FusedOp) -> None:
                 "give the extents of weights as numbers or consts; only rows may be symbols. "
                 "PyTorch multiplies activations: give both a dimension in front, for x @ w",
             )
+        if not extent:
+            raise CodaError(
+                f"{format_location(op.location)}: schedule: {name} of gemm.fused is 0",
+                "remove the product, which has no elements or is 0",
+            )
 
 
 def _parse_tile(text: str) -> Tile:

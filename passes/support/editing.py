@@ -216,15 +216,17 @@ def _tiles(op: Operation, domain: Sequence[int]) -> list[SSAValue]:
     return [value for value in op.operands if is_per_element(value, domain)]
 
 
+_AFFINE = (coda.MulOp, coda.AddOp, coda.SubOp, coda.CastOp)
+
+
 def _scaled_tile(op: Operation, domain: Sequence[int]) -> SSAValue | None:
     """Return the stored tile that `op`, as the last of a few operators, scales, shifts or
     rounds.
     """
     tile: SSAValue | None = None
     for _ in range(MAX_RECOMPUTED):
-        tiles = _tiles(op, domain)
-        is_affine = isinstance(op, coda.MulOp | coda.AddOp | coda.SubOp | coda.CastOp)
-        if not is_affine or len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
+        tiles = _tiles(op, domain) if isinstance(op, _AFFINE) else []
+        if len(tiles) != 1 or port_kind(shape_of(tiles[0]), domain) is None:
             return tile if tile is not None and tile.has_more_than_one_use() else None
         (tile,) = tiles
         if not isinstance(tile.owner, Operation) or not is_pointwise(tile.owner):

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from coda_ir.diagnostics import CodaError
 from coda_ir.functions import returned_values
 from coda_ir.signatures import entry_name, entry_of
 
@@ -33,8 +34,12 @@ class Joint:
         stated = func.attributes.get(JOINT_ATTRIBUTE)
         if not isinstance(stated, DictionaryAttr) or not func.body.blocks:
             return None
-        arguments, results = stated.data["arguments"], stated.data["results"]
-        assert isinstance(arguments, IntegerAttr) and isinstance(results, IntegerAttr)
+        arguments, results = (stated.data.get(name) for name in ("arguments", "results"))
+        if not isinstance(arguments, IntegerAttr) or not isinstance(results, IntegerAttr):
+            raise CodaError(
+                f"{JOINT_ATTRIBUTE} is {stated}, expected the numbers of arguments and results",
+                "write {arguments = 1 : i64, results = 1 : i64}",
+            )
         return Joint(func, arguments.value.data, results.value.data)
 
     @property

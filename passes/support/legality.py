@@ -173,12 +173,12 @@ def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
     Legal iff the site has the shape of the result, every other operand fits a port of it, and
     none of them depends on the site's kernel.
     """
-    operands = leaf_operands(op, shape_of(op.results[0]))
-    sites = [site for v in operands if (site := Site.of(v)) is not None]
+    leaves = leaf_operands(op, shape_of(op.results[0]))
+    sites = [site for v in leaves if (site := Site.of(v)) is not None]
     sites.sort(key=lambda site: order.position(site.op), reverse=True)
     refusal = NO_PRODUCER
     for site in sites:
-        verdict = check_site(op, site, order)
+        verdict = _check_leaves(op, leaves, site, order)
         if verdict is None:
             return site
         refusal = verdict
@@ -186,6 +186,13 @@ def find_site(op: Operation, order: BlockOrder) -> Site | Refusal:
 
 
 def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
+    """Return why `op` cannot be fused at `site`; None if it can."""
+    return _check_leaves(op, leaf_operands(op, shape_of(op.results[0])), site, order)
+
+
+def _check_leaves(
+    op: Operation, leaves: Sequence[SSAValue], site: Site, order: BlockOrder
+) -> Refusal | None:
     segment = site.op.segments()[site.segment]
     domain = shape_of(op.results[0])
     if domain != segment.results[site.result].type.get_shape():
@@ -194,7 +201,7 @@ def check_site(op: Operation, site: Site, order: BlockOrder) -> Refusal | None:
             f"the result of shape {format_shape(domain)} is larger than the tile it would be fused "
             "into",
         )
-    outside = [v for v in leaf_operands(op, domain) if not site.holds(v)]
+    outside = [v for v in leaves if not site.holds(v)]
     refusal = check_ports(outside, domain)
     if refusal is not None:
         return refusal

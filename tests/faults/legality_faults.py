@@ -36,11 +36,11 @@ LEGALITY_FAULTS = (
         f"{L}static_columns",
         Nth("always", "NotEq"),
     ),
-    Fault("legality: a consumer of any shape", f"{L}check_site", Nth("never", "NotEq")),
+    Fault("legality: a consumer of any shape", f"{L}_check_leaves", Nth("never", "NotEq")),
     Fault("legality: any broadcast is a port", f"{L}check_ports", Nth("never", "Is")),
     Fault(
         "legality: an operand may depend on the kernel it is fused into",
-        f"{L}check_site",
+        f"{L}_check_leaves",
         Nth("never", "Is"),
     ),
     Fault(

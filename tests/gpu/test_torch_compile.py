@@ -141,6 +141,20 @@ def test_autocast(fallbacks: list[object]):
     assert not fallbacks
 
 
+def test_a_loss_under_autocast_is_float32(fallbacks: list[object]):
+    layer = torch.nn.Linear(64, 64, device="cuda")
+
+    def model(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(layer(x), ids)
+
+    x, ids = torch.randn(48, 64, device="cuda"), torch.randint(0, 64, (48,), device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        got, eager = (f(x, ids) for f in (compiled(model), model))
+    assert got.dtype == eager.dtype == torch.float32
+    torch.testing.assert_close(got, eager, rtol=1e-2, atol=1e-2)
+    assert not fallbacks
+
+
 def decode(function: Any, cache: Any, prompt: torch.Tensor, steps: int) -> torch.Tensor:
     """Greedy tokens: a prefill, then one token at a time."""
     current, found = prompt, list[torch.Tensor]()

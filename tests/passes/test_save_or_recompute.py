@@ -84,6 +84,13 @@ def test_mistakes(pass_: SaveOrRecomputePass, message: str):
         pass_.apply(make_context(), parse_mlir(MLP))
 
 
+def test_a_joint_without_numbers():
+    with pytest.raises(CodaError, match="expected the numbers of arguments and results"):
+        SaveOrRecomputePass().apply(
+            make_context(), parse_mlir(MLP.replace("results = 1 : i64", 'results = "y"'))
+        )
+
+
 def test_operators_of_both_directions():
     joint = """
     func.func @f_joint(%x: tensor<?x8xf32>, %d: tensor<?x8xf32>)

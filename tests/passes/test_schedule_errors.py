@@ -1,9 +1,12 @@
 """What the schedule cannot serve is refused with the place and a remedy."""
 
 import pytest
+from support.programs import parse_mlir
 
 import coda_ir
+from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
+from coda_ir.passes.layout.schedule import SchedulePass
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,21 @@ def test_symbolic_extents_of_weights(shapes: tuple[str, str], name: str):
         "  help: give the extents of weights as numbers or consts; only rows may be symbols. "
         "PyTorch multiplies activations: give both a dimension in front, for x @ w"
     )
+
+
+def test_products_without_elements():
+    text = """
+    func.func @f(%x: tensor<?x0xf32>, %w: tensor<8x0xf32>) -> tensor<?x8xf32> {
+      %y = gemm.fused %x : tensor<?x0xf32> columns(%w : tensor<8x0xf32>)
+          -> (tile : tensor<?x8xf32>) {
+        ^bb0(%acc: f32):
+          gemm.yield %acc : f32
+      }
+      func.return %y : tensor<?x8xf32>
+    }
+    """
+    with pytest.raises(CodaError, match=r"schedule: K of gemm\.fused is 0"):
+        SchedulePass().apply(make_context(), parse_mlir(text))
 
 
 def test_options_that_leave_no_tile_are_named():

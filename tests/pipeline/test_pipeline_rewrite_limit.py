@@ -138,7 +138,7 @@ def test_folding_and_dead_code_count():
     text = "func.func @f() { %0 = arith.constant 1 : i32  func.return }"
     module = read_module(text, "dead.mlir")
     dead_code = r"dead code elimination \(1 times\)"
-    with pytest.raises(RewriteLoopError, match=dead_code), limit_rewrites(module, 0):
+    with pytest.raises(RewriteLoopError, match=dead_code), limit_rewrites(0):
         CanonicalizePass().apply(Context(), module)
 
 
@@ -148,7 +148,7 @@ def test_no_limit_outside_and_in_other_threads():
     def turn_over(module: ModuleOp) -> None:
         rewrite_module(module, Ping())
 
-    with limit_rewrites(modules[0], 0):
+    with limit_rewrites(0):
         thread = Thread(target=turn_over, args=(modules[0],))
         thread.start()
         thread.join()

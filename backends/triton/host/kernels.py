@@ -145,6 +145,11 @@ def stand_in_launch(kernel: EmittedKernel) -> str | None:
     return "\n".join(launched.launch({}))
 
 
+def launched_kernel(launch: str) -> str:
+    """Return the name of the kernel of a launch."""
+    return launch.partition("[")[0]
+
+
 def _stand_in(argument: KernelArgument) -> str:
     """Return the text that is passed for an argument."""
     if argument.type == "i32":

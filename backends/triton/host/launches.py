@@ -69,7 +69,8 @@ class LaunchFunctions:
 
     def name_of(self, launch: DirectLaunch) -> str:
         """Return the name of the function of a launch."""
-        key = (launch.function("launch"), launch.types)
+        key = (launch.kernel, launch.body, *map(tuple, (launch.numbers, launch.tensors)))
+        key = (*key, launch.origins, launch.types)
         if key not in self._known:
             name = self._known[key] = self._names.fresh(f"launch_{launch.kernel}")
             self.sources.append(launch.function(name))

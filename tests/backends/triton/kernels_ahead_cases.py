@@ -2,6 +2,7 @@
 their own, since Triton must not be in its interpreter. The driver is not a real one.
 """
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -125,18 +126,26 @@ def test_launches_find_what_was_compiled(fake: fake_cuda.FakeCuda, monkeypatch: 
 
 def test_launches_find_what_processes_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.environ["TRITON_LIBCUDA_PATH"])
     text = "fn f(x: bf16[M, 64], w: bf16[128, 64]) { return silu(linear(x, w)) }"
     artifact = Lowering(parse(text), CompileOptions(architecture="sm_90")).artifact()
     compiler = KernelCompiler(("cuda", 90, 32), 2)
     compiler.submit(artifact.source, "f", by_kernel(artifact.launches))
     compiler.wait()
-    compiled = sorted(path.parent.name for path in tmp_path.rglob("*.cubin"))
+    compiled = made_in(tmp_path)
     module = load_source(artifact.source, "f")
     settle_keys(module)
     for launch in artifact.launches:
-        compile_launch(module, launch)
-    assert compiled == sorted(path.parent.name for path in tmp_path.rglob("*.cubin"))
-    assert len(compiled) == len(artifact.kernels)
+        _ = compile_launch(module, launch).run
+    assert compiled == made_in(tmp_path)
+    assert len(list(tmp_path.rglob("*.cubin"))) == len(artifact.kernels)
+
+
+def made_in(folder: Path) -> list[str]:
+    """Return the folders with a kernel, or with a launcher, in Triton's cache."""
+    return sorted(
+        path.parent.name for path in folder.rglob("*") if path.suffix in (".cubin", ".so")
+    )
 
 
 def test_keys_do_not_depend_on_who_is_first(monkeypatch: pytest.MonkeyPatch):

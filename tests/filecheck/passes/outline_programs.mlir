@@ -268,3 +268,23 @@ func.func @dead(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}, %w: tensor<8x8xf32>)
 
 // CHECK:      func.func @dead
 // CHECK-NOT:  func.call
+
+// -----
+
+// A derivative that PyTorch computes stays in the graph: autograd records nothing within a program
+// that a compiled graph calls.
+
+func.func @derivative(%x: tensor<6x8xf32>, %w: tensor<8x8xf32>, %d: tensor<f32>) -> tensor<6x8xf32> {
+  %dh = torch.vjp "aten.mean.default"(%x : tensor<6x8xf32>) of(%d : tensor<f32>) {arguments = "{0}", of = [0], wrt = [0]} -> tensor<6x8xf32>
+  %dx = gemm.fused %dh : tensor<6x8xf32>
+    columns(%w : tensor<8x8xf32>)
+      -> (tile : tensor<6x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  func.return %dx : tensor<6x8xf32>
+}
+
+// CHECK:      func.func @derivative(
+// CHECK-NEXT:   torch.vjp
+// CHECK-NEXT:   func.call @derivative_program(

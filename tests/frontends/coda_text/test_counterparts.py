@@ -66,6 +66,14 @@ def smallest(x: torch.Tensor) -> torch.Tensor:
     return x.amin(-1, keepdim=True)
 
 
+def holds_once(x: torch.Tensor) -> torch.Tensor:
+    return x.any(-1, keepdim=True)
+
+
+def holds_everywhere(x: torch.Tensor) -> torch.Tensor:
+    return x.all(-1, keepdim=True)
+
+
 Unary = Callable[[torch.Tensor], torch.Tensor]
 Reference = Callable[..., torch.Tensor]
 
@@ -84,6 +92,7 @@ FUNCTIONS_OF_ONE: dict[str, Unary] = {
     "var": lambda x: x.var(-1, keepdim=True),
     "std": lambda x: x.std(-1, keepdim=True),
     "argmax": lambda x: x.argmax(-1),
+    "count_nonzero": lambda x: x.count_nonzero(-1)[:, None],
     "argmin": lambda x: x.argmin(-1),
     "cumprod": lambda x: x.cumprod(-1),
     "logcumsumexp": lambda x: x.logcumsumexp(-1),
@@ -128,6 +137,16 @@ OTHER_INPUTS: dict[str, tuple[str, Callable[[], Tensors], Reference]] = {
         "x: f32[M, 64], y: bool[M, 64]",
         lambda: [torch.randn(M, N), torch.randn(M, N) > 0],
         filled,
+    ),
+    "any": (
+        "x: bool[M, 64]",
+        lambda: [torch.randn(M, N) > 2],
+        holds_once,
+    ),
+    "all": (
+        "x: bool[M, 64]",
+        lambda: [torch.randn(M, N) < 2],
+        holds_everywhere,
     ),
     "mm": (
         "x: f32[M, 64], y: f32[64, 64]",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import coda_ir.inductor
 from coda_ir.float64 import relative_error
+from coda_ir.frontends.torch.delta_rule import gated_delta_rule
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -48,7 +49,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def with_graph(model: nn.Module, **options: Any) -> Any:
+def with_graph(model: Any, **options: Any) -> Any:
     return compiled(model, target="triton", fallback="inductor", **options)
 
 
@@ -156,7 +157,40 @@ class GatedNetwork(nn.Module):
         return self.last(torch.softmax(h.cumsum(1), -1) + x)
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {"attention": Attention, "network": GatedNetwork}
+class Entropy(nn.Module):
+    """A mean over all elements, which PyTorch differentiates."""
+
+    def __init__(self):
+        super().__init__()
+        self.logits = nn.Linear(WIDTH, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = torch.softmax(self.logits(x), -1)
+        return -torch.xlogy(p, p).mean()
+
+
+class DeltaRule(nn.Module):
+    """Linear attention by the gated delta rule, whose gradients come from running it once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * 16), nn.Linear(16, WIDTH)
+        self.gates = nn.Linear(WIDTH, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).unbind(2)
+        g, beta = self.gates(x).unflatten(-1, (2, 2)).unbind(2)
+        unit = (F.normalize(y, dim=-1) for y in (q, k))
+        y, _ = gated_delta_rule((*unit, v, -F.softplus(g), beta.sigmoid()))
+        return self.out(y.flatten(2))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "attention": Attention,
+    "network": GatedNetwork,
+    "entropy": Entropy,
+    "delta rule": DeltaRule,
+}
 
 
 @traced_daily
@@ -201,6 +235,23 @@ def test_weights_may_change(
         for _ in range(3):
             torch.testing.assert_close(fast(x), model(x), rtol=3e-2, atol=3e-2)
             model.load_state_dict({k: torch.randn_like(v) for k, v in model.state_dict().items()})
+    assert programs
+
+
+def test_derivatives_by_pytorch_in_the_first_call(
+    programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """While PyTorch watches the operator that calls a program, it records no gradients there."""
+    trace_only(monkeypatch)
+    model, x = Normed(), torch.randn(3, 16)
+
+    def loss(x: Tensor) -> Tensor:
+        ratio = (y := model.first(x)).sub(y.logsumexp(-1, keepdim=True)).exp()
+        return torch.minimum(ratio * x, ratio.clamp(0.8, 1.2) * x).mean()
+
+    found, wanted = (gradients(f, model, x) for f in (with_graph(loss, dynamic=True), loss))
+    for got, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
     assert programs
 
 
