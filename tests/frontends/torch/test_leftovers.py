@@ -238,9 +238,7 @@ def test_weights_may_change(
     assert programs
 
 
-def test_derivatives_by_pytorch(
-    programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
+def test_derivatives_by_pytorch(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     """Autograd records nothing in a program that a graph calls: the graph has them."""
     trace_only(monkeypatch)
     model, x = Normed(), torch.randn(3, 16)
