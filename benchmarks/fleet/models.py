@@ -354,11 +354,17 @@ FLEET: tuple[Member, ...] = (
     _decoder("deepseek_v3", n_routed_experts=16, n_group=4, topk_group=2, first_k_dense_replace=1),
     _decoder("mamba", use_associative_scan=True),
     _decoder("mamba2"),
+    *map(_decoder, ("afmoe", "cwm", "doge", "ernie4_5_moe", "granite_swa", "jais2", "nanochat")),
+    *map(_decoder, ("modernbert-decoder", "vaultgemma", "xglm")),
+    _decoder("biogpt", max_position_embeddings=2048),
+    _decoder("gpt_bigcode", n_positions=2048, n_layer=2),
     _encoder("bert"),
     _encoder("roberta"),
     _encoder("modernbert"),
     _encoder("deberta-v2"),
     _encoder("xlm-roberta-xl"),
+    *map(_encoder, ("albert", "big_bird", "convbert", "distilbert", "electra", "eurobert")),
+    *map(_encoder, ("layoutlm", "mpnet", "nomic_bert", "rembert", "roformer")),
     _vision("vit", 224, 64),
     _vision("swin", 224, 64, depths=[2, 2]),
     _vision("siglip_vision_model", 224, 64),
@@ -369,8 +375,16 @@ FLEET: tuple[Member, ...] = (
     _vision("convnextv2", 224, 32),
     _vision("dinov3_vit", 224, 32),
     _vision("sam_vision_model", 1024, 1),
+    *(
+        _vision(name, 224, 32)
+        for name in (
+            *("aimv2_vision_model", "convnext", "cvt", "dinov2_with_registers", "focalnet"),
+            *("hiera", "ijepa", "pvt_v2", "segformer", "swinv2", "vit_mae"),
+        )
+    ),
     _pairs_of_texts("t5", num_decoder_layers=2, d_model=1024, d_ff=4096, num_heads=16),
     _pairs_of_texts("bart", encoder_layers=2, decoder_layers=2),
+    *map(_pairs_of_texts, ("mt5", "pegasus")),
     _speech(
         "whisper",
         _whisper,

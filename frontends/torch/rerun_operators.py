@@ -21,10 +21,15 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     """Register `coda_ir::name` and its backward operator, and return the former.
 
     It takes tensors and `options`, the rest of the parameters in PyTorch's schema, and has two
-    results. `run` computes them, of tensors that PyTorch can differentiate; `result_types` makes
-    empty ones.
+    results. `run` computes them, of tensors that PyTorch can differentiate, and without autocast;
+    `result_types` makes empty ones.
     """
     backward_name = f"{name}_backward"
+
+    def run_forward(operands: Sequence[Tensor], *given: Any) -> Any:
+        # Backward, and in compiled graphs, autocast is off.
+        with torch.autocast(operands[0].device.type, enabled=False):
+            return run(operands, *given)
 
     def run_backward(operands: Sequence[Tensor], d_0: Tensor, d_1: Tensor, *given: Any) -> Any:
         def differentiate() -> list[Tensor]:
@@ -45,7 +50,7 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
         found = backward(ctx.saved_tensors, d_0, d_1, *ctx.options)
         return found, *(None for _ in ctx.options)
 
-    _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run, result_types)
+    _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run_forward, result_types)
     _register(
         f"{backward_name}(Tensor[] operands, Tensor d_0, Tensor d_1{options}) -> Tensor[]",
         run_backward,

@@ -62,6 +62,14 @@ def test_gradients() -> None:
         assert relative_error(a, b) <= 1e-5
 
 
+def test_autocast_changes_nothing() -> None:
+    operands = operands_of(CHUNK + 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gated_delta_rule(operands)
+    for a, b in zip(found, gated_delta_rule(operands), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_registration() -> None:
     """Types of results without data, gradients, and strides, as PyTorch checks them."""
     library: Any = torch.library  # without complete types
