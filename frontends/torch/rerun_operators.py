@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from coda_ir.training.gradient_pair import DoubleBackwardError
+
 Operation: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 """A function of a sequence of tensors, then of options."""
 
@@ -50,6 +52,12 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
         found = backward(ctx.saved_tensors, d_0, d_1, *ctx.options)
         return found, *(None for _ in ctx.options)
 
+    def refuse(ctx: Any, *_: Any) -> Any:
+        raise DoubleBackwardError(
+            f"a gradient of coda_ir::{name} is differentiated, but it has no derivative",
+            "leave out create_graph=True",
+        )
+
     _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run_forward, result_types)
     _register(
         f"{backward_name}(Tensor[] operands, Tensor d_0, Tensor d_1{options}) -> Tensor[]",
@@ -58,6 +66,7 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     )
     library: Any = torch.library  # partly without types
     library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
+    library.register_autograd(f"coda_ir::{backward_name}", refuse, lib=_LIBRARY)
     backward = getattr(torch.ops.coda_ir, backward_name).default
     return getattr(torch.ops.coda_ir, name).default
 
