@@ -6,10 +6,13 @@ Each is whole in traced graphs, and so is its backward operator: PyTorch sees ne
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 Operation: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 """A function of a sequence of tensors, then of options."""
@@ -39,9 +42,6 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
 
         return _recorded(differentiate, d_0.device)
 
-    def gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
-        return [operand.new_empty(operand.shape) for operand in operands]
-
     def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         operands, *ctx.options = inputs
         ctx.save_for_backward(*operands)
@@ -54,12 +54,24 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     _register(
         f"{backward_name}(Tensor[] operands, Tensor d_0, Tensor d_1{options}) -> Tensor[]",
         run_backward,
-        gradient_types,
+        _gradient_types,
     )
     library: Any = torch.library  # partly without types
     library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
+    library.register_autograd(f"coda_ir::{backward_name}", partial(_refuse, name), lib=_LIBRARY)
     backward = getattr(torch.ops.coda_ir, backward_name).default
     return getattr(torch.ops.coda_ir, name).default
+
+
+def _gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
+    return [operand.new_empty(operand.shape) for operand in operands]
+
+
+def _refuse(name: str, *_: object) -> Any:
+    raise DoubleBackwardError(
+        f"a gradient of coda_ir::{name} is differentiated, but it has no derivative",
+        "leave out create_graph=True",
+    )
 
 
 def _recorded(function: Callable[[], list[Tensor]], device: torch.device) -> list[Tensor]:
