@@ -7,8 +7,6 @@ and its place among other kernels, and knows nothing else of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -119,32 +117,7 @@ class _Call:
 def _run(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     # PyTorch's operators choose the layout of what they return; Inductor reads the one that `_fake`
     # states.
-    program = _PROGRAMS[name]
-    is_derivative = "vjp(" in program.info.source
-    is_apart = is_derivative and not _records_operators()
-    results = _with_autograd(program, *tensors) if is_apart else program.run(*tensors)
-    return [result.contiguous() for result in results]
-
-
-def _records_operators() -> bool:
-    """Return whether autograd sees operators here: not while PyTorch watches an operator of a
-    library in the first call of a graph.
-    """
-    with torch.enable_grad():
-        return torch.empty(0, requires_grad=True).view(0).requires_grad
-
-
-def _with_autograd(program: TritonExecutable, *tensors: torch.Tensor) -> Tensors:
-    """Run a program in a thread of its own, where autograd sees operators."""
-    device = tensors[0].device
-    stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
-
-    def run() -> Tensors:
-        with torch.no_grad(), nullcontext() if stream is None else torch.cuda.stream(stream):
-            return program.run(*tensors)
-
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(run).result()
+    return [result.contiguous() for result in _PROGRAMS[name].run(*tensors)]
 
 
 def _fake(name: str, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -151,7 +151,7 @@ def _position(positions: PositionsOp, place: tuple[str, str] | None) -> str:
     start, step = positions.first_and_step
     type = tl_type(element_type_of(positions.result))
     if place is None:
-        return f"tl.full((1, 1), {start}, {type})"
+        return f"tl.cast({start}, {type})"
     offset, lanes = place
     index = offset if offset.isidentifier() else f"({offset})"
     number = f"{index}{lanes}.to({type})"

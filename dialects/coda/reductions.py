@@ -29,12 +29,14 @@ from xdsl.utils.exceptions import VerifyException
 from coda_ir.dialects.coda.base import FoldsAway
 from coda_ir.dialects.coda.infer_type import InferTypeOp, columns_to_one
 from coda_ir.dialects.coda.shapes import (
+    element_type_of,
     expect_element_type,
     expect_norm_parameter,
     expect_one_of,
     expect_rank_at_least,
     expect_row_parameter,
     shape_of,
+    stores_floats,
     verify_group,
 )
 
@@ -159,7 +161,7 @@ class SoftmaxOp(InferTypeOp):
 @irdl_op_definition
 class ReduceOp(InferTypeOp):
     """Reduction of the last dimension to a column (... x 1): sum, mean, max or lse
-    (log of the sum of exponentials). Accumulates in float32.
+    (log of the sum of exponentials) of floats. Accumulates in float32.
 
     An lse can have a second result, `rest`: what the float32 lacks of the number that it is rounded
     from. It has the magnitude of x, so that small differences of it need both.
@@ -190,6 +192,9 @@ class ReduceOp(InferTypeOp):
     def check(self) -> None:
         expect_rank_at_least("operand x", self.x, 1)
         expect_one_of("kind", self.kind.data, self.KINDS)
+        if not stores_floats(element_type_of(self.x)):
+            found = element_type_of(self.x)
+            raise VerifyException(f"operand x has element type {found}, expected a float type")
         if self.rest is not None:
             if self.kind.data != "lse":
                 raise VerifyException(f"result rest for the kind {self.kind.data}, expected lse")

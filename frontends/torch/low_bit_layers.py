@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coda_ir.frontends.torch.scaled_layers import FLOAT8, LARGEST, LEAST_SCALE
+from coda_ir.frontends.torch.scaled_layers import FLOAT8, LARGEST, LEAST_SCALE, wide_linear
 
 PACKING = "k01234567"
 """Eight elements of four bits in an int32, along K from the lowest bits on, as GPTQ has them."""
@@ -65,7 +65,7 @@ def _low_bit_linear(
     `depth` elements of a column. Without a compiler the product is one of float32.
     """
     weight = dequantized(weight, scales, zeros, depth, offset, packing)
-    product = F.linear(x.float(), weight)
+    product = wide_linear(x.float(), weight)
     return (product if bias is None else product + bias.float()).to(x.dtype)
 
 

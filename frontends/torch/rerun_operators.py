@@ -6,10 +6,13 @@ Each is whole in traced graphs, and so is its backward operator: PyTorch sees ne
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 Operation: TypeAlias = Callable[..., tuple[Tensor, Tensor]]
 """A function of a sequence of tensors, then of options."""
@@ -21,10 +24,15 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
     """Register `coda_ir::name` and its backward operator, and return the former.
 
     It takes tensors and `options`, the rest of the parameters in PyTorch's schema, and has two
-    results. `run` computes them, of tensors that PyTorch can differentiate; `result_types` makes
-    empty ones.
+    results. `run` computes them, of tensors that PyTorch can differentiate, and without autocast;
+    `result_types` makes empty ones.
     """
     backward_name = f"{name}_backward"
+
+    def run_forward(operands: Sequence[Tensor], *given: Any) -> Any:
+        # Backward, and in compiled graphs, autocast is off.
+        with torch.autocast(operands[0].device.type, enabled=False):
+            return run(operands, *given)
 
     def run_backward(operands: Sequence[Tensor], d_0: Tensor, d_1: Tensor, *given: Any) -> Any:
         def differentiate() -> list[Tensor]:
@@ -34,9 +42,6 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
 
         return _recorded(differentiate, d_0.device)
 
-    def gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
-        return [operand.new_empty(operand.shape) for operand in operands]
-
     def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         operands, *ctx.options = inputs
         ctx.save_for_backward(*operands)
@@ -45,16 +50,28 @@ def rerun_operator(name: str, run: Operation, result_types: Operation, options: 
         found = backward(ctx.saved_tensors, d_0, d_1, *ctx.options)
         return found, *(None for _ in ctx.options)
 
-    _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run, result_types)
+    _register(f"{name}(Tensor[] operands{options}) -> (Tensor, Tensor)", run_forward, result_types)
     _register(
         f"{backward_name}(Tensor[] operands, Tensor d_0, Tensor d_1{options}) -> Tensor[]",
         run_backward,
-        gradient_types,
+        _gradient_types,
     )
     library: Any = torch.library  # partly without types
     library.register_autograd(f"coda_ir::{name}", gradients, setup_context=save, lib=_LIBRARY)
+    library.register_autograd(f"coda_ir::{backward_name}", partial(_refuse, name), lib=_LIBRARY)
     backward = getattr(torch.ops.coda_ir, backward_name).default
     return getattr(torch.ops.coda_ir, name).default
+
+
+def _gradient_types(operands: Sequence[Tensor], *_: object) -> list[Tensor]:
+    return [operand.new_empty(operand.shape) for operand in operands]
+
+
+def _refuse(name: str, *_: object) -> Any:
+    raise DoubleBackwardError(
+        f"a gradient of coda_ir::{name} is differentiated, but it has no derivative",
+        "leave out create_graph=True",
+    )
 
 
 def _recorded(function: Callable[[], list[Tensor]], device: torch.device) -> list[Tensor]:

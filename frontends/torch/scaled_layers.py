@@ -58,7 +58,7 @@ def _scaled_linear(
     `columns` of its rows by `depth`. Without a compiler the product is one of float32.
     """
     wide = dequantized(x, x_scales, 1, depth)
-    product = F.linear(wide, dequantized(weight, weight_scales, columns, depth))
+    product = wide_linear(wide, dequantized(weight, weight_scales, columns, depth))
     return (product if bias is None else product + bias.float()).to(dtype)
 
 
@@ -173,7 +173,13 @@ def _product(x: torch.Tensor, weight: torch.Tensor, scheme: Scheme) -> torch.Ten
     wide = dequantized(*quantized(F.pad(x, (0, missing)), depth), 1, depth)
     padded = F.pad(weight, (0, missing))
     rounded = dequantized(*quantized_weight(padded, scheme), scheme.columns, depth)
-    return F.linear(wide, rounded)
+    return wide_linear(wide, rounded)
+
+
+def wide_linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return x · weightᵀ of float32 operands, which autocast does not round."""
+    with torch.autocast(x.device.type, enabled=False):
+        return F.linear(x, weight)
 
 
 def _trained_type(x: Any, weight: Any, *_: Any) -> torch.Tensor:
@@ -194,7 +200,7 @@ def _gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         dx = _product(dy, weight.t(), scheme).to(x.dtype)
     if ctx.needs_input_grad[1]:
         dy, x = (each.reshape(-1, each.shape[-1]).t() for each in (dy, x))
-        product = _product(dy, x, scheme) if scheme.is_all else F.linear(dy.float(), x.float())
+        product = _product(dy, x, scheme) if scheme.is_all else wide_linear(dy.float(), x.float())
         dw = product.to(weight.dtype)
     return dx, dw, None, None, None
 

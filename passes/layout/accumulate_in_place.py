@@ -21,6 +21,7 @@ from coda_ir.dialects.gemm import (
 )
 from coda_ir.dialects.torch import CallOp
 from coda_ir.dominance import depend_on
+from coda_ir.passes.layout.absorption import readers_of
 from coda_ir.passes.support.editing import EpilogueEditor, is_scattered
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, Refusal
 from coda_ir.passes.support.legality import name_of
@@ -114,8 +115,14 @@ def _is_whole(value: SSAValue) -> bool:
 
 
 def _reader_after(op: Operation, memory: SSAValue, order: BlockOrder) -> Operation | None:
-    """Return the first operator after `op` that uses the old contents of the memory."""
+    """Return the first operator after `op` that uses the old contents of the memory.
+
+    What reads a finalize may compute it, and so reads its operands.
+    """
     users = {use.operation for value in _values_in(memory) for use in value.uses}
+    users |= {
+        reader for user in users if isinstance(user, FinalizeOp) for reader in readers_of(user)
+    }
     later = [user for user in users if order.position(user) > order.position(op)]
     return min(later, key=order.position, default=None)
 
@@ -220,13 +227,12 @@ def _result_in_place(
 def _is_used_elsewhere(op: FusedOp | MapOp, value: SSAValue, order: BlockOrder) -> bool:
     """Return whether an operator that may run after `op` uses `value`, or `op` uses it twice.
 
-    Numbers may be read before. What reads a finalize may compute it, and so its operands.
+    Numbers may be read before.
     """
     if shape_of(value):
         return value.has_more_than_one_use()
     users = [use.operation for each in _values_in(value) for use in each.uses]
-    is_late = _reader_after(op, value, order) is not None
-    return is_late or users.count(op) > 1 or any(isinstance(u, FinalizeOp) for u in users)
+    return _reader_after(op, value, order) is not None or users.count(op) > 1
 
 
 def _reads(segment: Segment, result: int, port: int) -> bool:

@@ -103,6 +103,22 @@ func.func @f(%x: tensor<?xNxbf16>, %p: tensor<?xTxf32>) -> tensor<?xNxf32> {
 """
 
 
+MAP_WITH_POSITION = """
+func.func @f(%x: tensor<?xNxbf16>, %p: tensor<?xTxf32>) -> tensor<?xNxf32> {
+  %i = coda.positions {start = 7 : i64, step = 1 : i64} : () -> tensor<1xi64>
+  %y = gemm.map tile(%x : tensor<?xNxbf16>) partial_add(%p : tensor<?xTxf32>)
+      scalar(%i : tensor<1xi64>) -> (tile : tensor<?xNxf32>) {
+  ^epilogue(%a : f32, %s : f32, %n : i64):
+    %0 = arith.sitofp %n : i64 to f32
+    %1 = arith.mulf %s, %0 : f32
+    %2 = arith.addf %a, %1 : f32
+    gemm.yield %2 : f32
+  }
+  func.return %y : tensor<?xNxf32>
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "combiner", "tiles", "columns", "rows"),
     [
@@ -110,6 +126,7 @@ func.func @f(%x: tensor<?xNxbf16>, %p: tensor<?xTxf32>) -> tensor<?xNxf32> {
         (MAP, "lse", 33, 600, 70),
         (MAP, "max", 300, 40, 19),
         (MAP_OF_PAIRS, "add", 7, 48, 130),
+        (MAP_WITH_POSITION, "max", 3, 40, 33),
     ],
 )
 def test_of_maps(text: str, combiner: str, tiles: int, columns: int, rows: int):

@@ -340,3 +340,28 @@ func.func @number(%seen: tensor<i64> {coda.donated}, %x: tensor<?x8xi64>) -> (te
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y, %next : tensor<?x8xi64>, tensor<i64>
 // CHECK-NEXT: }
+
+// -----
+
+// Scales of which a finalize reads the old ones: the kernel that reads it may compute it itself.
+
+func.func @finalized(%scales: tensor<4xf32> {coda.donated}, %at: tensor<1xi64>, %new: tensor<1xf32>, %x: tensor<4x8xf32>, %p: tensor<4x2xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  %r = gemm.finalize row (add %p : tensor<4x2xf32>) col(%scales : tensor<4xf32>) -> (tensor<4x1xf32>) {
+  ^bb0(%sum: f32, %s: f32):
+    %0 = arith.mulf %sum, %s : f32
+    gemm.yield %0 : f32
+  }
+  %next = torch.call "aten.index_put.default"(%scales, %at, %new) {arguments = "{0}, [{1}], {2}"} : (tensor<4xf32>, tensor<1xi64>, tensor<1xf32>) -> tensor<4xf32>
+  %y = gemm.map tile(%x : tensor<4x8xf32>) col(%r : tensor<4x1xf32>)
+      -> (tile : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y, %next : tensor<4x8xf32>, tensor<4xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: torch.call: %scales is used by gemm.map afterwards; failed condition: nothing else reads the overwritten tensor
+// CHECK:      func.func @finalized(
+// CHECK-NOT:    in_place
+// CHECK:        func.return

@@ -11,6 +11,7 @@ from torch import Tensor
 import coda_ir
 from coda_ir.float64 import relative_error
 from coda_ir.frontends.torch.delta_rule import CHUNK, gated_delta_rule
+from coda_ir.training.gradient_pair import DoubleBackwardError
 
 modeling: Any = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
 
@@ -60,6 +61,22 @@ def test_gradients() -> None:
     expected = torch.autograd.grad(exact(wide), wide, [each.double() for each in adjoints])
     for a, b in zip(found, expected, strict=True):
         assert relative_error(a, b) <= 1e-5
+
+
+def test_autocast_changes_nothing() -> None:
+    operands = operands_of(CHUNK + 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gated_delta_rule(operands)
+    for a, b in zip(found, gated_delta_rule(operands), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_second_derivatives_are_refused() -> None:
+    operands = [operand.requires_grad_() for operand in operands_of(5)]
+    y, _ = gated_delta_rule(operands)
+    (gradient,) = torch.autograd.grad(y.sum(), operands[:1], create_graph=True)
+    with pytest.raises(DoubleBackwardError, match="gated_delta_rule is differentiated"):
+        torch.autograd.grad(gradient.sum(), operands)
 
 
 def test_registration() -> None:

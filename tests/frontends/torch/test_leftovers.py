@@ -238,10 +238,8 @@ def test_weights_may_change(
     assert programs
 
 
-def test_derivatives_by_pytorch_in_the_first_call(
-    programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-):
-    """While PyTorch watches the operator that calls a program, it records no gradients there."""
+def test_derivatives_by_pytorch(programs: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    """Autograd records nothing in a program that a graph calls: the graph has them."""
     trace_only(monkeypatch)
     model, x = Normed(), torch.randn(3, 16)
 

@@ -154,6 +154,16 @@ def test_product(k: int, scheme: Scheme) -> None:
     assert relative_error(layer(x), wide) <= bound
 
 
+@pytest.mark.parametrize("recipe", ["int4", "rowwise", "all_blocks"])
+def test_autocast_does_not_round_operands(recipe: str) -> None:
+    model = nn.Sequential(nn.Linear(256, 40, bias=False))
+    layer = coda_ir.quantize(model, recipe, training=recipe.startswith("all"))
+    x = torch.randn(3, 256).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(x)
+    assert torch.equal(found, layer(x))
+
+
 def test_zeros_and_nan() -> None:
     """A block of zeros has a scale, and NaN stays in its row."""
     x = torch.zeros(3, 256)

@@ -183,3 +183,11 @@ func.func @f(%x: tensor<?x8xbf16>) {
   %r, %s = coda.reduce %x {kind = "lse"} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xbf16>)
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<?x8xi64>) {
+  // expected-error@below {{operand x has element type i64, expected a float type}}
+  %r = coda.reduce %x {kind = "max"} : (tensor<?x8xi64>) -> tensor<?x1xi64>
+  func.return
+}
