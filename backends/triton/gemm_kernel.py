@@ -16,10 +16,10 @@ from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.mainloop import (
     OneRowMainLoop,
     PointerMainLoop,
-    QuantizedMainLoop,
     TmaMainLoop,
 )
 from coda_ir.backends.triton.names import NameAllocator
+from coda_ir.backends.triton.quantized_main_loop import QuantizedMainLoop
 from coda_ir.backends.triton.split_k import SplitK
 from coda_ir.backends.triton.warp_specialized.kernel import emit_warp_specialized
 from coda_ir.diagnostics import CodaError
