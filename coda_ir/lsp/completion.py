@@ -52,7 +52,7 @@ _SNIPPETS = {
 
 
 def complete(check: Check, cursor: Cursor, *, snippets: bool) -> list[CompletionItem]:
-    """Return the completions at the cursor. `snippets` tells whether the editor has
+    """Return the completions at the cursor. With `snippets`, they may contain
     placeholders.
     """
     return list(_Completion(check, cursor, snippets).items())

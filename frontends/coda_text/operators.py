@@ -202,7 +202,7 @@ def softmax(call: Invocation) -> TensorValue:
 
 
 _OF_INTEGERS = {"sum": "aten.sum.dim_IntList", "max": "aten.amax.default"}
-"""What PyTorch calls exact reductions of integers."""
+"""PyTorch's operators for exact reductions of integers."""
 
 
 def reduction(kind: str, call: Invocation) -> TensorValue:

@@ -64,8 +64,8 @@ class Options:
     schedule: str | None = None
     """Options of the pass `schedule`."""
     backward: Backward = "derived"
-    """What differentiates a graph: the pass `differentiate`, which leaves some graphs to autograd,
-    or PyTorch's autograd, operator by operator.
+    """The way to differentiate a graph: the pass `differentiate`, which leaves some graphs to
+    autograd, or PyTorch's autograd, operator by operator.
     """
     memory_budget: int | None = None
     """Bytes that a graph may save for its backward; by default time alone counts."""

@@ -19,8 +19,8 @@ LEAST_SCALE = 1e-12
 class Scheme:
     """The elements that share a scale: `depth` along K, and for the weight also `columns` rows.
 
-    A `depth` of None is all of K, so that a row of x (a token) has one scale. `is_all` says that
-    training multiplies in float8 for gradients of weights as well.
+    A `depth` of None is all of K, so that a row of x (a token) has one scale. With `is_all`,
+    training also computes gradients of weights in float8.
     """
 
     depth: int | None

@@ -21,8 +21,8 @@ from coda_ir.passes.support.order import BlockOrder
 NormConsumer: TypeAlias = (
     coda.LinearOp | coda.MatmulOp | coda.LowBitLinearOp | coda.RopeOp | FusedOp
 )
-"""What a norm moves past. An RMSNorm only scales rows and columns, so that it also moves past a
-rotation of columns, and past a quantized weight, which has no other vectors."""
+"""Operators that a norm moves past. An RMSNorm only scales rows and columns, so that it also
+moves past a rotation of columns, and past a quantized weight, which has no other vectors."""
 
 
 POST_NORM = (

@@ -69,7 +69,9 @@ def _patch_once_per_launch(interpreter: Any) -> None:
 
 
 def _find_builtins_once(interpreter: Any) -> None:
-    """What a module or class has of them, and what replaces them, is the same at each launch."""
+    """Find the built-in functions of modules and classes, and their replacements, once instead of
+    at each launch.
+    """
     core: Any = import_module("triton.language.core")
     checked: CodeType = core.builtin(len).__code__
     found: dict[Any, dict[str, Any]] = {}

@@ -115,4 +115,4 @@ MODELS: Mapping[type, Function] = {
     coda.GroupNormOp: lambda v: F.group_norm(v.x, 4),
     coda.ConvolutionOp: convolved,
 }
-"""What an operator computes, by the functions of PyTorch that become it."""
+"""For each operator, a computation by functions of PyTorch that are raised to it."""

@@ -109,7 +109,7 @@ PARTS: Mapping[str, Callable[[], Iterable[type]]] = {
 """By the part: the operators that it has."""
 
 LIKE_CALLS = (coda.LibraryCallOp, coda.ReshapeOp)
-"""What the reference runs as the call of PyTorch that the class states."""
+"""Operators that the reference runs as the call of PyTorch that their class states."""
 
 Reasons: TypeAlias = Mapping[type, str]
 
