@@ -561,3 +561,31 @@ func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y, %top, %x : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A tile has the whole rows of 8 columns, so that a LayerNorm whose result is stored joins the epilogue. What the next
+// GEMM computes from the result is added to it elsewhere.
+
+func.func @stored_norm(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %v: tensor<8x8xbf16>, %x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+  %z = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %f = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %d = coda.sub %f, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %n = coda.mul %d, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %h = coda.cast %n : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %y = coda.add %x, %h : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %next = gemm.fused %y : tensor<?x8xbf16>
+    columns(%v : tensor<8x8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %out = coda.add %y, %next : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %out : tensor<?x8xbf16>
+}
