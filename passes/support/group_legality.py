@@ -105,4 +105,4 @@ def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> boo
         return len(segment.weights) <= 1 and pairs
     is_plain = segment.pairing is not None and segment.pairing.group_size is None
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
-    return is_plain and code.is_split and not sums_rows and 2 * code.group <= MAX_GROUP
+    return is_plain and not sums_rows and 2 * code.group <= MAX_GROUP

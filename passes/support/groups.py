@@ -62,6 +62,9 @@ class GroupCode:
     """Pointwise operators before the reductions, which others repeat as well."""
     behind: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that other operators compute from results of the code, which cannot load them."""
+    gemm: FusedOp | None = None
+    """The GEMM whose epilogue takes the code or none does: it could give the sums of its tiles to a
+    kernel behind it as well."""
 
     @property
     def group(self) -> int:
@@ -267,6 +270,7 @@ def _row_code(reduction: GroupReduction, places: Mapping[Operation, int]) -> Gro
     goes_on = any(code.is_tile(value) for value in behind)
     is_apart = any(is_turned(base) or _is_on_chip(base, code) for base in code.bases)
     is_read_once = code.has_softmax or gemm is not None or not is_apart
+    code.gemm = None if code.has_softmax else gemm
     return code if goes_on and is_read_once else None
 
 
