@@ -174,8 +174,8 @@ fn stored_norms(
     return y + h, linear(h, v)
 }
 """
-"""No tile has whole rows. The second norm moves past the GEMM that multiplies it, and is stored with
-the residual."""
+"""No tile has whole rows. The second norm moves past the GEMM that multiplies it, and is stored
+with the residual."""
 
 
 @pytest.mark.parametrize(
