@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import compiled, gradients
+from support.torch_compile import compiled, gradients, joined
 from torch import Tensor, nn
 
 from coda_ir.api import compile
@@ -122,13 +122,8 @@ def test_gradients_through_parts_in_float64(backward: str):
     model, x = Parts(), torch.randn(3, D, requires_grad=True)
     wide = copy.deepcopy(model).double()
     fast = compiled(model, target="triton", backward=backward)
-
-    def summed(function: Any) -> Any:
-        """The sum of the mean squares, one for each part, is that of these numbers."""
-        return lambda x: len(PARTS) ** 0.5 * torch.cat(function(x))
-
-    got, eager = (gradients(summed(function), model, x) for function in (fast, model))
-    exact = gradients(summed(wide), wide, x.detach().double().requires_grad_())
+    got, eager = (gradients(joined(function), model, x) for function in (fast, model))
+    exact = gradients(joined(wide), wide, x.detach().double().requires_grad_())
     for mine, theirs, gradient in zip(got, eager, exact, strict=True):
         assert mine is not None and theirs is not None and mine.dtype == theirs.dtype
         torch.testing.assert_close(mine.double(), gradient, rtol=2e-5, atol=2e-6)

@@ -92,7 +92,11 @@ def test_exported_models():
     fused = [op for op in exported.module.walk() if isinstance(op, coda.AttentionOp)]
     assert len(fused) == len(FUSED) + 1  # that of "chosen"
     trained = coda_ir.compile(exported.module, training=True, device="cpu", target="reference")
-    assert_same_gradients(lambda *args: trained(*exported.arguments(*args)), model, x, dy)
+
+    def function(*args: Tensor) -> Any:
+        return trained(*exported.arguments(*args))
+
+    assert_same_gradients(function, model, x, dy)
     with torch.no_grad():
         found = exported.compile(device="cpu", target="triton")(x.detach(), KEEP)
         for name, y, expected in zip(MASKINGS, found, model(x, KEEP), strict=True):
