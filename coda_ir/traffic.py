@@ -17,8 +17,8 @@ computed once per weight."""
 
 
 def is_executed(op: Operation) -> bool:
-    """Return whether `op` moves data in a call; a view does not, in PyTorch either, nor what a kernel
-    looks up itself.
+    """Return whether `op` moves data in a call: not a view, in PyTorch either, nor rows that a
+    kernel looks up itself.
     """
     is_copy = isinstance(op, ShiftOp) or not (is_view(op) or is_looked_up_where_read(op))
     return is_copy and not isinstance(op, NOT_EXECUTED)

@@ -83,7 +83,10 @@ class ArgumentList:
 
     def place(self, value: SSAValue) -> HostValue:
         """Return the host's tensor of an operand, of ids, or of a result that is neither."""
-        operands, results = [*self.op.operands, *ids_of(self.moved)], list[SSAValue](self.op.results)
+        operands, results = (
+            [*self.op.operands, *ids_of(self.moved)],
+            list[SSAValue](self.op.results),
+        )
         if value in operands:
             return nth_operand(operands.index(value))
         return nth_output(results.index(value))

@@ -182,7 +182,7 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
             return None
         case coda.EmbeddingOp() if is_looked_up_where_read(op):
             return None
-        case coda.AttentionOp() | coda.ConcatOp() | coda.CrossEntropyGradOp():
+        case coda.AttentionOp() | coda.ConcatOp() | coda.CrossEntropyGradOp() | coda.EmbeddingOp():
             return None if _is_reported(op.location, (op.name,), rewriter) else reason
         case _:
             return reason
