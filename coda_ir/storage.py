@@ -96,15 +96,14 @@ def may_be_looked_up(op: EmbeddingOp) -> bool:
 
 def is_looked_up_where_read(op: Operation) -> bool:
     """Return whether `op` is an embedding that one pointwise kernel reads, as a tile or a table: it
-    loads the rows itself.
+    loads the rows itself. The ids are no other operand of the kernel.
     """
     if not isinstance(op, EmbeddingOp) or not may_be_looked_up(op):
         return False
-    use = op.result.get_unique_use()
-    if use is None or not isinstance(use.operation, MapOp):
+    use, kinds = op.result.get_unique_use(), (PortKind.TILE, PortKind.TABLE)
+    if use is None or not isinstance(kernel := use.operation, MapOp) or op.ids in kernel.operands:
         return False
-    kinds = (PortKind.TILE, PortKind.TABLE)
-    return any(_is_port(use.operation, op.result, kind) for kind in kinds)
+    return any(_is_port(kernel, op.result, kind) for kind in kinds)
 
 
 def read_by(op: Operation) -> Iterator[SSAValue]:

@@ -38,6 +38,23 @@ func.func @selected(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf1
 
 // -----
 
+// Rows that are looked up: a norm that is stored anyway stays whole.
+
+func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf16>) -> tensor<?x8xbf16> {
+  %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  func.return %h : tensor<?x8xbf16>
+}
+
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: it is returned, so a separate kernel has to write it to memory; failed condition: every consumer of the norm is a GEMM;
+// CHECK:      func.func @embedding(
+// CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %h : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // In float32, but rounded to float16, whose range x times the weight may leave; or read in float32 as well.
 
 func.func @rounded_to_f16(%x: tensor<?x4xf16>, %v: tensor<8x4xf16>, %g: tensor<8xf32>, %w: tensor<16x8xf16>) -> tensor<?x16xf16> {
