@@ -160,7 +160,7 @@ class _Cost:
 
     def _add_copy(self, op: coda.TransposeOp, times: OperatorTimes, host: float) -> None:
         if is_copied(op, times.shapes, times.sizes):
-            self.gpu += copy_us(op, times.bytes([op.result]), self.device.memory_gb_per_s)
+            self.gpu += copy_us(times.bytes([op.result]), self.device.memory_gb_per_s)
             self.host += host
 
 

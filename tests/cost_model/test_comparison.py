@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import UnitAttr
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import Comparison, compare, connected, spelled_attention_us
-from coda_ir.cost_model.copies import TURNED_EFFICIENCY
+from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.operator_times import KERNEL_US, MEMORY_EFFICIENCY, LibraryGemm, traffic
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
@@ -299,7 +299,7 @@ def test_a_kernel_waits_for_the_copy_of_what_it_reads_turned():
         for x in ("transpose(x)", "reshape(x, [64, 3136, 256])")
     )
     assert found.apart == plain.apart
-    moved_us = 2 * 2 * 64 * 256 * 3136 / (1e3 * TURNED_EFFICIENCY * SM_90.memory_gb_per_s)
+    moved_us = 2 * 2 * 64 * 256 * 3136 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
     assert found.fused - plain.fused == pytest.approx(KERNEL_US + moved_us)
 
 
