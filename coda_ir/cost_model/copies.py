@@ -5,8 +5,7 @@ Copies of whole rows take about as long in PyTorch as in the kernels of a compil
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
-from operator import mul
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
@@ -80,10 +79,9 @@ def _is_compiled(op: Operation) -> bool:
 
 def _merges(op: coda.ReshapeOp, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> bool:
     """Return whether a dimension of the result has elements of several dimensions."""
-    before, after = (
-        set(accumulate(_extents(value, shapes, sizes), mul)) for value in (op.x, op.result)
-    )
-    return not before <= after
+    before, after = (_extents(value, shapes, sizes) for value in (op.x, op.result))
+    inner = {prod(after[axis:]) for axis in range(len(after))}
+    return not all(prod(before[axis:]) in inner for axis in range(len(before)))
 
 
 def _extents(value: SSAValue, shapes: SymbolicShapes, sizes: Mapping[str, int]) -> list[int]:
