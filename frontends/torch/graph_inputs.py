@@ -130,6 +130,12 @@ class DynamoGraph:
             is_weight = found.is_weight and not is_updated and not self._is_backward
             name = found.name or node.name
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
+        # PyTorch compiles the graph again for a number on the other side of this condition.
+        if value < 0:
+            raise CodaError(
+                f"the graph reads a number that changes and is negative now, {node.name}",
+                "pass it as a tensor",
+            )
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         zero = _tensor_of(node.graph).new_zeros(1, dtype=torch.float32)
         stand_in.meta["val"] = zero.expand(value)
