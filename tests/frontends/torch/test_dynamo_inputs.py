@@ -372,6 +372,16 @@ def test_a_negative_place_of_copied_rows():
         fast(x, torch.tensor([-1]))
 
 
+def test_a_negative_place_of_filled_rows():
+    """PyTorch counts it from the end, but its decomposition into copied rows refuses it."""
+    layer = linear()
+
+    def model(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return layer(x).index_fill(0, at, 2.0)
+
+    check(compiled(model), model, torch.randn(3, 8), torch.tensor([-1]))
+
+
 def test_functions_of_python_in_sizes():
     """A value of the program is called `max` where the host computes a maximum."""
     device = default_device()
