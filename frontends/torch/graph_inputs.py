@@ -271,8 +271,9 @@ def widen_losses(graph: GraphModule) -> None:
 def _bits(node: Node) -> float:
     """Return the bits of the elements of a node; infinity if they are not floats."""
     value: object = node.meta.get("example_value")
-    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return 8 * value.element_size() if is_float else math.inf
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return math.inf
+    return 8 * value.element_size()
 
 
 def _widen(given: Node, user: Node) -> None:

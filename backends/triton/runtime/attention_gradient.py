@@ -310,15 +310,16 @@ ATTENTION_OPERATORS = {
 
 
 def attention_operator(kernel, suffix=""):
-    """An operator by its name in PyTorch's schema, or None where PyTorch does not have it."""
-    return getattr(
-        torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}", None
-    )
+    """An operator by its name in PyTorch's schema, where PyTorch has it."""
+    return getattr(torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}")
 
 
 def has_attention(kernel):
     """Whether PyTorch has the forward and the backward of a kernel."""
-    return None not in (attention_operator(kernel), attention_operator(kernel, "_backward"))
+    try:
+        return bool(attention_operator(kernel)) and bool(attention_operator(kernel, "_backward"))
+    except AttributeError:
+        return False
 
 
 def available_kernel(q, k, v, softcap, mask, is_causal):
@@ -353,7 +354,7 @@ def cudnn_attends(q, k, v, is_causal):
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
     params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
-    return cuda.can_use_cudnn_attention(params) and attention_operator("cudnn") is not None
+    return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
 
 
 def dense_columns(x):
