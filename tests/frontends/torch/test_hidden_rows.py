@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import torch
+from support.daily import daily
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
@@ -76,6 +77,7 @@ KEEP = torch.tensor([[False] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3
 FUSED = ("filled", "added", "strictly causal", "filled twice", "queries filled", "heads filled")
 
 
+@daily(lambda target: target == "triton")
 @pytest.mark.parametrize("target", ["reference", "triton"])
 def test_gradients(target: str):
     model = Attention(list(MASKINGS.values()))
