@@ -15,7 +15,9 @@ import pytest
 T = TypeVar("T")
 
 
-def daily(predicate: Callable[..., bool]) -> pytest.MarkDecorator:
+def daily(
+    predicate: Callable[[Any], bool] | Callable[[Any, Any], bool] | Callable[[Any, Any, Any], bool],
+) -> pytest.MarkDecorator:
     """Run the test without `--nightly` only where `predicate` is true of its parameters.
 
     The predicate names the parameters that it needs. What the other combinations are made of, other
