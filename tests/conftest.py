@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    set_nightly(config.getoption("nightly"))
+    set_nightly(bool(config.getoption("nightly")))
 
 
 @pytest.hookimpl(trylast=True)
