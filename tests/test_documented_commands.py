@@ -163,7 +163,7 @@ def run_installed(name: str, arguments: list[str]) -> None:
 
 
 def lines_of(command: list[str], variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """What a command of `make` runs."""
+    """Return what a command of `make` runs."""
     command = [command[0], "--dry-run", *command[1:]]
     printed = subprocess.run(
         command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=True
