@@ -5,7 +5,7 @@ import logging
 import os
 
 import pytest
-from support.daily import run_daily
+from support.daily import run_daily, set_nightly
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 
@@ -50,6 +50,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run all combinations of parameters; see tests/support/daily.py",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    set_nightly(bool(config.getoption("nightly")))
 
 
 @pytest.hookimpl(trylast=True)
