@@ -36,9 +36,9 @@ Reader: TypeAlias = FusedOp | MapOp
 """A kernel that can combine partials itself."""
 
 
-def readers_of(op: FinalizeOp) -> list[Operation]:
+def readers_of(op: Operation) -> list[Operation]:
     """Return the operators that read `op`, in order."""
-    return list(dict.fromkeys(use.operation for output in op.outputs for use in output.uses))
+    return list(dict.fromkeys(use.operation for output in op.results for use in output.uses))
 
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
