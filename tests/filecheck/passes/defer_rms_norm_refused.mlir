@@ -46,7 +46,7 @@ func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf
   func.return %h : tensor<?x8xbf16>
 }
 
-// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: it is returned, so a separate kernel has to write it to memory; failed condition: every consumer of the norm is a GEMM;
+// REMARK: remark[missed] defer-rms-norm: coda.rms_norm: the norm is not deferred: it is returned, so it has to be written to memory; failed condition: every consumer of the norm is a GEMM;
 // CHECK:      func.func @embedding(
 // CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
 // CHECK-NEXT:   %h = coda.rms_norm %x, %g {eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
