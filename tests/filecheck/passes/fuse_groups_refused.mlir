@@ -262,6 +262,18 @@ func.func @statistic(%a: tensor<?x4xf32>, %w: tensor<24x4xf32>) -> (tensor<?x24x
   func.return %y, %rstd : tensor<?x24xf32>, tensor<?x1xf32>
 }
 
+// CHECK:      func.func @statistic(
+// CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<24x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x24xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.mul %z, %rstd : (tensor<?x24xf32>, tensor<?x1xf32>) -> tensor<?x24xf32>
+// CHECK-NEXT:   func.return %y, %rstd : tensor<?x24xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
 // -----
 
 // No tile has rows of 512 columns.
@@ -277,3 +289,15 @@ func.func @wide(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32>
   %y = coda.mul %z, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
   func.return %y : tensor<?x512xf32>
 }
+
+// CHECK:      func.func @wide(
+// CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.mul %z, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x512xf32>
+// CHECK-NEXT: }
