@@ -61,7 +61,7 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
     of = PROGRAMS[name]
     compiled = trained(of.text)
     assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
-    tensors = of.inputs(queries, keys)
+    tensors = of.inputs(queries, keys, batch=2 if queries < keys else 1)
     d_y = torch.randn_like(tensors[0])
     wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
     found = gradients(compiled, tensors, d_y)
@@ -91,7 +91,7 @@ def test_epilogues_agree_with_float64(name: str):
         assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
 
 
-@daily(lambda seed: seed < 5)
+@daily(lambda seed: seed < 3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_agree_with_float64(seed: int):
     """Projections with and without biases, norms of heads and rotations, of any heads and rows."""
