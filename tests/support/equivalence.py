@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.context import make_context
 from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError, check_equivalent
@@ -13,6 +14,7 @@ from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.float64 import relative_error
 from coda_ir.pipeline import PassManager, Pipeline, parse_pipeline
 from coda_ir.pipeline.instrumentation import PassRun
+from coda_ir.pipeline.manager import Verification
 from coda_ir.registry import get_all_passes
 from coda_ir.universe import get_multiverse
 from support.programs import parse_mlir
@@ -61,14 +63,15 @@ def run_checked(
 def run_checked_at_ends(
     module: ModuleOp, pipeline: str | Sequence[ModulePass], draws: Sequence[Draw] = DRAWS
 ) -> None:
-    """Like `run_checked`, but compare each function as it is first with what comes out alone.
+    """Like `run_checked`, but compare each function as it is first with what comes out alone, which
+    is verified.
 
     Where they differ, all passes are checked for the one that it was.
     """
     before = module.clone()
     try:
-        _run(module, pipeline, _CheckAtEnds(draws=draws))
-    except NotEquivalentError:
+        _run(module, pipeline, _CheckAtEnds(draws=draws), verify_each=False)
+    except (NotEquivalentError, VerifyException):
         run_checked(before, pipeline, draws=draws)
         raise
 
@@ -86,14 +89,21 @@ class _CheckAtEnds(EquivalenceCheck):
             super().after_pass(run, module)
 
     def after_pipeline(self, module: ModuleOp) -> None:
+        Verification().verify(module)
         super().after_pass(self._last, module)
 
 
-def _run(module: ModuleOp, pipeline: str | Sequence[ModulePass], check: EquivalenceCheck) -> None:
+def _run(
+    module: ModuleOp,
+    pipeline: str | Sequence[ModulePass],
+    check: EquivalenceCheck,
+    *,
+    verify_each: bool = True,
+) -> None:
     parsed = (
         parse_pipeline(pipeline, get_multiverse().all_passes | get_all_passes())
         if isinstance(pipeline, str)
         else Pipeline(tuple(pipeline))
     )
-    PassManager(parsed).run(make_context(), module, [check])
+    PassManager(parsed, verify_each).run(make_context(), module, [check])
     parse_mlir(str(module))
