@@ -2,7 +2,7 @@
 read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects import arith
@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.storage import read_by
 
 MOST_PARTIALS = 64 * 128
 """Partials of its rows that the tile of a GEMM reads beside its operands, at most."""
@@ -40,6 +41,13 @@ Reader: TypeAlias = FusedOp | MapOp
 def readers_of(op: Operation) -> list[Operation]:
     """Return the operators that read `op`, in order."""
     return list(dict.fromkeys(use.operation for output in op.results for use in output.uses))
+
+
+def may_be_read_by(op: Operation) -> Iterator[SSAValue]:
+    """Yield what `op` reads, also where it combines the partials of finalizes that it reads."""
+    owners = (operand.owner for operand in op.operands)
+    for reader in (op, *(owner for owner in owners if isinstance(owner, FinalizeOp))):
+        yield from read_by(reader)
 
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
@@ -92,8 +100,9 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
             return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
-                "the partials come from a scheduled gemm.fused, so their number is known",
-                f"{name_of(value)} does not come from one",
+                "the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map "
+                "over a known number of columns",
+                f"nothing tells how many {name_of(value)} has",
             )
     return None
 
