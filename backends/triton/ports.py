@@ -355,10 +355,12 @@ def port_extent(port: Port, columns: ColumnIndex) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """Return the extent of every value of a region, given those of the region's arguments."""
+    """Return the extent of every value of a region, given those of the region's arguments and of
+    others that are known.
+    """
     extents = dict(arguments)
     for op in block.ops:
-        if op.results:
+        if op.results and op.results[0] not in extents:
             by_row = any(extents[operand][0] for operand in op.operands)
             by_column = any(extents[operand][1] for operand in op.operands)
             whole = op.name == "gemm.group_reduce"
