@@ -2,7 +2,7 @@
 read.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects import arith
@@ -26,6 +26,7 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.storage import read_by
 
 MOST_PARTIALS = 64 * 128
 """Partials of its rows that the tile of a GEMM reads beside its operands, at most."""
@@ -40,6 +41,13 @@ Reader: TypeAlias = FusedOp | MapOp
 def readers_of(op: Operation) -> list[Operation]:
     """Return the operators that read `op`, in order."""
     return list(dict.fromkeys(use.operation for output in op.results for use in output.uses))
+
+
+def may_be_read_by(op: Operation) -> Iterator[SSAValue]:
+    """Yield what `op` reads, also where it combines the partials of finalizes that it reads."""
+    owners = (operand.owner for operand in op.operands)
+    for reader in (op, *(owner for owner in owners if isinstance(owner, FinalizeOp))):
+        yield from read_by(reader)
 
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:

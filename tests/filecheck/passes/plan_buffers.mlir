@@ -230,3 +230,17 @@ func.func private @called(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> tensor<
 // CHECK-NEXT: }
 
 // REMARK: remark[analysis] plan-buffers: called: 1 intermediate results in 1 buffers: peak of 32*M bytes, 32*M bytes without sharing
+
+// -----
+
+// Numbers are in no buffer.
+
+func.func @number(%x: tensor<4x8xf32>, %n: f32) -> tensor<4x8xf32> {
+  %s = arith.addf %n, %n : f32
+  %y = coda.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+
+// CHECK:      func.func @number(
+// CHECK-NEXT:   %s = arith.addf %n, %n : f32
+// CHECK-NEXT:   %y = coda.exp %x {coda.buffers = ["out"]} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -498,3 +498,27 @@ def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
     with pytest.warns(DefectWarning, match=r"the graph of torch_compile.py:\d+ failed"):
         check(fast, model, torch.randn(3, 16, requires_grad=True))
     check(fast, model, torch.randn(3, 16, requires_grad=True))
+
+
+TWICE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "matmul": lambda x, _: x @ x,
+    "bmm": lambda x, _: torch.bmm(x, x),
+    "baddbmm": lambda x, _: torch.baddbmm(x, x, x, alpha=2),
+    "group_norm": lambda x, w: F.group_norm(x, 2, w, w),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_an_operator_of_one_tensor_twice(name: str):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.weight = nn.Linear(6, 6), nn.Parameter(torch.randn(6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return TWICE[name](self.layer(x), self.weight)
+
+    model, x = Model(), torch.randn(2, 6, 6, requires_grad=True)
+    check(compiled(model), model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
