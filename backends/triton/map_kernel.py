@@ -43,6 +43,8 @@ ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 there."""
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
+ELEMENTS_OF_COLUMNS = ROWS_OF_COLUMNS * 256
+"""Its elements, at most: fewer rows where a tile has all columns of a large group."""
 ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
 """Rows that a program combines for each number of a `partial_col`, so that the partials are small
 beside the tensors that the kernel reads, in so many tiles at most."""
@@ -140,8 +142,8 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     columns = map_columns(segment, segment.columns, segment.order)
     block_m = max(1, TILE_ELEMENTS // columns.lanes)
     if _loads_columns(segment):
-        block_m = ROWS_OF_COLUMNS
         lanes = max(min(columns.lanes, COLUMNS_OF_COLUMNS), columns.padded_group)
+        block_m = max(1, min(ROWS_OF_COLUMNS, ELEMENTS_OF_COLUMNS // lanes))
         columns = columns if segment.order is not None else replace(columns, lanes=lanes)
     for port in segment.ports:
         if port.kind.combiner is not None:

@@ -35,10 +35,11 @@ class FuseGroupsPass(FunctionPass):
 
     The gradient of a norm of heads is such code: it needs sums over each head, which one tile
     holds. It joins the epilogue that computes one of its operands, in pair mode too, such as the
-    rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
-    chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
-    fits into a tile (a row into registers), every other operand fits a port, no sum of a group
-    leaves but one in float32 that the kernel stores, and no operand depends on a result.
+    rotation of the gradient of q or k. So is that of a norm of whole rows which no GEMM has on
+    chip: a kernel that holds the row, and computes it where it can, reads it once, and not for the
+    sum before. Legal iff a group fits into a tile (a row into registers), every other operand fits
+    a port, no sum of a group leaves but one in float32 that the kernel stores, and no operand
+    depends on a result.
 
     Code on whole rows of few columns joins the epilogue of the GEMM that computes them, one tile of
     which has the rows: a norm that is stored, or added to a residual, and what scales a row by its

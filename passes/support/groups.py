@@ -245,7 +245,7 @@ def _joined(
 
 
 def find_row_code(ops: Sequence[Operation]) -> list[GroupCode]:
-    """Return code that reduces rows and then uses their elements again, if no kernel has them on
+    """Return code that reduces rows and then uses their elements again, if no GEMM has them on
     chip, because it would read them twice, and if they are rows in memory. Elements of a softmax
     may be on chip or transposed, because no kernel has the sums that it needs.
     """
