@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -158,11 +159,36 @@ def bytes_read(model: Any) -> int:
 
 @contextmanager
 def in_float64(model: Any) -> Generator[None]:
-    """Convert the model itself to float64, because a copy might not fit."""
+    """Compute in float64 with the model; its layers are converted one at a time, in each call,
+    because a whole copy might not fit.
+    """
     model.zero_grad(set_to_none=True)
+    for layers in _stacks(model):
+        for name, layer in list(layers.named_children()):
+            layers.register_module(name, _InFloat64(layer))
     model.double()
     with computing_in_float64():
         yield
+
+
+class _InFloat64(torch.nn.Module):
+    """A layer that is a copy in float64 while it is called."""
+
+    def __init__(self, layer: torch.nn.Module):
+        super().__init__()
+        self.narrow = (layer,)
+        """In a tuple: conversions of the model leave it as it is."""
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """Call the copy."""
+        return copy.deepcopy(self.narrow[0]).double()(*arguments, **options)
+
+
+def _stacks(module: torch.nn.Module) -> Sequence[torch.nn.ModuleList]:
+    """Return the lists of layers, but for those in layers."""
+    if isinstance(module, torch.nn.ModuleList):
+        return [module]
+    return [stack for child in module.children() for stack in _stacks(child)]
 
 
 CHECKED = 512

@@ -9,10 +9,9 @@ token after 511 in a cache, with weights of 8 and 4 bits, too. Stable Diffusion 
 cache. A row says how many layers it has; `all layers` is its time times the work of the whole model
 over that of these layers. Percent are of the peak rate of bf16 products (prefill, images) or of
 memory (decoding) that the vendor states; products are those of weights and of attention. Errors are
-those against the same model in float64, of the first 512 tokens; in float32 where float64 does not
-fit. A quantized model is compared with itself: its weights stay rounded, and in the float8 prompt
-both sides round the inputs of products. Millijoules come from the GPU's counter, where `pynvml` is
-installed.
+those against the same model in float64, of the first 512 tokens. A quantized model is compared with
+itself: its weights stay rounded, and in the float8 prompt both sides round the inputs of products.
+Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
@@ -25,7 +24,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -81,8 +79,6 @@ class Record:
     work: Mapping[str, float] = field(default_factory=dict[str, float])
     whole_work: float = 1.0
     """The work of the whole model over that of these layers."""
-    exact: str = ""
-    """The type in which errors were found."""
     milliseconds: dict[str, float] = field(default_factory=dict[str, float])
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     errors: dict[str, float] = field(default_factory=dict[str, float])
@@ -158,6 +154,8 @@ def prepare(
             steps[name] = step
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # of what a first call needs
     return {name: step for name, step in steps.items() if name in names}
 
 
@@ -221,14 +219,9 @@ def energy(step: Step, milliseconds: float) -> float | None:
 
 
 def compare(record: Record, case: Case, results: Mapping[str, Tensors]) -> None:
-    """Add the errors, converting the model to float64, or to float32 if memory is short."""
-    bytes_needed = 4 * sum(p.nbytes for p in case.model.parameters())
-    fits = not torch.cuda.is_available() or bytes_needed < 0.85 * torch.cuda.mem_get_info()[1]
-    if not fits:
-        case.model.float()
-    record.exact = "float64" if fits else "float32"
+    """Add the errors; the model is left in float64."""
     try:
-        with in_float64(case.model) if fits else nullcontext():
+        with in_float64(case.model):
             exact = case.exact()
     except RuntimeError as error:
         record.notes["exact"] = str(error).splitlines()[0][:200]
