@@ -163,7 +163,7 @@ def _load_moved(
     value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
 ) -> str:
     """Return the rows of a tile some positions before or after, with zeros outside of the sample;
-    or rows that are columns of a matrix, whose number is known.
+    or rows that are columns of a matrix, whose number is known; or elements some numbers apart.
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
     if arguments.moved[value].is_turned:
@@ -171,6 +171,10 @@ def _load_moved(
         numbers, count = f"{ROWS.numbers}[:, None]", shape_of(value)[0]
         place = f"{column}.to(tl.int64) * {count} + {numbers}"
         return f"tl.load({pointer} + {place}, mask={numbers} < {count}, other=0)"
+    if arguments.moved[value].stride > 1:
+        _, _, stride, offset, _ = arguments.moved[value]
+        place = f"({ROWS.name}[:, None] * {columns.extent} + {column}) * {stride} + {offset}"
+        return f"tl.load({pointer} + {place})"
     by = arguments.moved[value].shift
     if by == 0:
         return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
