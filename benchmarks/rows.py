@@ -1,4 +1,4 @@
-"""Published models in one table: eager PyTorch, torch.compile, coda, and both in CUDA graphs.
+"""Published models in one table: eager PyTorch, torch.compile, coda, both in CUDA graphs, and XLA.
 
     python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
@@ -15,7 +15,8 @@ Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
-torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll. XLA
+runs LLaMA in bf16, written in JAX, if JAX is installed.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
@@ -48,7 +49,18 @@ from harness import (
     with_machine,
 )
 from rich.console import Console
-from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt, Step, Tensors, in_float64
+from row_cases import (
+    ROWS,
+    Case,
+    KeysAndValues,
+    RecurrentStates,
+    Row,
+    StartOfPrompt,
+    Step,
+    Tensors,
+    in_float64,
+)
+from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
@@ -59,7 +71,9 @@ from coda_ir.tuning.measurer import Deadline
 
 PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
-VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
+XLA = "xla"
+VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS, XLA)
+"""XLA is last: the others start processes, which the threads of JAX make unsafe."""
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4
@@ -142,6 +156,8 @@ def prepare(
             if name == PRODUCTS and isinstance(case, StartOfPrompt):
                 step = case.products()
                 _, record.first_call_s[name] = timed(step)
+            elif name == XLA and isinstance(case, StartOfPrompt | KeysAndValues):
+                step, record.first_call_s[name] = timed(case.xla)
             elif base not in steps and name in CAPTURED:
                 record.notes[name] = f"{base} failed"
                 continue
@@ -192,7 +208,11 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
     three calls.
     """
     slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
-    fast: dict[str, Candidate] = {name: step for name, step in steps.items() if not slow[name]}
+    fast: dict[str, Candidate] = {
+        name: step.queued if isinstance(step, XlaStep) else step
+        for name, step in steps.items()
+        if not slow[name]
+    }
     found = {name: timing.median for name, timing in time_interleaved(fast).items()}
     for name, step in steps.items():
         if slow[name]:
@@ -354,7 +374,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             record = Record(row.name, layers, row.all_layers, row.bound)
             records.append(record)
         is_prompt = row.tokens > 0 and row.bound == "flops"
-        missing = record.missing([name for name in names if is_prompt or name != PRODUCTS])
+        lacks = {PRODUCTS: not is_prompt, XLA: not row.is_in_jax}
+        missing = record.missing([name for name in names if not lacks.get(name)])
         if missing and not end.is_over:
             setting = _setting(options, row, layers)
             measure(record, row, setting, missing, end, options.profile)
