@@ -1,8 +1,8 @@
 """Text shared by the kernels of selective scans and of their gradients."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import e, log2
 from typing import Generic, TypeVar
 
@@ -25,20 +25,13 @@ CHUNK = 128
 """Rows of a chunk. Its states have N / 32 times the bytes of x, for float32 and bfloat16."""
 
 CHANNELS = 32
-"""Channels of a tile: one for each thread of a warp, which has all of the channel's states. With
-two, it would read rows of b and c one element after the other."""
-
-TILES = 2
-"""Tiles of a program of the forward, which share its rows of b and c. Of the instructions for a
-state of a row on sm_90, 7.4 are left of 9.8; 8 take as long as its exponential."""
+"""Channels of a program: one for each thread of a warp, which has all of the channel's states. With
+two, each takes twice the registers, and reads rows of b and c one element after the other."""
 
 STEPS = 4
 """Rows that a program loads before it computes, so that it waits once for all of them."""
 
 OPERANDS = ("x", "dt", "a", "b", "c")
-
-OF_STATES = ("b", "c")
-"""Operands with a column for each state, which all channels share."""
 
 
 StateSpace = TypeVar("StateSpace", bound=StateSpaceLike)
@@ -112,42 +105,11 @@ class StateSpaceText(ABC, Generic[StateSpace]):
 class ScanText(StateSpaceText[ScanLike]):
     """Text shared by the kernels of selective scans.
 
-    Tiles are N x CHANNELS: rows of a warp's threads are channels, which loads of x and dt have as
+    Tiles are N x `channels`: rows of a warp's threads are channels, which loads of x and dt have as
     neighbours, and sums over the states stay within a thread.
     """
 
-    count: int = 1
-    """The tiles of a program."""
-    tile: str = ""
-    """What the variables of a tile end with, if a program has several."""
-
-    @property
-    def tiles(self) -> "list[ScanText]":
-        """The text for each tile of a program."""
-        return (
-            [replace(self, tile=f"_of_{i}") for i in range(self.count)]
-            if self.count > 1
-            else [self]
-        )
-
-    def of_tiles(self, lines: Callable[["ScanText"], Sequence[str]]) -> list[str]:
-        """Return the statements of all tiles of a program."""
-        return [line for each in self.tiles for line in lines(each)]
-
-    @property
-    def channels(self) -> int:
-        """The channels of a program."""
-        return CHANNELS * self.count
-
-    @property
-    def channel(self) -> str:
-        """The variable of the numbers of the channels."""
-        return f"channel{self.tile}"
-
-    @property
-    def inside(self) -> str:
-        """The variable that says which of these channels exist."""
-        return f"inside{self.tile}"
+    channels: int = CHANNELS
 
     @property
     def chunks(self) -> str:
@@ -185,15 +147,9 @@ class ScanText(StateSpaceText[ScanLike]):
         """
         return [
             f"{row} = (tl.program_id(0) // {self.blocks}).to(tl.int64)",
-            *(
-                line
-                for number, each in enumerate(self.tiles)
-                for line in (
-                    f"{each.channel} = tl.program_id(0) % {self.blocks} * {self.channels}"
-                    f" + tl.arange({number * CHANNELS}, {(number + 1) * CHANNELS})[None, :]",
-                    f"{each.inside} = {each.channel} < {self.extent}",
-                )
-            ),
+            f"channel = tl.program_id(0) % {self.blocks} * {self.channels}"
+            f" + tl.arange(0, {self.channels})[None, :]",
+            f"inside = channel < {self.extent}",
             f"state = tl.arange(0, {next_power_of_2(self.op.state_count)})[:, None]",
             f"holds = state < {self.op.state_count}",
         ]
@@ -224,124 +180,79 @@ class ScanText(StateSpaceText[ScanLike]):
         """
         lines = [
             *begin,
-            *self.of_tiles(lambda tile: [tile.a(), tile.zeros("h"), tile.zeros("time", 1)]),
+            self.a(),
+            self.zeros("h"),
+            self.zeros("time", 1),
             *loop,
-            *self.of_tiles(
-                lambda tile: [
-                    tile.store_states("h", "states_ptr", "place"),
-                    f"tl.store({tile.at_time()}, time{tile.tile}, mask={tile.inside})",
-                ]
-            ),
+            self.store_states("h", "states_ptr", "place"),
+            f"tl.store({self.at_time()}, time, mask=inside)",
         ]
         arguments = [*map(self.operand, operands), output("states", 0), output("times", 1)]
         return self.emitted(name, arguments, lines, summary)
 
     def a(self) -> str:
         """Return the statement that loads a."""
-        pointer = f"a_ptr + {self.channel} * {self.op.state_count} + state"
-        mask = f"{self.inside} & holds"
-        return f"a{self.tile} = {load(pointer, element_type_of(self.op.a), mask)}"
+        pointer = f"a_ptr + channel * {self.op.state_count} + state"
+        return f"a = {load(pointer, element_type_of(self.op.a), 'inside & holds')}"
 
-    def load_rows(
-        self, names: Sequence[str], count: int = STEPS, *, masked: bool = True
-    ) -> list[str]:
-        """Return the statements that load so many rows of some operands: zeros past the end, unless
-        there are none.
-        """
-        shared = [name for name in names if name in OF_STATES]
-        return [
-            line
-            for number in range(count)
-            for line in (
-                *self.of_tiles(
-                    lambda tile, number=number: [
-                        tile.load_row(name, number, masked=masked)
-                        for name in names
-                        if name not in OF_STATES
-                    ]
-                ),
-                *(self.load_row(name, number, masked=masked) for name in shared),
-            )
-        ]
+    def load_rows(self, names: Sequence[str]) -> list[str]:
+        """Return the statements that load rows of some operands: zeros past the end."""
+        return [self.load_row(name, number) for number in range(STEPS) for name in names]
 
-    def load_row(self, name: str, number: int, *, masked: bool = True) -> str:
+    def load_row(self, name: str, number: int) -> str:
         """Return the statement that loads a row of an operand."""
         value: SSAValue = getattr(self.op, name)
-        is_of_states = name in OF_STATES
-        column, mask = ("state", "holds") if is_of_states else (self.channel, self.inside)
+        is_of_states = name in ("b", "c")
+        column, mask = ("state", "holds") if is_of_states else ("channel", "inside")
         width = self.pitches.get(value, shape_of(value)[-1])
         pitch = self.extent if width == DYNAMIC_INDEX else width
         pointer = f"{name}_ptr + {row(number)} * {pitch} + {column}"
-        guard = f"{mask} & ({row(number)} < end)" if masked else mask
-        variable = f"{name}_{number}" + ("" if is_of_states else self.tile)
-        return f"{variable} = {load(pointer, element_type_of(value), guard)}"
+        guard = f"{mask} & ({row(number)} < end)"
+        return f"{name}_{number} = {load(pointer, element_type_of(value), guard)}"
 
-    def store_row(
-        self, name: str, number: int, type: Attribute, helpers: set[str], *, masked: bool = True
-    ) -> list[str]:
+    def store_row(self, name: str, number: int, type: Attribute, helpers: set[str]) -> list[str]:
         """Return the statements that store a row of channels."""
-        pointer = f"{name}_ptr + {row(number)} * {self.extent} + {self.channel}"
-        stored = f"value_{number}{self.tile}"
-        mask = f"{self.inside} & ({row(number)} < end)" if masked else self.inside
+        pointer = f"{name}_ptr + {row(number)} * {self.extent} + channel"
+        value = rounded(f"{name}_{number}", type, helpers)
         return [
-            f"{stored} = {rounded(f'{name}_{number}{self.tile}', type, helpers)}",
-            f"tl.store({pointer}, {stored}, mask={mask})",
+            f"value_{number} = {value}",
+            f"tl.store({pointer}, value_{number}, mask=inside & ({row(number)} < end))",
         ]
 
     def at_states(self, base: str, place: str) -> str:
         """Return where the states of a chunk are."""
-        row = f"({place}) * {self.op.state_count} + state"
-        return f"{base} + ({row}) * {self.extent} + {self.channel}"
+        return f"{base} + (({place}) * {self.op.state_count} + state) * {self.extent} + channel"
 
     def at_carried(self, base: str) -> str:
         """Return where the states of a sample are in an operand or a result."""
-        column = f"sample * {self.extent} + {self.channel}"
-        return f"{base} + ({column}) * {self.op.state_count} + state"
+        return f"{base} + (sample * {self.extent} + channel) * {self.op.state_count} + state"
 
     def add_carried(self, name: str, operand: str, condition: str) -> list[str]:
         if getattr(self.op, operand, None) is None:
             return []
-        mask = f"{self.inside} & holds & ({condition})"
-        carried = f"tl.load({self.at_carried(f'{operand}_ptr')}, mask={mask}, other=0.0)"
-        return [f"{name}{self.tile} += {carried}"]
+        mask = f"inside & holds & ({condition})"
+        return [f"{name} += tl.load({self.at_carried(f'{operand}_ptr')}, mask={mask}, other=0.0)"]
 
     def zeros(self, name: str, rows: int | None = None) -> str:
         """Return the statement for a tile of zeros: of states, or of this many rows of channels."""
         count = next_power_of_2(self.op.state_count) if rows is None else rows
-        return f"{name}{self.tile} = tl.zeros(({count}, {CHANNELS}), tl.float32)"
+        return f"{name} = tl.zeros(({count}, {self.channels}), tl.float32)"
 
     def load_states(self, name: str, base: str, place: str, condition: str = "") -> str:
-        mask = f"{self.inside} & holds" + (f" & ({condition})" if condition else "")
-        states = f"tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
-        return f"{name}{self.tile} = {states}"
+        mask = f"inside & holds & ({condition})" if condition else "inside & holds"
+        return f"{name} = tl.load({self.at_states(base, place)}, mask={mask}, other=0.0)"
 
     def store_states(self, name: str, base: str, place: str) -> str:
         """Return the statement that stores the states."""
-        mask = f"{self.inside} & holds"
-        return f"tl.store({self.at_states(base, place)}, {name}{self.tile}, mask={mask})"
+        return f"tl.store({self.at_states(base, place)}, {name}, mask=inside & holds)"
 
     def at_time(self) -> str:
         """Return where the sum of dt over a chunk is."""
-        return f"times_ptr + place * {self.extent} + {self.channel}"
+        return f"times_ptr + place * {self.extent} + channel"
 
-    def time(self, count: int = STEPS) -> str:
-        """Return the statement that adds so many rows to the sum of dt."""
-        return f"time{self.tile} += {' + '.join(f'dt_{i}{self.tile}' for i in range(count))}"
-
-    def step(self, number: int) -> str:
-        """Return the statement that advances the states by a row."""
-        return step(number, f"h{self.tile}", f"h{self.tile}", self.tile)
-
-    def over_rows(self, body: Callable[[int], Sequence[str]]) -> list[str]:
-        """Return the loops over the rows of a chunk: `STEPS` at a time, which need no mask, and the
-        rest one by one. `body` computes so many rows.
-        """
-        return [
-            f"while row + {STEPS} <= end:",
-            *indented([*body(STEPS), f"row += {STEPS}"]),
-            "while row < end:",
-            *indented([*body(1), "row += 1"]),
-        ]
+    def time(self) -> str:
+        """Return the statement that adds the rows to the sum of dt."""
+        return f"time += {' + '.join(f'dt_{number}' for number in range(STEPS))}"
 
     def emitted(
         self, name: str, arguments: Sequence[KernelArgument], lines: Sequence[str], summary: str
@@ -361,18 +272,17 @@ def row(number: int) -> str:
     return f"(row + {number})" if number else "row"
 
 
-def decay(time: str, tile: str = "") -> str:
+def decay(time: str) -> str:
     """Return the factor of the states after `time`, which a column has: exp(time · a).
 
     Not a is scaled for the base 2, whose rounding would be the same in all rows.
     """
-    return f"tl.exp2({time} * {log2(e)!r} * a{tile})"
+    return f"tl.exp2({time} * {log2(e)!r} * a)"
 
 
-def step(number: int, after: str = "h", before: str = "h", tile: str = "") -> str:
-    """Return the statement that advances the states of a tile by a row."""
-    dt, x = f"dt_{number}{tile}", f"x_{number}{tile}"
-    return f"{after} = {decay(dt, tile)} * {before} + {dt} * {x} * b_{number}"
+def step(number: int, after: str = "h", before: str = "h") -> str:
+    """Return the statement that advances the states by a row."""
+    return f"{after} = {decay(f'dt_{number}')} * {before} + dt_{number} * x_{number} * b_{number}"
 
 
 def output(name: str, index: int) -> KernelArgument:

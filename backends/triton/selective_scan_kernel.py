@@ -16,12 +16,12 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 
 from coda_ir.backends.triton.host_values import nth_output
-from coda_ir.backends.triton.kernel import EmittedKernel
+from coda_ir.backends.triton.kernel import EmittedKernel, indented
 from coda_ir.backends.triton.kernel_text import pointer_argument
 from coda_ir.backends.triton.scan_text import (
     CHUNK,
     OPERANDS,
-    TILES,
+    STEPS,
     ScanText,
     decay,
     ends,
@@ -40,13 +40,12 @@ def chunk_states_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKer
 
     The rows of the launch are these chunks of all samples.
     """
-    text = ScanText(op, pitches, TILES)
-
-    def body(rows: int) -> list[str]:
-        steps = text.of_tiles(lambda tile: [*map(tile.step, range(rows)), tile.time(rows)])
-        return [*text.load_rows(("x", "dt", "b"), rows, masked=False), *steps]
-
-    begin, loop = text.chunk(text.held_chunks()), text.over_rows(body)
+    text = ScanText(op, pitches)
+    body = [*text.load_rows(("x", "dt", "b")), *map(step, range(STEPS)), text.time()]
+    begin, loop = (
+        text.chunk(text.held_chunks()),
+        ["while row < end:", *indented([*body, f"row += {STEPS}"])],
+    )
     summary = f"states of chunks of {CHUNK} rows"
     return text.states_kernel(name, ("x", "dt", "a", "b"), begin, loop, summary)
 
@@ -84,26 +83,21 @@ def carry_kernel(
 
 def scan_kernel(op: ScanLike, name: str, pitches: Pitches) -> EmittedKernel:
     """The results of each chunk of each sample, which are the rows of the launch."""
-    text, helpers = ScanText(op, pitches, TILES), set[str]()
+    text, helpers = ScanText(op, pitches), set[str]()
     type = element_type_of(op.x)
-
-    def of_row(tile: ScanText, number: int) -> list[str]:
-        y = f"y_{number}{tile.tile}"
-        return [
-            tile.step(number),
-            f"{y} = tl.sum(c_{number} * h{tile.tile}, 0, keep_dims=True)",
-            *tile.store_row("y", number, type, helpers, masked=False),
+    results: list[str] = []
+    for number in range(STEPS):
+        results += [
+            step(number),
+            f"y_{number} = tl.sum(c_{number} * h, 0, keep_dims=True)",
+            *text.store_row("y", number, type, helpers),
         ]
-
-    def body(rows: int) -> list[str]:
-        loads = text.load_rows(("x", "dt", "b", "c"), rows, masked=False)
-        numbers = range(rows)
-        return [*loads, *(x for i in numbers for x in text.of_tiles(lambda t, i=i: of_row(t, i)))]
-
     lines = [
         *text.chunk(text.chunks),
-        *text.of_tiles(lambda tile: [tile.a(), *tile.states_before()]),
-        *text.over_rows(body),
+        text.a(),
+        *text.states_before(),
+        "while row < end:",
+        *indented([*text.load_rows(("x", "dt", "b", "c")), *results, f"row += {STEPS}"]),
     ]
     arguments = [
         *map(text.operand, OPERANDS),

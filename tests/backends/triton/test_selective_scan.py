@@ -242,7 +242,7 @@ def test_kernels_compile_for_hopper() -> None:
     # Sums over the states stay within a thread, which loads rows of b and c 16 bytes at a time.
     assert "shfl.sync.bfly" not in scan.text
     assert "ld.global.v4" in scan.text
-    assert scan.resources.registers <= 128, scan.resources
+    assert scan.resources.registers <= 96, scan.resources
 
 
 def test_kernels_compile_for_cdna() -> None:

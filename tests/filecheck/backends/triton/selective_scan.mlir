@@ -11,74 +11,38 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 
 // CHECK:      @triton.jit(do_not_specialize=["T"])
 // CHECK-NEXT: def chunk_states(x_ptr, dt_ptr, a_ptr, b_ptr, states_ptr, times_ptr, T):
-// CHECK-NEXT:     """States of chunks of 128 rows, blocks of 64 channels."""
-// CHECK-NEXT:     place = (tl.program_id(0) // 1).to(tl.int64)
-// CHECK-NEXT:     channel_of_0 = tl.program_id(0) % 1 * 64 + tl.arange(0, 32)[None, :]
-// CHECK-NEXT:     inside_of_0 = channel_of_0 < 64
-// CHECK-NEXT:     channel_of_1 = tl.program_id(0) % 1 * 64 + tl.arange(32, 64)[None, :]
-// CHECK-NEXT:     inside_of_1 = channel_of_1 < 64
+// CHECK-NEXT:     """States of chunks of 128 rows, blocks of 32 channels."""
+// CHECK-NEXT:     place = (tl.program_id(0) // 2).to(tl.int64)
+// CHECK-NEXT:     channel = tl.program_id(0) % 2 * 32 + tl.arange(0, 32)[None, :]
+// CHECK-NEXT:     inside = channel < 64
 // CHECK-NEXT:     state = tl.arange(0, 8)[:, None]
 // CHECK-NEXT:     holds = state < 6
 // CHECK-NEXT:     sample = place // (tl.cdiv(T, 128) - 1)
 // CHECK-NEXT:     chunk = place % (tl.cdiv(T, 128) - 1)
 // CHECK-NEXT:     row = sample * T + chunk * 128
 // CHECK-NEXT:     end = tl.minimum(row + 128, (sample + 1) * T)
-// CHECK-NEXT:     a_of_0 = tl.load(a_ptr + channel_of_0 * 6 + state, mask=inside_of_0 & holds, other=0.0)
-// CHECK-NEXT:     h_of_0 = tl.zeros((8, 32), tl.float32)
-// CHECK-NEXT:     time_of_0 = tl.zeros((1, 32), tl.float32)
-// CHECK-NEXT:     a_of_1 = tl.load(a_ptr + channel_of_1 * 6 + state, mask=inside_of_1 & holds, other=0.0)
-// CHECK-NEXT:     h_of_1 = tl.zeros((8, 32), tl.float32)
-// CHECK-NEXT:     time_of_1 = tl.zeros((1, 32), tl.float32)
-// CHECK-NEXT:     while row + 4 <= end:
-// CHECK-NEXT:         x_0_of_0 = tl.load(x_ptr + row * 64 + channel_of_0, mask=inside_of_0, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_0_of_0 = tl.load(dt_ptr + row * 64 + channel_of_0, mask=inside_of_0, other=0.0)
-// CHECK-NEXT:         x_0_of_1 = tl.load(x_ptr + row * 64 + channel_of_1, mask=inside_of_1, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_0_of_1 = tl.load(dt_ptr + row * 64 + channel_of_1, mask=inside_of_1, other=0.0)
-// CHECK-NEXT:         b_0 = tl.load(b_ptr + row * 32 + state, mask=holds, other=0.0).to(tl.float32)
-// CHECK-NEXT:         x_1_of_0 = tl.load(x_ptr + (row + 1) * 64 + channel_of_0, mask=inside_of_0, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_1_of_0 = tl.load(dt_ptr + (row + 1) * 64 + channel_of_0, mask=inside_of_0, other=0.0)
-// CHECK-NEXT:         x_1_of_1 = tl.load(x_ptr + (row + 1) * 64 + channel_of_1, mask=inside_of_1, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_1_of_1 = tl.load(dt_ptr + (row + 1) * 64 + channel_of_1, mask=inside_of_1, other=0.0)
-// CHECK-NEXT:         b_1 = tl.load(b_ptr + (row + 1) * 32 + state, mask=holds, other=0.0).to(tl.float32)
-// CHECK-NEXT:         x_2_of_0 = tl.load(x_ptr + (row + 2) * 64 + channel_of_0, mask=inside_of_0, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_2_of_0 = tl.load(dt_ptr + (row + 2) * 64 + channel_of_0, mask=inside_of_0, other=0.0)
-// CHECK-NEXT:         x_2_of_1 = tl.load(x_ptr + (row + 2) * 64 + channel_of_1, mask=inside_of_1, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_2_of_1 = tl.load(dt_ptr + (row + 2) * 64 + channel_of_1, mask=inside_of_1, other=0.0)
-// CHECK-NEXT:         b_2 = tl.load(b_ptr + (row + 2) * 32 + state, mask=holds, other=0.0).to(tl.float32)
-// CHECK-NEXT:         x_3_of_0 = tl.load(x_ptr + (row + 3) * 64 + channel_of_0, mask=inside_of_0, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_3_of_0 = tl.load(dt_ptr + (row + 3) * 64 + channel_of_0, mask=inside_of_0, other=0.0)
-// CHECK-NEXT:         x_3_of_1 = tl.load(x_ptr + (row + 3) * 64 + channel_of_1, mask=inside_of_1, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_3_of_1 = tl.load(dt_ptr + (row + 3) * 64 + channel_of_1, mask=inside_of_1, other=0.0)
-// CHECK-NEXT:         b_3 = tl.load(b_ptr + (row + 3) * 32 + state, mask=holds, other=0.0).to(tl.float32)
-// CHECK-NEXT:         h_of_0 = tl.exp2(dt_0_of_0 * 1.4426950408889634 * a_of_0) * h_of_0 + dt_0_of_0 * x_0_of_0 * b_0
-// CHECK-NEXT:         h_of_0 = tl.exp2(dt_1_of_0 * 1.4426950408889634 * a_of_0) * h_of_0 + dt_1_of_0 * x_1_of_0 * b_1
-// CHECK-NEXT:         h_of_0 = tl.exp2(dt_2_of_0 * 1.4426950408889634 * a_of_0) * h_of_0 + dt_2_of_0 * x_2_of_0 * b_2
-// CHECK-NEXT:         h_of_0 = tl.exp2(dt_3_of_0 * 1.4426950408889634 * a_of_0) * h_of_0 + dt_3_of_0 * x_3_of_0 * b_3
-// CHECK-NEXT:         time_of_0 += dt_0_of_0 + dt_1_of_0 + dt_2_of_0 + dt_3_of_0
-// CHECK-NEXT:         h_of_1 = tl.exp2(dt_0_of_1 * 1.4426950408889634 * a_of_1) * h_of_1 + dt_0_of_1 * x_0_of_1 * b_0
-// CHECK-NEXT:         h_of_1 = tl.exp2(dt_1_of_1 * 1.4426950408889634 * a_of_1) * h_of_1 + dt_1_of_1 * x_1_of_1 * b_1
-// CHECK-NEXT:         h_of_1 = tl.exp2(dt_2_of_1 * 1.4426950408889634 * a_of_1) * h_of_1 + dt_2_of_1 * x_2_of_1 * b_2
-// CHECK-NEXT:         h_of_1 = tl.exp2(dt_3_of_1 * 1.4426950408889634 * a_of_1) * h_of_1 + dt_3_of_1 * x_3_of_1 * b_3
-// CHECK-NEXT:         time_of_1 += dt_0_of_1 + dt_1_of_1 + dt_2_of_1 + dt_3_of_1
-// CHECK-NEXT:         row += 4
+// CHECK-NEXT:     a = tl.load(a_ptr + channel * 6 + state, mask=inside & holds, other=0.0)
+// CHECK-NEXT:     h = tl.zeros((8, 32), tl.float32)
+// CHECK-NEXT:     time = tl.zeros((1, 32), tl.float32)
 // CHECK-NEXT:     while row < end:
-// CHECK-NEXT:         x_0_of_0 = tl.load(x_ptr + row * 64 + channel_of_0, mask=inside_of_0, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_0_of_0 = tl.load(dt_ptr + row * 64 + channel_of_0, mask=inside_of_0, other=0.0)
-// CHECK-NEXT:         x_0_of_1 = tl.load(x_ptr + row * 64 + channel_of_1, mask=inside_of_1, other=0.0).to(tl.float32)
-// CHECK-NEXT:         dt_0_of_1 = tl.load(dt_ptr + row * 64 + channel_of_1, mask=inside_of_1, other=0.0)
-// CHECK-NEXT:         b_0 = tl.load(b_ptr + row * 32 + state, mask=holds, other=0.0).to(tl.float32)
-// CHECK-NEXT:         h_of_0 = tl.exp2(dt_0_of_0 * 1.4426950408889634 * a_of_0) * h_of_0 + dt_0_of_0 * x_0_of_0 * b_0
-// CHECK-NEXT:         time_of_0 += dt_0_of_0
-// CHECK-NEXT:         h_of_1 = tl.exp2(dt_0_of_1 * 1.4426950408889634 * a_of_1) * h_of_1 + dt_0_of_1 * x_0_of_1 * b_0
-// CHECK-NEXT:         time_of_1 += dt_0_of_1
-// CHECK-NEXT:         row += 1
-// CHECK-NEXT:     tl.store(states_ptr + ((place) * 6 + state) * 64 + channel_of_0, h_of_0, mask=inside_of_0 & holds)
-// CHECK-NEXT:     tl.store(times_ptr + place * 64 + channel_of_0, time_of_0, mask=inside_of_0)
-// CHECK-NEXT:     tl.store(states_ptr + ((place) * 6 + state) * 64 + channel_of_1, h_of_1, mask=inside_of_1 & holds)
-// CHECK-NEXT:     tl.store(times_ptr + place * 64 + channel_of_1, time_of_1, mask=inside_of_1)
-// CHECK-EMPTY:
-// CHECK-EMPTY:
-// CHECK-NEXT: # selective_scan.mlir:8:8
+// CHECK-NEXT:         x_0 = tl.load(x_ptr + row * 64 + channel, mask=inside & (row < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         dt_0 = tl.load(dt_ptr + row * 64 + channel, mask=inside & (row < end), other=0.0)
+// CHECK-NEXT:         b_0 = tl.load(b_ptr + row * 32 + state, mask=holds & (row < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         x_1 = tl.load(x_ptr + (row + 1) * 64 + channel, mask=inside & ((row + 1) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         dt_1 = tl.load(dt_ptr + (row + 1) * 64 + channel, mask=inside & ((row + 1) < end), other=0.0)
+// CHECK-NEXT:         b_1 = tl.load(b_ptr + (row + 1) * 32 + state, mask=holds & ((row + 1) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         x_2 = tl.load(x_ptr + (row + 2) * 64 + channel, mask=inside & ((row + 2) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         dt_2 = tl.load(dt_ptr + (row + 2) * 64 + channel, mask=inside & ((row + 2) < end), other=0.0)
+// CHECK-NEXT:         b_2 = tl.load(b_ptr + (row + 2) * 32 + state, mask=holds & ((row + 2) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         x_3 = tl.load(x_ptr + (row + 3) * 64 + channel, mask=inside & ((row + 3) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         dt_3 = tl.load(dt_ptr + (row + 3) * 64 + channel, mask=inside & ((row + 3) < end), other=0.0)
+// CHECK-NEXT:         b_3 = tl.load(b_ptr + (row + 3) * 32 + state, mask=holds & ((row + 3) < end), other=0.0).to(tl.float32)
+// CHECK-NEXT:         h = tl.exp2(dt_0 * 1.4426950408889634 * a) * h + dt_0 * x_0 * b_0
+// CHECK-NEXT:         h = tl.exp2(dt_1 * 1.4426950408889634 * a) * h + dt_1 * x_1 * b_1
+// CHECK-NEXT:         h = tl.exp2(dt_2 * 1.4426950408889634 * a) * h + dt_2 * x_2 * b_2
+// CHECK-NEXT:         h = tl.exp2(dt_3 * 1.4426950408889634 * a) * h + dt_3 * x_3 * b_3
+// CHECK-NEXT:         time += dt_0 + dt_1 + dt_2 + dt_3
+// CHECK-NEXT:         row += 4
 
 // CHECK:          chunks = (T + 127) // 128
 // CHECK-NEXT:     all_chunks = B * chunks
@@ -86,7 +50,7 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:     states = torch.empty((carried_chunks * 64 * 6,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     times = torch.empty((carried_chunks * 64,), dtype=torch.float32, device=device)
 // CHECK-NEXT:     if carried_chunks:
-// CHECK-NEXT:         chunk_states[(carried_chunks * 1,)](
+// CHECK-NEXT:         chunk_states[(carried_chunks * 2,)](
 // CHECK-NEXT:             u,
 // CHECK-NEXT:             dt,
 // CHECK-NEXT:             a,
@@ -106,7 +70,7 @@ func.func @f(%u: tensor<?x?x64xbf16> {coda.dims = ["B", "T", 64]}, %dt: tensor<?
 // CHECK-NEXT:             num_stages=2,
 // CHECK-NEXT:         )
 // CHECK-NEXT:     y = torch.empty((B, T, 64), dtype=torch.bfloat16, device=device)
-// CHECK-NEXT:     selective_scan[(all_chunks * 1,)](
+// CHECK-NEXT:     selective_scan[(all_chunks * 2,)](
 // CHECK-NEXT:         u,
 // CHECK-NEXT:         dt,
 // CHECK-NEXT:         a,
