@@ -3,7 +3,7 @@ their roots.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
@@ -15,6 +15,7 @@ from coda_ir.dialects.coda import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
+    EmbeddingOp,
     ReshapeOp,
     ShiftOp,
     SliceOp,
@@ -80,9 +81,38 @@ def overwritten(value: SSAValue) -> SSAValue | None:
 def is_shifted_where_read(op: ShiftOp) -> bool:
     """Return whether only pointwise kernels read the result; they load the rows of its operand."""
     return shape_of(op.result)[-1] != DYNAMIC_INDEX and all(
-        isinstance(use.operation, MapOp) and _is_tile(use.operation, op.result)
+        isinstance(use.operation, MapOp) and _is_port(use.operation, op.result, PortKind.TILE)
         for use in op.result.uses
     )
+
+
+def may_be_looked_up(op: EmbeddingOp) -> bool:
+    """Return whether a kernel may load rows of the table by their ids: there are some, in a whole
+    tensor of a known size.
+    """
+    is_known = min(shape_of(op.table)) > 0
+    return is_known and bool(shape_of(op.ids)) and not is_view(op.table.owner)
+
+
+def is_looked_up_where_read(op: Operation) -> bool:
+    """Return whether `op` is an embedding that one pointwise kernel reads, as a tile or a table: it
+    loads the rows itself. The ids are no other operand of the kernel.
+    """
+    if not isinstance(op, EmbeddingOp) or not may_be_looked_up(op):
+        return False
+    use, kinds = op.result.get_unique_use(), (PortKind.TILE, PortKind.TABLE)
+    if use is None or not isinstance(kernel := use.operation, MapOp) or op.ids in kernel.operands:
+        return False
+    return any(_is_port(kernel, op.result, kind) for kind in kinds)
+
+
+def read_by(op: Operation) -> Iterator[SSAValue]:
+    """Yield the operands of `op`, and what is looked up for them."""
+    for operand in op.operands:
+        yield operand
+        looked_up = operand.owner
+        if isinstance(looked_up, Operation) and is_looked_up_where_read(looked_up):
+            yield from looked_up.operands
 
 
 def is_turned(value: SSAValue) -> bool:
@@ -94,9 +124,9 @@ def is_turned(value: SSAValue) -> bool:
     return is_matrix and DYNAMIC_INDEX not in shape_of(value)
 
 
-def _is_tile(op: MapOp, value: SSAValue) -> bool:
-    """Return whether `op` reads `value` by tile ports only, over a domain of stated columns, and
-    stores nothing in its place.
+def _is_port(op: MapOp, value: SSAValue, kind: PortKind) -> bool:
+    """Return whether `op` reads `value` by ports of `kind` only, over a domain of its columns,
+    which are stated, and stores nothing in its place.
     """
     segment, columns = op.segment(), shape_of(value)[-1:]
     kinds = {port.kind for port in segment.ports if port.value is value}
@@ -105,7 +135,7 @@ def _is_tile(op: MapOp, value: SSAValue) -> bool:
     tiles += [type.get_shape() for type in stored]
     is_stated = all(shape[-1:] == columns for shape in tiles)
     is_read = all(overwritten(result) is not value for result in op.results)
-    return kinds == {PortKind.TILE} and is_stated and is_read
+    return kinds == {kind} and is_stated and is_read
 
 
 ALIGNMENT = 16
@@ -224,7 +254,7 @@ def last_uses(
     ops: Iterable[Operation], root: Callable[[SSAValue], SSAValue] = storage_root
 ) -> Mapping[Operation, Sequence[SSAValue]]:
     """Return the roots whose last use is in each operator; an unused result counts as one."""
-    last = {root(value): op for op in ops for value in (*op.results, *op.operands)}
+    last = {root(value): op for op in ops for value in (*op.results, *read_by(op))}
     by_op = defaultdict[Operation, list[SSAValue]](list)
     for value, op in last.items():
         by_op[op].append(value)

@@ -1,5 +1,8 @@
 """The dialects, passes and targets that CODA IR adds to xDSL's tools (`xdsl.universe`)."""
 
+import sys
+from functools import cache
+
 from xdsl.universe import Universe
 
 from coda_ir.diagnostics import CodaError
@@ -21,10 +24,16 @@ def get_multiverse() -> Universe:
     Raises CodaError where two packages define the same name, or one cannot be imported.
     """
     try:
-        return Universe.get_multiverse()
+        return _universe_in(tuple(sys.path))
     except (ValueError, ImportError, AttributeError) as error:
         found = str(error).rstrip(".")
         raise CodaError(
             f"the packages with an entry point xdsl.universe cannot be used together: {found}",
             "rename what two packages define, or take one of them off the Python path",
         ) from error
+
+
+@cache
+def _universe_in(path: tuple[str, ...]) -> Universe:
+    """Look for packages once: it takes longer than to run a small pipeline."""
+    return Universe.get_multiverse()

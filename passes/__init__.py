@@ -65,6 +65,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "convert-linear-to-gemm": "ConvertLinearToGemmPass",
         "fuse-attention": "FuseAttentionPass",
         "fuse-cross-entropy": "FuseCrossEntropyPass",
+        "fuse-embedding": "FuseEmbeddingPass",
         "fuse-finalize": "FuseFinalizePass",
         "fuse-gather": "FuseGatherPass",
         "fuse-groups": "FuseGroupsPass",

@@ -5,7 +5,7 @@ import logging
 import os
 
 import pytest
-from support.daily import run_daily
+from support.daily import run_daily, set_nightly
 from support.interpreter import speed_up as speed_up_interpreter
 from support.one_compiler import use_one_compiler
 
@@ -52,6 +52,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    set_nightly(bool(config.getoption("nightly")))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select tests, of those that the command line selects."""
@@ -76,12 +80,20 @@ def _select(config: pytest.Config, items: list[pytest.Item], selected: set[pytes
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the objects of imports, which stay, from garbage collection.
-
-    Collect rarely, because operators and graphs of PyTorch are many small objects.
-    """
+    """Collect garbage rarely, because operators and graphs of PyTorch are many small objects."""
     # PyTorch puts together what it logs for tlparse if somebody listens, and pytest listens to all
     # loggers that do not propagate.
     logging.getLogger("torch.__trace").propagate = True
     gc.freeze()
     gc.set_threshold(20_000, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Exempt from collections what there is after each file of tests, such as caches of PyTorch.
+
+    A worker comes to have millions of objects, and a collection that visits all takes seconds.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()

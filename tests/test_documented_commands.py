@@ -51,10 +51,13 @@ EXAMPLE = re.compile(r"^  (?:source <\()?(coda-opt [^)\n]*?)(?:\)|  |$)", re.MUL
 OWN_TESTS = {"make site": "test_site.py", 'pip install "coda-ir[lsp]"': "test_meta.py"}
 """Commands that other tests run, which look at what they have made."""
 
+WITHIN: Mapping[str, str] = {"make test": "make check"}
+"""Commands all of which another one runs."""
+
 NARROWED: Mapping[str, str] = {
     "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
     "FILES": "coda_ir/sources.py",
-    "GOLDENS": "tests/test_filecheck.py::test_golden[passes/share_key_heads.mlir]",
+    "GOLDENS": "tests/frontends/coda_text/test_errors.py -k syntax",
     "LIT_FILTER": "share_key_heads.mlir",
     "FAULTS": "'operands of fused row code swapped'",
     "PROGRAMS": "1",
@@ -109,7 +112,7 @@ def commands() -> list[str]:
         text = BLOCK.sub("", page.read_text())
         listed = (re.split(r"\s{2,}|\s+#", each)[0].strip() for each in LISTED.findall(text))
         found |= {*listed, *(" ".join(each.split()) for each in NAMED.findall(text))}
-    return sorted(found - OWN_TESTS.keys())
+    return sorted(found - OWN_TESTS.keys() - WITHIN.keys())
 
 
 COMMANDS = commands()
@@ -159,16 +162,21 @@ def run_installed(name: str, arguments: list[str]) -> None:
     run_process([f"{BIN}/{name}", *arguments])
 
 
+def lines_of(command: list[str], variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Return what a command of `make` runs."""
+    command = [command[0], "--dry-run", *command[1:]]
+    printed = subprocess.run(
+        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=True
+    )
+    return printed.stdout.splitlines()
+
+
 def run_make(arguments: list[str]) -> None:
     if "fuzz" in arguments and find_spec("atheris") is None:
         pytest.skip("needs atheris")
     variables = {**NARROWED, **environment_for_make(Path.cwd())}
-    printed = subprocess.run(
-        ["make", "--dry-run", *arguments], cwd=ROOT, env=os.environ | variables,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    lines = lines_of(["make", *arguments], variables)
     python = re.compile(rf"(?:\w+=\S+ )*{re.escape(variables['VENV'])}/bin/python (?:-W ignore )?")
-    lines = printed.stdout.splitlines()
     found = [python.match(line) for line in lines]
     if len(lines) == 1 and found[0] and "-m pytest" not in lines[0] and "-m fuzz" not in lines[0]:
         with chdir(ROOT):
@@ -244,6 +252,11 @@ def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("command", "file"), OWN_TESTS.items())
 def test_another_test_runs_the_command(command: str, file: str):
     assert command in (Path(__file__).parent / file).read_text()
+
+
+@pytest.mark.parametrize(("command", "other"), WITHIN.items())
+def test_another_command_runs_the_command(command: str, other: str):
+    assert {*lines_of(command.split())} <= {*lines_of(other.split())}
 
 
 def test_there_are_commands():

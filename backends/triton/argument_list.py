@@ -50,6 +50,16 @@ class Moved(NamedTuple):
     """Elements before the first one of a row."""
     is_turned: bool = False
     """True if the rows are columns of the other tensor."""
+    ids: SSAValue | None = None
+    """The numbers of the rows of the other tensor, which is a table that is looked up."""
+
+
+def ids_of(moved: Mapping[SSAValue, Moved]) -> list[SSAValue]:
+    """Return the tensors of ids by which rows are looked up, which a kernel gets after its
+    operands; it computes positions.
+    """
+    found = (place.ids for place in moved.values() if place.ids is not None)
+    return list(dict.fromkeys(ids for ids in found if positions_in(ids) is None))
 
 
 @dataclass
@@ -72,8 +82,11 @@ class ArgumentList:
     )
 
     def place(self, value: SSAValue) -> HostValue:
-        """Return the host's tensor of an operand, or of a result that is not an operand."""
-        operands, results = list[SSAValue](self.op.operands), list[SSAValue](self.op.results)
+        """Return the host's tensor of an operand, of ids, or of a result that is neither."""
+        operands, results = (
+            [*self.op.operands, *ids_of(self.moved)],
+            list[SSAValue](self.op.results),
+        )
         if value in operands:
             return nth_operand(operands.index(value))
         return nth_output(results.index(value))
@@ -112,9 +125,13 @@ class ArgumentList:
         leading = shape_of(value)[:-1]
         if DYNAMIC_INDEX not in leading:
             return str(prod(leading))
-        if self.computed(value) is not None:
+        if self.computed(value) is not None or self.is_looked_up(value):
             return self.add("positions", "i32", self._rows_in_domain(leading))
         return self.add(f"{value.name_hint or 'table'}_rows", "i32", self.flattened_rows(value))
+
+    def is_looked_up(self, value: SSAValue) -> bool:
+        """Return whether ids select the rows of an operand from a table."""
+        return value in self.moved and self.moved[value].ids is not None
 
     def computed(self, value: SSAValue) -> PositionsOp | None:
         """Return the operator that computes the elements of an operand without memory."""

@@ -26,11 +26,11 @@ from coda_ir.dialects.coda import extent_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import Combiner, FinalizeOp, PortKind, is_wide_partial
 
-WIDEST_BLOCK = 32
-"""Partials of an element that a program of many elements reads at a time, at most."""
+WIDEST_BLOCK = {"row": 32, "col": 128}
+"""Partials of an element that a program of many elements reads at a time, at most, by axis."""
 
-PROGRAM_ELEMENTS = 1024
-"""Partials that a program reads at a time, at most."""
+PROGRAM_ELEMENTS = {"row": 1024, "col": 4096}
+"""Partials that a program reads at a time, at most: more of columns, which are neighbours."""
 
 MOST_ELEMENTS = 128
 UNKNOWN_TILES = 1024
@@ -116,7 +116,7 @@ class _FinalizeEmitter:
     def block(self) -> int:
         """The elements of a program: fewer if each has many partials."""
         widest = max(map(self._tile_block, self.tiles))
-        return min(self.most_elements, MOST_ELEMENTS, PROGRAM_ELEMENTS // widest)
+        return min(self.most_elements, MOST_ELEMENTS, PROGRAM_ELEMENTS[self.op.axis.data] // widest)
 
     def _name(self) -> str:
         kinds = [kind.value.replace("add", "sum") for kind, _ in self.op.partial_list]
@@ -130,7 +130,8 @@ class _FinalizeEmitter:
         """
         if self.op.order is not None:
             return self.op.order["partials"]
-        widest = max(WIDEST_BLOCK, PROGRAM_ELEMENTS // self.most_elements)
+        axis = self.op.axis.data
+        widest = max(WIDEST_BLOCK[axis], PROGRAM_ELEMENTS[axis] // self.most_elements)
         return min(widest, UNKNOWN_TILES if tiles is None else next_power_of_2(tiles))
 
     def _combine(self, index: int, kind: Combiner, partial: SSAValue) -> list[str]:

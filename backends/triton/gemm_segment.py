@@ -240,12 +240,16 @@ class SegmentEmitter(SegmentColumns):
         # What waits for all partials of a row comes last, when all loads are on their way.
         self._load_ports(with_columns=False)
         values = dict(zip(segment.accumulators, accumulators, strict=True)) | self.port_values
-        extents = self._argument_extents()
+        # Where a tile is one group, what it combines to is a vector with an element for each row.
+        reductions = [op for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+        of_rows = [op.result for op in reductions if self._is_tile(op.group.data)]
+        extents = [*self._argument_extents(), *((value, (True, False)) for value in of_rows)]
         self.extents = spread_extents(segment.block, extents)
         column = None if self.is_pair else f"{self.accumulator_columns[0].name}[None, :]"
         scalars = [value for value, extent in extents if extent == (False, False)]
         ports = [index for index, port in enumerate(segment.ports) if port.kind.combiner]
         vectors = [argument for index in ports for argument in segment.port_args(index)]
+        vectors += of_rows
         emitter = RegionEmitter(
             self.names, self._group_reduce, column, self.helpers, scalars, vectors
         )
@@ -261,10 +265,16 @@ class SegmentEmitter(SegmentColumns):
     def _groups(self, columns: int) -> Groups:
         return Groups(self.columns, columns // 2 if self.is_pair else columns)
 
+    def _is_tile(self, columns: int) -> bool:
+        """Return whether a group of columns has all lanes of a tile."""
+        return self._groups(columns).lanes == self.columns.lanes
+
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         """Emit a reduction over the lanes of each group; padding lanes get the identity."""
         combiner = op.combiner.data
         value = self._of_group(self._whole(op.value, value), combiner)
+        if self._is_tile(op.group.data):
+            return self._combine(combiner, value, 1)
         ordered = self.is_ordered and combiner != Combiner.MAX
         helper = f"group_tree_{combiner.value}" if ordered else f"group_{combiner.value}"
         self.helpers.add(helper)
@@ -309,7 +319,10 @@ class SegmentEmitter(SegmentColumns):
             case ResultKind.SELECT:
                 self._store_select(index, pointer, values[0])
             case ResultKind.GROUP:
-                self._store_groups(port.group_columns, pointer, values[0])
+                (result,), columns = self.segment.yielded(index), port.group_columns
+                is_of_tile = self._is_tile(columns) and self.extents[result] == (True, False)
+                element = yields[0] if is_of_tile else self._element_of_groups(columns, values[0])
+                self._store_groups(columns, pointer, element)
 
     def _output_pointer(self, output: SSAValue, port: ResultPortAttr) -> str:
         """Return the parameter that points to a result, or to the operand that it overwrites."""
@@ -365,11 +378,15 @@ class SegmentEmitter(SegmentColumns):
         return self.segment.results[list(self.segment.outputs).index(output)].port
 
     def _reduce(self, index: int, value: str, axis: int, mask: str | None) -> str:
-        combiner = self._combiner(index)
+        combiner, is_wide = self._combiner(index), is_wide_partial(self.segment.outputs[index])
         if mask is not None:
             value = f"tl.where({mask}, {value}, {IDENTITY[combiner]})"
+        return self._combine(combiner, value, axis, is_wide=is_wide)
+
+    def _combine(self, combiner: Combiner, value: str, axis: int, *, is_wide: bool = False) -> str:
+        """Return the combined elements of `value` along an axis, as an expression."""
         reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]
-        if is_wide_partial(self.segment.outputs[index]):
+        if is_wide:
             reduction = f"wide_{reduction.removeprefix('reduce_')}"
         if reduction == "tl.sum" and axis == 0:
             self.helpers.add("sum_rows")
@@ -401,12 +418,16 @@ class SegmentEmitter(SegmentColumns):
             total = self._combine_parts(index, self._reduce(index, value, 1, element_mask))
         self.after_parts.append(f"tl.store({address}, {total}, mask={mask})")
 
-    def _store_groups(self, columns: int, pointer: str, value: str) -> None:
+    def _element_of_groups(self, columns: int, value: str) -> str:
+        """Return the element of each group of columns, on all of which `value` is the same."""
         self.helpers |= {"group_element", "reduce_max"}
-        groups, per_row = self._groups(columns), self.segment.columns // columns
         value = self._of_group(value, Combiner.MAX)
+        return f"group_element({value}, {self._groups(columns).lanes})"
+
+    def _store_groups(self, columns: int, pointer: str, element: str) -> None:
+        groups, per_row = self._groups(columns), self.segment.columns // columns
         number = self._let("group", groups.numbers(self.tile))
-        address, element = groups.place(number, per_row), f"group_element({value}, {groups.lanes})"
+        address = groups.place(number, per_row)
         self._store(f"{pointer} + {address}", element, groups.mask(number))
 
     def _combine_parts(self, index: int, vector: str) -> str:

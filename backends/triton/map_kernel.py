@@ -39,13 +39,17 @@ from coda_ir.storage import is_turned
 
 TILE_ELEMENTS = 2048
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
+"""Twice as many in tiles whose rows are columns in memory: reductions along rows are across warps
+there."""
 WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
 """Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
-ROWS_OF_A_SUM = 32
-"""Rows that a program combines, at least, for each number of a `partial_col`, so that the partials
-are small beside the tensors that the kernel reads."""
+ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
+"""Rows that a program combines for each number of a `partial_col`, so that the partials are small
+beside the tensors that the kernel reads, in so many tiles at most."""
+STAGES_OF_A_SUM = 4
+"""Stages of that loop: tiles are on their way to shared memory while those before are combined."""
 
 
 @dataclass
@@ -144,7 +148,7 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else COLUMNS_OF_A_MAP
     lanes = max(min(next_power_of_2(extent), widest), padded_group)
     block_m = max(1, TILE_ELEMENTS // lanes)
-    if any(kind == PortKind.TILE and is_turned(value) for kind, value in segment.ports):
+    if _loads_columns(segment):
         block_m = ROWS_OF_COLUMNS
         lanes = max(min(lanes, COLUMNS_OF_COLUMNS), padded_group)
     for port in segment.ports:
@@ -154,8 +158,20 @@ def map_tiling(segment: MapSegment) -> MapTiling:
     if segment.order is not None:
         lanes, block_m = segment.order["columns"], segment.order["rows"]
     columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
-    steps = max(1, ROWS_OF_A_SUM // block_m) if _combines_rows(segment) else 1
+    steps = 1
+    if _combines_rows(segment):
+        steps = max(1, min(TILES_OF_A_SUM, ROWS_OF_A_SUM // block_m))
     return MapTiling(block_m, columns, steps)
+
+
+def _loads_columns(segment: MapSegment) -> bool:
+    """Return whether the rows of a tensor are columns in memory."""
+    return any(kind == PortKind.TILE and is_turned(value) for kind, value in segment.ports)
+
+
+def _warps(segment: MapSegment, tiling: MapTiling) -> int:
+    of_a_warp = ELEMENTS_OF_A_WARP * (2 if _loads_columns(segment) else 1)
+    return max(4, min(16, tiling.block_m * tiling.columns.lanes // of_a_warp))
 
 
 def _adds_up_samples(segment: Segment) -> bool:
@@ -199,8 +215,16 @@ class _MapEmitter(SegmentEmitter):
         self._set_columns(self.columns.lanes)
         before, self.lines = self.lines, _row_lines(f"(tile_m * {self.tiling.steps} + step)")
         self._emit_tile([])
-        loop = f"for step in range({self.tiling.steps}):"
-        return [*before, *self.totals, loop, *indented(self.lines), *self.stores]
+        return [*before, *self.totals, self._loop(), *indented(self.lines), *self.stores]
+
+    def _loop(self) -> str:
+        """Return the head of the loop over tiles, which reads ahead if a tile takes few registers
+        and has few operands: not a whole row, nor pairs of columns with what rotates them.
+        """
+        steps = self.tiling.steps
+        if self.tiling.block_m == 1 or self.is_pair:
+            return f"for step in range({steps}):"
+        return f"for step in tl.range({steps}, num_stages={STAGES_OF_A_SUM}):"
 
     def _place_lines(self) -> list[str]:
         """Return the statements for the row and the column of each element of a flat domain."""
@@ -281,7 +305,7 @@ def emit_map(
         grid=grid if tiles == 1 else grid * tiles,
         helpers=emitter.helpers,
         launch=launch,
-        num_warps=max(4, min(16, tiling.block_m * tiling.columns.lanes // ELEMENTS_OF_A_WARP)),
+        num_warps=_warps(segment, tiling),
     )
 
 

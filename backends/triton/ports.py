@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from coda_ir.backends.triton.argument_list import ArgumentList
 from coda_ir.backends.triton.kernel import tl_type
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import PositionsOp
+from coda_ir.dialects.coda import PositionsOp, positions_in
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of, stores_floats
 from coda_ir.dialects.gemm import Combiner, FusedOp, Port, PortKind, region_type
 from coda_ir.dialects.gemm.tables import has_one_row
@@ -96,7 +96,9 @@ def load_port(
     if extent is not None:
         return f"tl.cast({extent}, tl.int64)"
     pointer = arguments.operand(port.value, port.kind.value)
-    if port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved:
+    if arguments.is_looked_up(port.value):
+        helpers.add("checked_index")
+    if index is None and _is_moved_tile(port, arguments):
         loaded = _load_moved(port.value, pointer, columns, arguments)
     else:
         offset, lanes = ("", "") if place is None else (f" + {place[0]}", place[1])
@@ -110,6 +112,8 @@ def _place_in(
     """Return where the elements of a port are in its tensor, and how a vector of them is broadcast
     to the tile; None for a single element.
     """
+    if index is not None:
+        return index, ""
     row, column = f"{rows.name}[:, None]", f"{columns.name}{columns.lanes}"
     match port.kind:
         case PortKind.TILE | PortKind.HALF_TILE:
@@ -133,9 +137,11 @@ def _place_in(
         case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
             raise AssertionError("partials are combined by the emitter of the segment")
         case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
-            if index is None:
-                return _table_column(port, columns)
-            return index, ""
+            return _table_column(port, columns)
+
+
+def _is_moved_tile(port: Port, arguments: ArgumentList) -> bool:
+    return port.kind in (PortKind.TILE, PortKind.HALF_TILE) and port.value in arguments.moved
 
 
 def _moved_rows(port: Port, arguments: ArgumentList, rows: RowIndex) -> str:
@@ -166,16 +172,17 @@ def _load_moved(
     or rows that are columns of a matrix, whose number is known; or elements some numbers apart.
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
-    if arguments.moved[value].is_turned:
+    moved = arguments.moved[value]
+    if moved.is_turned:
         # Not the rows of the tile, which repeat the last one: neighbours have to be seen as such.
         numbers, count = f"{ROWS.numbers}[:, None]", shape_of(value)[0]
         place = f"{column}.to(tl.int64) * {count} + {numbers}"
         return f"tl.load({pointer} + {place}, mask={numbers} < {count}, other=0)"
-    if arguments.moved[value].stride > 1:
-        _, _, stride, offset, _ = arguments.moved[value]
-        place = f"({ROWS.name}[:, None] * {columns.extent} + {column}) * {stride} + {offset}"
+    if moved.stride > 1:
+        element = f"({ROWS.name}[:, None] * {columns.extent} + {column})"
+        place = f"{element} * {moved.stride} + {moved.offset}"
         return f"tl.load({pointer} + {place})"
-    by = arguments.moved[value].shift
+    by = moved.shift
     if by == 0:
         return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
     positions = arguments.positions(value)
@@ -215,7 +222,10 @@ def table_index(
 ) -> str | None:
     """Return the index of element ((m // inner) mod R, n mod C) of a table of R x C, or of the
     group of n; None if R is 1, and for other ports. If C is 1, all columns have the same index.
+    Where rows are looked up, it is that of element (id, n) of the table.
     """
+    if arguments.is_looked_up(port.value):
+        return _looked_up(port.value, columns, arguments, rows)
     if not port.kind.is_table:
         return None
     row = _table_row(port.value, arguments, rows)
@@ -225,6 +235,22 @@ def table_index(
     pitch = arguments.pitches.get(port.value, columns.pitch(width))
     start = f"{row}[:, None]" if pitch == 1 else f"{row}[:, None] * {pitch}"
     return start if width == 1 else f"{start} + {column}{lanes}"
+
+
+def _looked_up(
+    value: SSAValue, columns: ColumnIndex, arguments: ArgumentList, rows: RowIndex
+) -> str:
+    """Return the index of the elements that ids select. An id that is no row ends the program."""
+    table, ids = arguments.moved[value].source, arguments.moved[value].ids
+    assert ids is not None, "expected an operand that is looked up"
+    row = _table_row(value, arguments, rows) or "tl.full((1,), 0, tl.int64)"
+    positions = positions_in(ids)
+    if positions is None:
+        id = f"tl.load({arguments.operand(ids, 'ids')} + {row}).to(tl.int64)"
+    else:
+        id = f"({_position(positions, (row, ''))}).to(tl.int64)"
+    start = f"checked_index({id}, {shape_of(table)[0]}, 0)[:, None]"
+    return f"{start} * {columns.extent} + {columns.name}{columns.lanes}"
 
 
 def _table_row(table: SSAValue, arguments: ArgumentList, rows: RowIndex) -> str | None:
@@ -334,10 +360,12 @@ def port_extent(port: Port, columns: ColumnIndex) -> Extent:
 def spread_extents(
     block: Block, arguments: Sequence[tuple[SSAValue, Extent]]
 ) -> dict[SSAValue, Extent]:
-    """Return the extent of every value of a region, given those of the region's arguments."""
+    """Return the extent of every value of a region, given those of the region's arguments and of
+    others that are known.
+    """
     extents = dict(arguments)
     for op in block.ops:
-        if op.results:
+        if op.results and op.results[0] not in extents:
             by_row = any(extents[operand][0] for operand in op.operands)
             by_column = any(extents[operand][1] for operand in op.operands)
             whole = op.name == "gemm.group_reduce"

@@ -83,6 +83,16 @@ def _images(size: int, count: int, model: Any, setting: Setting) -> Mapping[str,
     return {"pixel_values": torch.randn(shape, device=setting.device, dtype=setting.dtype)}
 
 
+def _patches(model: Any, setting: Setting) -> Mapping[str, Any]:
+    """Return 16 x 16 patches of images, each with its number of rows and columns of patches."""
+    batch = 1 if setting.small else 32
+    return {
+        "pixel_values": _random(setting, batch, 256, 768),
+        "pixel_attention_mask": torch.ones(batch, 256, device=setting.device, dtype=torch.long),
+        "spatial_shapes": torch.full((batch, 2), 16, device=setting.device),
+    }
+
+
 def _decoder(name: str, **settings: Any) -> Member:
     build = partial(_transformer, name, "AutoModelForCausalLM", settings)
     return Member(name, "decoder", build, _tokens)
@@ -358,12 +368,15 @@ FLEET: tuple[Member, ...] = (
     *map(_decoder, ("modernbert-decoder", "vaultgemma", "xglm")),
     _decoder("biogpt", max_position_embeddings=2048),
     _decoder("gpt_bigcode", n_positions=2048, n_layer=2),
+    _decoder("gpt_neo", num_layers=2),
+    *map(_decoder, ("falcon_h1", "laguna", "ministral3", "nemotron_h", "qwen3_5_text")),
     _encoder("bert"),
     _encoder("roberta"),
     _encoder("modernbert"),
     _encoder("deberta-v2"),
     _encoder("xlm-roberta-xl"),
     *map(_encoder, ("albert", "big_bird", "convbert", "distilbert", "electra", "eurobert")),
+    _encoder("esm", vocab_size=96, pad_token_id=0),
     *map(_encoder, ("layoutlm", "mpnet", "nomic_bert", "rembert", "roformer")),
     _vision("vit", 224, 64),
     _vision("swin", 224, 64, depths=[2, 2]),
@@ -382,8 +395,17 @@ FLEET: tuple[Member, ...] = (
             *("hiera", "ijepa", "pvt_v2", "segformer", "swinv2", "vit_mae"),
         )
     ),
+    Member(
+        "siglip2_vision_model",
+        "vision",
+        partial(_transformer, "siglip2_vision_model", "AutoModel", {}),
+        _patches,
+    ),
     _pairs_of_texts("t5", num_decoder_layers=2, d_model=1024, d_ff=4096, num_heads=16),
-    _pairs_of_texts("bart", encoder_layers=2, decoder_layers=2),
+    *(
+        _pairs_of_texts(name, encoder_layers=2, decoder_layers=2, pad_token_id=0)
+        for name in ("bart", "led", "m2m_100", "marian")
+    ),
     *map(_pairs_of_texts, ("mt5", "pegasus")),
     _speech(
         "whisper",
@@ -397,7 +419,7 @@ FLEET: tuple[Member, ...] = (
         decoder_attention_heads=16,
         decoder_ffn_dim=4096,
     ),
-    _speech("wav2vec2", _waves),
+    *(_speech(name, _waves) for name in ("wav2vec2", "hubert", "wavlm")),
     _speech(
         "moonshine",
         _waves_and_tokens,

@@ -20,6 +20,7 @@ from coda_ir.api import Lowering, find_entry
 from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.torch import CallOp, VjpOp
+from coda_ir.storage import is_looked_up_where_read
 from coda_ir.traffic import NOT_EXECUTED
 from zoo.architecture import SHAPES, Architecture, first_that_works
 
@@ -44,7 +45,10 @@ _VIEWS = (
     *(coda.BroadcastOp, coda.DetachOp, coda.BarrierOp),
 )
 _INSIDE = (gemm.FusedOp, gemm.FinalizeOp, gemm.PackWeightOp, gemm.ScaleWeightOp)
-_LIBRARY = (coda.EmbeddingOp, coda.ConcatOp, coda.PadOp, coda.SumToOp, coda.LibraryCallOp)
+_LIBRARY = (
+    *(coda.EmbeddingOp, coda.ConcatOp, coda.PadOp, coda.PositionsOp),
+    *(coda.SumToOp, coda.LibraryCallOp),
+)
 _NUMBERS = tuple(kind for kind in NOT_EXECUTED if kind is not coda.PositionsOp)
 """What makes no tensor in a call. Positions may: where something else than a kernel reads them."""
 _IN_CODE = (gemm.MapOp,)
@@ -119,12 +123,13 @@ def _end(op: Operation) -> str:
         return "call"
     if isinstance(op, _INSIDE):
         return "epilogue"
-    is_tensor = isinstance(op, coda.PositionsOp) and not _is_in_code(op)
-    return "library" if isinstance(op, _LIBRARY) or is_tensor else "kernel"
+    return "library" if isinstance(op, _LIBRARY) and not _is_in_code(op) else "kernel"
 
 
 def _is_in_code(op: Operation) -> bool:
-    """Return whether positions are computed by all that read them."""
+    """Return whether positions are computed, or rows looked up, by all that read them."""
+    if is_looked_up_where_read(op):
+        return True
     if not isinstance(op, coda.PositionsOp | coda.ReshapeOp):
         return False
     readers = {use.operation for result in op.results for use in result.uses}

@@ -11,6 +11,7 @@ from math import prod
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
+from coda_ir.cost_model.copies import copy_us, is_copied, is_copied_by_others
 from coda_ir.cost_model.devices import DEVICES, Device
 from coda_ir.cost_model.operator_times import (
     GRADIENT_PRODUCTS,
@@ -123,6 +124,8 @@ class _Cost:
             elif isinstance(op, coda.ConvolutionOp):
                 self.host += HOST.call
                 self.gpu += times.kernel_us(times.traffic([op]))
+            elif isinstance(op, coda.TransposeOp) and not is_copied_by_others(op):
+                self._add_copy(op, times, HOST.compiled)
         for group in _kernels(func.body.block, levels):
             self.gpu += times.kernel_us(times.traffic(group))
             self.host += HOST.compiled
@@ -151,7 +154,14 @@ class _Cost:
                 self.gpu += times.kernel_us(times.traffic([op]))
                 if before := before_kernel(op):
                     self.gpu += times.kernel_us(times.bytes(before))
+            elif isinstance(op, coda.TransposeOp):
+                self._add_copy(op, times, HOST.call)
             self.host += _launching(op)
+
+    def _add_copy(self, op: coda.TransposeOp, times: OperatorTimes, host: float) -> None:
+        if is_copied(op, times.shapes, times.sizes):
+            self.gpu += copy_us(times.bytes([op.result]), self.device.memory_gb_per_s)
+            self.host += host
 
 
 def _launching(op: Operation) -> float:

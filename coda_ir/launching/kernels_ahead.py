@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
+from threading import Lock
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -38,6 +39,12 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
 
 MAX_AXES = 8
 """More than any tensor has whose extents a launch reads."""
+
+_LOADING = Lock()
+"""Held while a launcher is loaded. Python gives all launchers of Triton that it has loaded before
+one module object, from which Triton takes the function: of another launcher, if a thread has loaded
+that meanwhile.
+"""
 
 
 def prepare_keys(find_target: Callable[[], Any]) -> None:
@@ -109,7 +116,9 @@ def load_launch(module: ModuleType, launch: str, device: torch.device) -> None:
     A thread has a current device of its own. Raises what Triton raises.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        _ = compile_launch(module, launch).run
+        kernel = compile_launch(module, launch)
+        with _LOADING:
+            _ = kernel.run
 
 
 def _kernel_of(launch: str) -> str:

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import FusedLoc, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from coda_ir.backends.triton.module import emit_program
 from coda_ir.context import make_context
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.coda import ReshapeOp, SliceOp, TransposeOp
@@ -160,6 +159,9 @@ class _StopWhenCancelled(PassInstrumentation):
 
 
 def _kernels(module: ModuleOp) -> list[Kernel]:
+    # It imports torch, without which the server starts.
+    from coda_ir.backends.triton.module import emit_program
+
     places = defaultdict[tuple[str, Operation], dict[Place, None]](dict)
     for op, name in emit_program(module).launches:
         for inner in op.walk():

@@ -160,6 +160,11 @@ class CallOp(IRDLOperation):
         """The arguments as data."""
         return ArgumentTemplate.parse(self.arguments.data)
 
+    @property
+    def tensors(self) -> list[SSAValue]:
+        """The tensors among the arguments, in order; one that is passed twice is there twice."""
+        return [self.inputs[number] for number in self.template.operands]
+
     def verify_(self) -> None:
         _verify_callee(self.callee)
         picks = self.picks

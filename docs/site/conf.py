@@ -22,6 +22,8 @@ include_patterns = [
     "coda_ir/errors.md",
     "examples/authoring/tasks.md",
 ]
+# Folders that are not searched for pages: an environment has many files.
+exclude_patterns = [".*", "build", "tests"]
 myst_heading_anchors = 4
 default_role = "code"
 html_theme = "furo"

@@ -6,6 +6,7 @@ Prints `ok NAME` for a task that a function of the file solves, and a line of JS
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -147,6 +148,7 @@ def wrong_numbers(found: coda_ir.CompiledFunction) -> Iterator[Diagnostic]:
                 return
 
 
+@cache
 def compiled(file: Path, name: str) -> coda_ir.CompiledFunction:
     return coda_ir.compile(file, entry=name, target="reference", device="cpu")
 

@@ -98,12 +98,13 @@ def slice_(call: Invocation) -> TensorValue:
     x = call.tensor("x", least_rank=1)
     dim = call.axis("dim", len(x.dims), 0)
     size = x.dims[dim]
+    start = call.integer("start", 0)
     if not call.given("stop") and not isinstance(size, int):
         raise Mistake(
             f"slice: dimension {dim} of x {x.type} is symbolic, so that the stop must be given",
+            f"a subscript does not need it: x[{':, ' * dim}{start}:]",
             argument="x",
         )
-    start = call.integer("start", 0)
     stop = call.integer("stop", size if isinstance(size, int) else 0)
     return _slice(call, x, dim, start, stop)
 

@@ -159,6 +159,7 @@ KEPT_OPERATORS = frozenset(
         "cross_entropy_loss",
         "detach",
         "index_copy",
+        "index_fill",
     }
 )
 """Operators of ATen that stay whole; their decompositions would have to be found again."""

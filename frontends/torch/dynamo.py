@@ -39,6 +39,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     model_inputs,
     needs_gradients,
     transforms_itself,
+    widen_losses,
 )
 from coda_ir.frontends.torch.graph_runner import without_overlaps
 from coda_ir.frontends.torch.kept_scans import keep_scans
@@ -121,6 +122,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     """Compile a graph. Raises LeftToInductor if another compiler is better for it."""
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
+    widen_losses(graph)
     is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)

@@ -142,20 +142,27 @@ class GraphCompiler:
             return self._compile(graph, updated)
         except LeftToInductor:
             raise
-        except NothingToDo as reason:
-            logger.info("a graph runs through %s: %s", fallback, reason)
         except CodaError as error:
-            split = split_graph(graph) if self._splits else None
+            is_refused = not isinstance(error, NothingToDo)
+            split = split_graph(graph) if self._splits and is_refused else None
             if split is not None:
                 logger.warning("a part of a graph runs through %s: %s", fallback, error)
                 return storing_updates(self._compile_regions(split), updated)
-            logger.log(self._refusals, "a graph runs through %s: %s", fallback, error)
+            if fallback == "inductor" and not self._is_part:
+                raise LeftToInductor(str(error), is_refused=is_refused) from error
+            level = self._refusals if is_refused else logging.INFO
+            logger.log(level, "a graph runs through %s: %s", fallback, error)
         except Exception:
             # The model has to run, whatever is wrong with this compiler.
             if self.options.errors == "raise":
                 raise
             logger.exception("a graph runs through %s because of a defect of coda_ir", fallback)
         return None
+
+    @property
+    def _is_part(self) -> bool:
+        """True for a region, and for a forward or backward graph that AOTAutograd has cut."""
+        return self._is_backward or (self._is_trained and self.updates_inputs)
 
     def _compile_regions(self, split: GraphModule) -> Runner:
         options = replace(self.options, cuda_graphs=False)
@@ -239,9 +246,7 @@ class GraphCompiler:
         """
         options = self.options
         is_compared = options.compare and options.runs_through_inductor(device)
-        # A forward graph that AOTAutograd has cut is a part, too.
-        is_part = self._is_backward or (self._is_trained and self.updates_inputs)
-        if is_part or options.has_wishes or not is_compared:
+        if self._is_part or options.has_wishes or not is_compared:
             return None
 
         def accept(estimates: Estimates | None) -> None:

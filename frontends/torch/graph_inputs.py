@@ -1,5 +1,6 @@
 """Graphs from TorchDynamo and AOTAutograd, prepared for the importer."""
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -129,6 +130,12 @@ class DynamoGraph:
             is_weight = found.is_weight and not is_updated and not self._is_backward
             name = found.name or node.name
             return GraphInput(node, name, is_weight=is_weight, is_updated=is_updated)
+        # PyTorch compiles the graph again for a number on the other side of this condition.
+        if value < 0:
+            raise CodaError(
+                f"the graph reads a number that changes and is negative now, {node.name}",
+                "pass it as a tensor",
+            )
         stand_in = Node(node.graph, f"{node.name}_size", "placeholder", node.name, (), {})
         zero = _tensor_of(node.graph).new_zeros(1, dtype=torch.float32)
         stand_in.meta["val"] = zero.expand(value)
@@ -245,6 +252,38 @@ def fix_numbers_of_modules(graph: GraphModule) -> None:
     graph.recompile()
 
 
+def widen_losses(graph: GraphModule) -> None:
+    """Widen the operands of the losses of a graph of TorchDynamo that are narrower than the loss.
+
+    Under autocast on GPUs, PyTorch widens operands of the operators that `cross_entropy` consists
+    of, and not its own: traced whole, it would have their type.
+    """
+    for module in graph.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in [each for each in module.graph.nodes if called_name(each) == "cross_entropy"]:
+            for given in node.all_input_nodes:
+                if _bits(given) < _bits(node):
+                    _widen(given, node)
+        module.recompile()
+
+
+def _bits(node: Node) -> float:
+    """Return the bits of the elements of a node; infinity if they are not floats."""
+    value: object = node.meta.get("example_value")
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return math.inf
+    return 8 * value.element_size()
+
+
+def _widen(given: Node, user: Node) -> None:
+    dtype = user.meta["example_value"].dtype
+    with user.graph.inserting_before(user):
+        wide = user.graph.call_method("to", (given, dtype))
+    wide.meta.update(given.meta, example_value=given.meta["example_value"].to(dtype))
+    user.replace_input_with(given, wide)
+
+
 def _source_of(owner: object) -> object:
     """Return the path by which TorchDynamo reaches a placeholder from the variables of the traced
     code.
@@ -314,7 +353,6 @@ def _kept_whole(*, is_differentiated: bool) -> AbstractContextManager[None]:
         map(_overload, WHOLE_OPERATORS), _not_decomposed
     )
     rules[_overload("batch_norm.default")] = _updating_statistics
-    rules[_overload("cross_entropy_loss.default")] = _loss_under_autocast
     if is_differentiated:
         rules[_overload("scaled_dot_product_attention.default")] = _spelled_dropout
     return keep(rules)
@@ -347,23 +385,6 @@ def _updating_statistics(
         return NotImplemented
     operator: Any = torch.ops.aten.native_batch_norm
     return operator(x, weight, bias, mean, variance, training, momentum, eps)[0]
-
-
-def _loss_under_autocast(x: torch.Tensor, *args: object, **kwargs: object) -> object:
-    """Widen the operands of a loss under autocast, as PyTorch widens those of the operators that
-    the loss consists of; otherwise it stays whole.
-    """
-    is_narrow = x.dtype in (torch.bfloat16, torch.float16)
-    if not (is_narrow and torch.is_autocast_enabled(x.device.type)):
-        return NotImplemented
-    operator: Any = torch.ops.aten.cross_entropy_loss.default
-    named = {name: _widened(operand) for name, operand in kwargs.items()}
-    return operator(*map(_widened, (x, *args)), **named)
-
-
-def _widened(operand: Any) -> Any:
-    is_tensor = isinstance(operand, torch.Tensor)
-    return operand.float() if is_tensor and operand.is_floating_point() else operand
 
 
 def _spelled_dropout(

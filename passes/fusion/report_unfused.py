@@ -30,6 +30,7 @@ from coda_ir.passes.support.order import BlockOrder
 from coda_ir.remarks import leaf_locations, missed_places
 from coda_ir.storage import (
     is_filled_in_place,
+    is_looked_up_where_read,
     is_shifted_where_read,
     is_stored_by_kernel,
     is_view,
@@ -179,7 +180,9 @@ def _by_design(op: Operation, reason: Refusal, rewriter: FunctionRewriter) -> Re
             return None
         case coda.ShiftOp() if is_shifted_where_read(op):
             return None
-        case coda.AttentionOp() | coda.ConcatOp() | coda.CrossEntropyGradOp():
+        case coda.EmbeddingOp() if is_looked_up_where_read(op):
+            return None
+        case coda.AttentionOp() | coda.ConcatOp() | coda.CrossEntropyGradOp() | coda.EmbeddingOp():
             return None if _is_reported(op.location, (op.name,), rewriter) else reason
         case _:
             return reason

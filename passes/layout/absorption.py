@@ -2,6 +2,7 @@
 read.
 """
 
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects import arith
@@ -25,6 +26,7 @@ from coda_ir.dialects.gemm.tiling import known_tiles
 from coda_ir.passes.layout.plan_buffers import BUFFERS_ATTRIBUTE
 from coda_ir.passes.support.function_pass import Refusal
 from coda_ir.passes.support.legality import name_of
+from coda_ir.storage import read_by
 
 MOST_PARTIALS = 64 * 128
 """Partials of its rows that the tile of a GEMM reads beside its operands, at most."""
@@ -36,9 +38,16 @@ Reader: TypeAlias = FusedOp | MapOp
 """A kernel that can combine partials itself."""
 
 
-def readers_of(op: FinalizeOp) -> list[Operation]:
+def readers_of(op: Operation) -> list[Operation]:
     """Return the operators that read `op`, in order."""
-    return list(dict.fromkeys(use.operation for output in op.outputs for use in output.uses))
+    return list(dict.fromkeys(use.operation for output in op.results for use in output.uses))
+
+
+def may_be_read_by(op: Operation) -> Iterator[SSAValue]:
+    """Yield what `op` reads, also where it combines the partials of finalizes that it reads."""
+    owners = (operand.owner for operand in op.operands)
+    for reader in (op, *(owner for owner in owners if isinstance(owner, FinalizeOp))):
+        yield from read_by(reader)
 
 
 def check_absorption(op: FinalizeOp) -> list[Reader] | Refusal:
@@ -109,11 +118,14 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     assert isinstance(user, FusedOp | MapOp)
     if isinstance(user, FusedOp) and value not in user.ports:
         return Refusal(condition, f"{name_of(value)} is multiplied")
+    rows, own = user.row_shape, shape_of(op.partials[0])[:-1]
+    # What one row has of its own is the same for all elements.
+    is_one_row = all(extent == 1 for extent in rows)
+    kinds = {PortKind.COL, PortKind.SCALAR} if is_one_row else {PortKind.COL}
     for segment in user.segments():
-        refusal = _check_ports(segment, value, condition)
+        refusal = _check_ports(segment, value, kinds, condition)
         if refusal is not None:
             return refusal
-    rows, own = user.row_shape, shape_of(op.partials[0])[:-1]
     if len(own) != len(rows):
         return Refusal(
             "the partials have the rows of the kernel",
@@ -132,14 +144,16 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     return None
 
 
-def _check_ports(segment: Segment, value: SSAValue, condition: str) -> Refusal | None:
-    """Return the reason why a segment does not read a result of a finalize by row; None if it
-    does.
+def _check_ports(
+    segment: Segment, value: SSAValue, kinds: Collection[PortKind], condition: str
+) -> Refusal | None:
+    """Return the reason why a segment does not read a result of a finalize by row, as one of
+    `kinds`; None if it does.
     """
     for index, port in enumerate(segment.ports):
         if port.value is not value:
             continue
-        if port.kind != PortKind.COL:
+        if port.kind not in kinds:
             return Refusal(condition, f"{name_of(value)} is a {port.kind.value} port")
         if any(result.port.index == IntAttr(index) for result in segment.results):
             return Refusal(condition, f"{name_of(value)} says where a result is stored")

@@ -6,6 +6,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr, f32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from coda_ir.dialects.coda import EmbeddingOp
 from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_type_of, shape_of
 from coda_ir.dialects.gemm import (
@@ -117,11 +118,14 @@ def _is_whole(value: SSAValue) -> bool:
 def _reader_after(op: Operation, memory: SSAValue, order: BlockOrder) -> Operation | None:
     """Return the first operator after `op` that uses the old contents of the memory.
 
-    What reads a finalize may compute it, and so reads its operands.
+    What reads a finalize or an embedding may compute it, and so reads its operands.
     """
     users = {use.operation for value in _values_in(memory) for use in value.uses}
     users |= {
-        reader for user in users if isinstance(user, FinalizeOp) for reader in readers_of(user)
+        reader
+        for user in users
+        if isinstance(user, FinalizeOp | EmbeddingOp)
+        for reader in readers_of(user)
     }
     later = [user for user in users if order.position(user) > order.position(op)]
     return min(later, key=order.position, default=None)

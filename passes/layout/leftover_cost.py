@@ -37,9 +37,9 @@ def _joins_alone(a: Operation, b: Operation) -> bool:
 
 
 def _is_pointwise(op: Operation) -> bool:
-    """Return whether `op` is pointwise, is a softmax that runs in a pointwise kernel, or shifts
-    rows, which pointwise kernels load in place.
+    """Return whether `op` is pointwise, is a softmax that runs in a pointwise kernel, or shifts or
+    looks up rows, which pointwise kernels load in place.
     """
     if isinstance(op, coda.SoftmaxOp):
         return 1 < shape_of(op.x)[-1] <= MAX_ROW
-    return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ShiftOp)
+    return isinstance(op, coda.ElementwiseOp | coda.CastOp | coda.ShiftOp | coda.EmbeddingOp)

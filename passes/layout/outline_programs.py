@@ -48,9 +48,10 @@ LEFTOVERS = (
     coda.EmbeddingOp,
     coda.LibraryCallOp,
     coda.ShiftOp,
-    coda.EmbeddingGradOp,
 )
-"""Operators that a compiler of pointwise code and reductions runs as well as own kernels do."""
+"""Operators that a compiler of pointwise code and reductions runs as well as own kernels do. The
+gradient of an embedding is none: its kernel adds rows in a fixed order, which Inductor's does not.
+"""
 
 OUTSIDE = -1
 """The level of what is computed from arguments alone, before the first program."""

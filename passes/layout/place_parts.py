@@ -9,6 +9,7 @@ from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_o
 from coda_ir.dialects.gemm import Port, PortKind, Result
 from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp, StoredRow
+from coda_ir.passes.layout.absorption import may_be_read_by
 from coda_ir.passes.support.editing import EpilogueEditor, Site
 from coda_ir.passes.support.fillers import filler
 from coda_ir.passes.support.function_pass import FunctionPass, FunctionRewriter, OpInserter, Refusal
@@ -144,7 +145,7 @@ def _why_no_row(
         )
     memory, first, last = storage_root(part.whole), order.position(site.op), order.position(op)
     between = [each for each in rewriter.ops if first <= order.position(each) < last]
-    values = (value for each in between for value in (*each.operands, *each.results))
+    values = (value for each in between for value in (*may_be_read_by(each), *each.results))
     if any(storage_root(value) is memory for value in values):
         return Refusal(
             "nothing makes or uses the tensor between the kernel and the call that changes it",

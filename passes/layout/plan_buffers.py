@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects import func as func_dialect
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -88,7 +88,7 @@ def plan_block(block: Block, shapes: SymbolicShapes) -> BufferPlan:
         # A concatenation is there before the first of its parts, which are stored in it.
         placed = [whole for whole in map(placement, op.results) if whole is not None]
         for result in (*placed, *op.results):
-            if result not in plan.buffers:
+            if result not in plan.buffers and isinstance(result.type, TensorType):
                 plan.buffers[result] = _fixed_buffer(result, returned, plan) or _take(
                     plan, result, shapes, free
                 )
@@ -160,8 +160,9 @@ def _calls_others(func: FuncOp) -> bool:
 def _plan_function(func: FuncOp) -> None:
     plan = plan_block(func.body.block, SymbolicShapes(func))
     for op in func.body.block.ops:
-        if op.results:
-            names = [StringAttr(plan.buffers[result]) for result in op.results]
+        # Numbers are in no buffer.
+        names = [StringAttr(plan.buffers[x]) for x in op.results if x in plan.buffers]
+        if names:
             op.attributes[BUFFERS_ATTRIBUTE] = ArrayAttr(names)
     emit_remark(
         Remark(

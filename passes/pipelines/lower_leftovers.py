@@ -12,6 +12,7 @@ from coda_ir.passes.block.drop_barriers import DropBarriersPass
 from coda_ir.passes.block.drop_unused_results import DropUnusedResultsPass
 from coda_ir.passes.fusion.convert_attention_to_gemm import ConvertAttentionToGemmPass
 from coda_ir.passes.fusion.fuse_attention import FuseAttentionPass
+from coda_ir.passes.fusion.fuse_embedding import FuseEmbeddingPass
 from coda_ir.passes.fusion.fuse_finalize import FuseFinalizePass
 from coda_ir.passes.fusion.fuse_groups import FuseGroupsPass
 from coda_ir.passes.fusion.merge_sibling_gemms import MergeSiblingGemmsPass
@@ -30,6 +31,8 @@ from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 _POINTWISE: tuple[ModulePass, ...] = (
     FuseGroupsPass(),
     OutlinePointwisePass(statistics=False),
+    # Norms of rows that are looked up find their statistics where these are.
+    FuseEmbeddingPass(),
     SplitReductionsPass(),
     FuseFinalizePass(),
     RepeatColumnsPass(),

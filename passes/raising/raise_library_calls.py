@@ -46,7 +46,7 @@ def _is_candidate(op: CallOp) -> bool:
     """Return whether an operator may be equivalent; for stores, only if no two go to one place."""
     is_store = op.callee.data == _INDEX_PUT
     is_known = op.callee.data in _MAKERS and op.in_place is None
-    return is_known and not (is_store and not is_permutation(op.inputs[1]))
+    return is_known and not (is_store and not is_permutation(op.tensors[1]))
 
 
 class _NearMiss(Exception):

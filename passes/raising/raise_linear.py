@@ -128,7 +128,7 @@ def _use_rows(op: CallOp, rewriter: FunctionRewriter) -> None:
 
 def _use_one_matrix(op: CallOp, rewriter: FunctionRewriter) -> None:
     """Raise x · W in a batch of 1 to a linear layer on the rows from which x was reshaped."""
-    x, weight = op.inputs
+    x, weight = op.tensors
     (result,) = op.outputs
     batch, k, n = shape_of(weight)
     same = same_type(x, weight) and same_type(x, result) and is_float(element_type_of(x))

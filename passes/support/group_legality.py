@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of
-from coda_ir.dialects.gemm import FusedOp, ResultKind, Segment
+from coda_ir.dialects.gemm import FusedOp, MapOp, ResultKind, Segment
 from coda_ir.dialects.gemm.tiling import tiles_moved
 from coda_ir.dialects.gemm.warp_specialized import MOST_MOVED
 from coda_ir.passes.support.editing import Site
@@ -90,7 +90,7 @@ def _holds_groups(site: Site, code: GroupCode, order: BlockOrder) -> bool:
     if isinstance(site.op, FusedOp) and tiles_moved(segment) + _tiles_stored(code) > MOST_MOVED:
         return False
     others = [value for value in code.leaves if not site.holds(value)]
-    is_narrow = code.is_split or code.group <= MAX_GROUP
+    is_narrow = code.is_split or code.group <= MAX_GROUP or isinstance(site.op, MapOp)
     return is_narrow and order.slices_after(others, site.op) is not None
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import computes_in_float32, element_type_of, shape_of
-from coda_ir.dialects.gemm import FusedOp, MapOp, PortKind
+from coda_ir.dialects.gemm import FusedOp, PortKind
 from coda_ir.dialects.gemm.places import splits_columns
 from coda_ir.dialects.gemm.scalar_code import is_pointwise
 from coda_ir.passes.support.editing import Site
@@ -301,8 +301,8 @@ def _add_producers(value: SSAValue, code: GroupCode) -> None:
 
 
 def _is_on_chip(value: SSAValue, code: GroupCode) -> bool:
-    """Return whether the epilogue of a kernel computes `value` and could compute the sums of the
+    """Return whether the epilogue of a GEMM computes `value` and could compute the sums of the
     code; not if that needs the statistics of whole rows of `value`, as after a norm.
     """
     sums = [leaf.owner for leaf in code.leaves if isinstance(leaf.owner, GroupReduction)]
-    return isinstance(value.owner, FusedOp | MapOp) and not any(op.x is value for op in sums)
+    return isinstance(value.owner, FusedOp) and not any(op.x is value for op in sums)

@@ -66,7 +66,7 @@ def is_tilewise(value: SSAValue) -> bool:
 
 def check_norm_input(norm: Operation, x: SSAValue) -> Refusal | None:
     """Check the input of a norm: its row statistics are free only if x is on chip, tile by tile."""
-    if is_tilewise(x):
+    if is_tilewise(x) or isinstance(x.owner, coda.EmbeddingOp):
         return None
     condition = "a GEMM or pointwise code in the same function computes the norm's input"
     found = f"the norm runs as a separate kernel: {name_of(x)}"

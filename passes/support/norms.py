@@ -83,7 +83,7 @@ def defer_or_split(
 ) -> None:
     """Split a norm: `defer` it past its consumers if that is legal, else replace it by its
     statistics and a pointwise operator, with a remark. A norm whose input no kernel of the function
-    computes stays unchanged.
+    computes stays unchanged, and so does one of rows that are looked up: it reads them once, too.
     """
     refusal = check_norm_input(norm, norm.x)
     if refusal is not None:
@@ -91,6 +91,8 @@ def defer_or_split(
         return
     if isinstance(verdict, Refusal):
         rewriter.missed(norm, verdict)
+        if isinstance(norm.x.owner, coda.EmbeddingOp):
+            return
         insert = rewriter.before(norm)
         rewriter.replace(norm, apply_statistics(insert, norm, norm_stats(insert, norm)))
         return

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import UnitAttr
 import coda_ir
 from coda_ir.cost_model import DEVICES
 from coda_ir.cost_model.comparison import Comparison, compare, connected, spelled_attention_us
+from coda_ir.cost_model.copies import COPY_EFFICIENCY
 from coda_ir.cost_model.operator_times import KERNEL_US, MEMORY_EFFICIENCY, LibraryGemm, traffic
 from coda_ir.dialects import coda
 from coda_ir.functions import functions_of
@@ -282,3 +283,30 @@ fn f(x: bf16[64, 196, 768], weight w: bf16[768, 768], weight v: bf16[768, 768])
         times.append(compare(before, after[name], after, SM_90).apart)
         first.attributes[coda.PATCHES] = UnitAttr()
     assert times[1] - times[0] == pytest.approx(600, rel=0.2)
+
+
+TURNED = """
+fn f(x: bf16[64, 256, 3136], weight w: bf16[256, 256], weight n: bf16[256]) {{
+    return {call}
+}}
+"""
+
+
+def test_a_kernel_waits_for_the_copy_of_what_it_reads_turned():
+    """A compiler reads it in place, in the kernel of the norm."""
+    found, plain = (
+        comparison_of(TURNED.format(call=f"silu(linear(layer_norm({x}, n), w))"))
+        for x in ("transpose(x)", "reshape(x, [64, 3136, 256])")
+    )
+    assert found.apart == plain.apart
+    moved_us = 2 * 2 * 64 * 256 * 3136 / (1e3 * COPY_EFFICIENCY * SM_90.memory_gb_per_s)
+    assert found.fused - plain.fused == pytest.approx(KERNEL_US + moved_us)
+
+
+def test_products_of_turned_rows_need_a_copy_everywhere():
+    found, plain = (
+        comparison_of(TURNED.format(call=f"silu(linear({x}, w))"))
+        for x in ("transpose(x)", "reshape(x, [64, 3136, 256])")
+    )
+    assert found.apart - plain.apart == pytest.approx(found.fused - plain.fused)
+    assert found.fused > plain.fused

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import pytest
 import torch
+from support.daily import daily
 from support.equivalence import assert_results_close
 from support.exact_sums import ExactSums
 from support.examples import DTYPES, EXAMPLES, Example, mean_errors
@@ -138,6 +139,12 @@ def floor_of(result: torch.Tensor) -> float:
     return eps if result.numel() == 1 else 0.0
 
 
+# Each type, and each number of rows, of a third of the examples; of that with most runs, many rows.
+ROWS_OF_A_DAY = {name: ROWS[(number + 2) % 3] for number, name in enumerate(MODELS)}
+TYPES_OF_A_DAY = {name: list(DTYPES)[number % 3] for number, name in enumerate(MODELS)}
+
+
+@daily(lambda name, rows, dtype: (rows, dtype) == (ROWS_OF_A_DAY[name], TYPES_OF_A_DAY[name]))
 @examples
 @types
 @pytest.mark.parametrize("rows", ROWS)
@@ -150,6 +157,7 @@ def runs_of(name: str, rows: int) -> int:
     return {1: 3, 3: 2}.get(rows, 1) * (6 if name == "lm_head_cross_entropy" else 1)
 
 
+@daily(lambda name, rows: rows == ROWS_OF_A_DAY[name])
 @examples
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.skipif(default_device().type != "cpu", reason="kernels sum in float32 on a GPU")

@@ -19,8 +19,8 @@ ABSORPTION_FAULTS = (
     ),
     Fault(
         "absorbed finalize: one row is read by the rows that it scales",
-        f"{ABSORPTION}_check_ports",
-        Text("port.kind != PortKind.COL", "port.kind == PortKind.TILE"),
+        f"{ABSORPTION}_check_use",
+        Text("if is_one_row", "if not is_one_row"),
     ),
     Fault(
         "absorbed finalize: integers of 8 bits do not wrap around",

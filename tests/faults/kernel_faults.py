@@ -41,7 +41,7 @@ KERNEL_FAULTS = (
     KernelFault("kernel: partial of all lanes", f"{SEGMENT}_reduce", Nth("never", "IsNot")),
     KernelFault(
         "kernel: sum in place of the stated combiner",
-        f"{SEGMENT}_reduce",
+        f"{SEGMENT}_combine",
         Text(
             "reduction = (_TREES if self.is_ordered else _REDUCTIONS)[combiner]",
             'reduction = "tl.sum"',

@@ -168,3 +168,28 @@ def test_heads_that_are_no_columns(kernel: str, mask: str | None, is_dense: bool
             )
             for a, b in zip(found, wanted, strict=True):
                 assert relative_error(a, b) < 5e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("number", [-1e4, -1e9, -1e30, "least"])
+def test_queries_of_which_a_number_hides_all_keys(number: Any, dtype: torch.dtype):
+    """They weight all keys alike, as where the softmax is spelled out."""
+    least = torch.finfo(dtype).min
+    number = least if number == "least" else max(number, least)
+    heads = [torch.randn(2, HEADS, 100, WIDTH, device="cuda").to(dtype) for _ in range(4)]
+    q, k, v, d_y = heads
+    hidden = torch.ones(100, 100, dtype=torch.bool, device="cuda").triu(1).repeat(2, 1, 1, 1)
+    hidden[0, :, :30], hidden[1, :, :, 60:] = True, True
+    mask = torch.zeros(hidden.shape, device="cuda", dtype=dtype).masked_fill(hidden, number)
+    wide = [x.float().requires_grad_() for x in (q, k, v)]
+    scores = wide[0] @ wide[1].mT * WIDTH**-0.5 + mask.float()
+    eager = torch.softmax(scores, -1) @ wide[2]
+    wanted = torch.autograd.grad(eager, wide, d_y.float())
+    with sdpa_kernel(KERNELS["efficient"]):
+        y, lse = runtime.attention_of_heads(q, k, v, mask)
+        rest = (None, None, 0, 0, 0.0, False, None, None)
+        wants = [True, True, True, False]
+        found = runtime.attention_of_heads_grad(d_y, q, k, v, mask, wants, y, lse, *rest)
+    bound = 1e-3 if dtype == torch.float32 else 1e-2
+    for ours, theirs in zip((y, *found), (eager.detach(), *wanted), strict=True):
+        assert relative_error(ours, theirs.double()) < bound

@@ -38,6 +38,19 @@ def test_strides_are_not_guessed():
     assert set(artifact.kernels) - ahead == {"pack_weight"} and len(ahead) > 4
 
 
+class Loaded:
+    """Counts how many compiled kernels are loaded at a time."""
+
+    running = most = 0
+
+    @property
+    def run(self) -> None:
+        Loaded.running += 1
+        Loaded.most = max(Loaded.most, Loaded.running)
+        time.sleep(0.002)
+        Loaded.running -= 1
+
+
 class Kernel:
     """Counts how many kernels are compiled, and how many at a time."""
 
@@ -62,7 +75,7 @@ class Kernel:
         time.sleep(0.005)
         with Kernel.lock:
             Kernel.running -= 1
-        return SimpleNamespace(run=None)
+        return Loaded()
 
 
 def module_of(*kernels: Kernel) -> tuple[Any, list[str]]:
@@ -107,6 +120,13 @@ def test_launches_of_one_kernel_follow_one_another():
     compile_ahead([(module, [*launches, another])], CPU, 8)
     assert [number for _, number in kernel.asked] == [0, 1, 2, 3] and len(other.asked) == 1
     assert Kernel.most <= 2
+
+
+def test_launchers_are_loaded_one_at_a_time():
+    """Threads that load at a time get the launchers of each other."""
+    Loaded.most = 0
+    compile_ahead([module_of(*(Kernel() for _ in range(4)))], CPU, 4)
+    assert Loaded.most == 1
 
 
 @pytest.mark.parametrize(("count", "jobs"), [(0, 4), (1, 4), (4, 1)])

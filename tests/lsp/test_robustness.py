@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types
+from support.daily import is_nightly
 from support.editor import Editor
 
 from coda_ir.lsp.check import check_program
@@ -53,7 +54,7 @@ def test_strange_texts(editor: Editor, tmp_path: Path, text: str):
 def test_every_prefix_is_analyzed():
     """What the server computes while a file is typed, without the editor in between."""
     text = EXAMPLE.read_text()
-    for end in range(0, len(text), 3):
+    for end in range(0, len(text), 1 if is_nightly() else 7):
         prefix = text[:end]
         check = check_program(prefix, str(EXAMPLE), read_source)
         complete(check, cursor_at(prefix, end), snippets=True)

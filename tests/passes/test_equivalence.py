@@ -1,13 +1,21 @@
-"""Every pass preserves meaning: before and after agree in float64, on every golden and program."""
+"""Every pass preserves meaning: before and after agree in float64, on every golden and program.
+
+With `--nightly`, all inputs are compared after every pass. Every day, each program has two of the
+kinds of inputs, the second one after the other, and passes that follow each other are one step.
+"""
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.equivalence import run_checked
+from support.daily import is_nightly, one_a_day
+from support.equivalence import run_checked, run_checked_at_ends
 from support.goldens import EXAMPLES, GOLDENS, Golden, goldens, programs, small_example
+from xdsl.dialects.builtin import ModuleOp
 
+from coda_ir.equivalence.draws import DRAWS
 from coda_ir.passes import get_all_passes
 
 TO_KERNELS = "coda-to-gemm,schedule{target=interpreter},plan-buffers"
@@ -20,17 +28,22 @@ NOT_SCHEDULED = {"shapes-symbolic_columns"}
 ALL_GOLDENS, ALL_PROGRAMS = goldens(), programs()
 
 
-def stem(path: Path) -> str:
-    return path.stem
+def check(module: ModuleOp, pipeline: str, number: int) -> None:
+    """Compare what a pipeline makes of the module of a number."""
+    first, *others = DRAWS
+    draws = [first, *one_a_day(others, number)]
+    run = run_checked if is_nightly() else run_checked_at_ends
+    run(module, pipeline, draws=draws)
 
 
-def cases(found: list[Golden]) -> list[object]:
-    return [pytest.param(golden, id=golden.name) for golden in found]
+def cases(found: Sequence[Golden | Path]) -> pytest.MarkDecorator:
+    names = [each.stem if isinstance(each, Path) else each.name for each in found]
+    return pytest.mark.parametrize(("number", "golden"), list(enumerate(found)), ids=names)
 
 
-@pytest.mark.parametrize("golden", cases([g for g in ALL_GOLDENS if g.keeps_meaning]))
-def test_golden(golden: Golden):
-    run_checked(golden.module(), golden.pipeline)
+@cases([golden for golden in ALL_GOLDENS if golden.keeps_meaning])
+def test_golden(golden: Golden, number: int):
+    check(golden.module(), golden.pipeline, number)
 
 
 def test_every_pass_has_a_golden():
@@ -51,22 +64,23 @@ def test_every_run_line_with_passes_is_tested():
                 assert any(each.startswith(pipeline) for each in tested), line
 
 
-@pytest.mark.parametrize("golden", cases(ALL_PROGRAMS))
-def test_program(golden: Golden):
-    run_checked(golden.module(), "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS)
+@cases(ALL_PROGRAMS)
+def test_program(golden: Golden, number: int):
+    pipeline = "coda-to-gemm" if golden.name in NOT_SCHEDULED else TO_KERNELS
+    check(golden.module(), pipeline, number)
 
 
-@pytest.mark.parametrize("golden", cases(ALL_PROGRAMS))
-def test_program_that_calls_programs(golden: Golden):
-    run_checked(golden.module(), TO_PROGRAMS)
+@cases(ALL_PROGRAMS)
+def test_program_that_calls_programs(golden: Golden, number: int):
+    check(golden.module(), TO_PROGRAMS, number)
 
 
-@pytest.mark.parametrize("golden", cases([g for g in ALL_PROGRAMS if g.has_column_scale]))
-def test_program_with_folded_weights(golden: Golden):
-    run_checked(golden.module(), FOLDED)
+@cases([g for g in ALL_PROGRAMS if g.has_column_scale])
+def test_program_with_folded_weights(golden: Golden, number: int):
+    check(golden.module(), FOLDED, number)
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.coda")), ids=stem)
+@cases(sorted(EXAMPLES.glob("*.coda")))
 @pytest.mark.parametrize("pipeline", [TO_KERNELS, FOLDED, TO_PROGRAMS])
-def test_example(path: Path, pipeline: str):
-    run_checked(small_example(path), pipeline)
+def test_example(golden: Path, number: int, pipeline: str):
+    check(small_example(golden), pipeline, number)

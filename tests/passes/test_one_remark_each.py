@@ -17,7 +17,7 @@ from coda_ir.dialects import coda, gemm
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
 from coda_ir.passes.pipelines.differentiate import DifferentiatePass
 from coda_ir.remarks import Remark, collect_remarks
-from coda_ir.storage import is_filled_in_place
+from coda_ir.storage import is_filled_in_place, is_looked_up_where_read
 from coda_ir.traffic import NOT_EXECUTED
 
 WITH_EPILOGUES = (gemm.FusedOp, gemm.FinalizeOp, gemm.AttentionSumOp)
@@ -31,6 +31,7 @@ def outside(module: ModuleOp) -> Iterator[Operation]:
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     for op in (op for function in functions for op in function.body.block.ops):
         is_copy = not (isinstance(op, coda.ConcatOp) and is_filled_in_place(op))
+        is_copy &= not is_looked_up_where_read(op)
         if is_copy and not isinstance(op, (*WITH_EPILOGUES, *VIEWS, *NOT_EXECUTED)):
             yield op
 

@@ -8,18 +8,40 @@ it. The marker `daily` says instead which combinations run, where others matter.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+T = TypeVar("T")
 
-def daily(predicate: Callable[[Any], bool] | Callable[[Any, Any], bool]) -> pytest.MarkDecorator:
+
+def daily(
+    predicate: Callable[[Any], bool] | Callable[[Any, Any], bool] | Callable[[Any, Any, Any], bool],
+) -> pytest.MarkDecorator:
     """Run the test without `--nightly` only where `predicate` is true of its parameters.
 
     The predicate names the parameters that it needs. What the other combinations are made of, other
     combinations or tests run every day.
     """
     return pytest.mark.daily.with_args(predicate)
+
+
+_nightly = True
+
+
+def set_nightly(nightly: bool) -> None:
+    """Say whether everything runs, as it does in processes that are not told."""
+    global _nightly
+    _nightly = nightly
+
+
+def is_nightly() -> bool:
+    return _nightly
+
+
+def one_a_day(values: Sequence[T], number: int) -> Sequence[T]:
+    """Return all `values` in the nightly run, else the one that a test of this number takes."""
+    return values if is_nightly() else [values[number % len(values)]]
 
 
 def run_daily(items: Sequence[pytest.Item]) -> set[pytest.Item]:

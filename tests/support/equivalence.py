@@ -1,18 +1,22 @@
 """The comparison of two modules: the check behind every test of a pass."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.universe import Universe
+from xdsl.utils.exceptions import VerifyException
 
 from coda_ir.context import make_context
-from coda_ir.equivalence import EquivalenceCheck, check_equivalent
+from coda_ir.equivalence import EquivalenceCheck, NotEquivalentError, check_equivalent
+from coda_ir.equivalence.checker import functions_of
+from coda_ir.equivalence.draws import DRAWS, Draw
 from coda_ir.float64 import relative_error
 from coda_ir.pipeline import PassManager, Pipeline, parse_pipeline
+from coda_ir.pipeline.instrumentation import PassRun
+from coda_ir.pipeline.manager import Verification
 from coda_ir.registry import get_all_passes
+from coda_ir.universe import get_multiverse
 from support.programs import parse_mlir
 
 
@@ -44,24 +48,62 @@ def run_checked(
     pipeline: str | Sequence[ModulePass],
     dims: Mapping[str, int] | None = None,
     *,
+    draws: Sequence[Draw] = DRAWS,
     minimize: bool = True,
 ) -> EquivalenceCheck:
     """Run a pipeline on `module`, comparing what it computes before and after every pass.
 
     What comes out reads back from its own text. Raises NotEquivalentError.
     """
-    check = EquivalenceCheck(sizes=dims, minimize=minimize)
-    parsed = (
-        parse_pipeline(pipeline, _known_passes())
-        if isinstance(pipeline, str)
-        else Pipeline(tuple(pipeline))
-    )
-    PassManager(parsed).run(make_context(), module, [check])
-    parse_mlir(str(module))
+    check = EquivalenceCheck(sizes=dims, draws=draws, minimize=minimize)
+    _run(module, pipeline, check)
     return check
 
 
-@cache
-def _known_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
-    """Also those of xDSL. To look for installed ones takes longer than to run a small pipeline."""
-    return Universe.get_multiverse().all_passes | get_all_passes()
+def run_checked_at_ends(
+    module: ModuleOp, pipeline: str | Sequence[ModulePass], draws: Sequence[Draw] = DRAWS
+) -> None:
+    """Like `run_checked`, but compare each function as it is first with what comes out alone, which
+    is verified.
+
+    Where they differ, all passes are checked for the one that it was.
+    """
+    before = module.clone()
+    try:
+        _run(module, pipeline, _CheckAtEnds(draws=draws), verify_each=False)
+    except (NotEquivalentError, VerifyException):
+        run_checked(before, pipeline, draws=draws)
+        raise
+
+
+class _CheckAtEnds(EquivalenceCheck):
+    def before_pipeline(self, module: ModuleOp) -> None:
+        super().before_pipeline(module)
+        self._functions = functions_of(module).keys()
+
+    def after_pass(self, run: PassRun, module: ModuleOp) -> None:
+        self._last = run
+        functions = functions_of(module).keys()
+        if functions != self._functions:
+            self._functions = functions
+            super().after_pass(run, module)
+
+    def after_pipeline(self, module: ModuleOp) -> None:
+        Verification().verify(module)
+        super().after_pass(self._last, module)
+
+
+def _run(
+    module: ModuleOp,
+    pipeline: str | Sequence[ModulePass],
+    check: EquivalenceCheck,
+    *,
+    verify_each: bool = True,
+) -> None:
+    parsed = (
+        parse_pipeline(pipeline, get_multiverse().all_passes | get_all_passes())
+        if isinstance(pipeline, str)
+        else Pipeline(tuple(pipeline))
+    )
+    PassManager(parsed, verify_each).run(make_context(), module, [check])
+    parse_mlir(str(module))

@@ -13,7 +13,13 @@ from coda_ir.dialects.torch import CallOp
 from coda_ir.functions import functions_of
 from coda_ir.passes.layout.schedule import SchedulePass
 from coda_ir.passes.pipelines.coda_to_gemm import CodaToGemmPass
-from coda_ir.storage import filling, is_filled_in_place, is_view, storage_root
+from coda_ir.storage import (
+    filling,
+    is_filled_in_place,
+    is_looked_up_where_read,
+    is_view,
+    storage_root,
+)
 
 NOT_RUN = (ConstantOp, ExtentOp, PackWeightOp, ReturnOp)
 """What runs nothing in a call: extents are arguments of kernels, and vectors that are computed from
@@ -29,8 +35,11 @@ def kernel_steps(module: ModuleOp) -> dict[str, str]:
 
 
 def _steps(ops: Iterable[Operation]) -> list[str]:
-    running = [op for op in ops if not isinstance(op, NOT_RUN) and not is_view(op)]
-    return [step for op in running for step in _steps_of(op)]
+    return [step for op in ops if _is_run(op) for step in _steps_of(op)]
+
+
+def _is_run(op: Operation) -> bool:
+    return not (isinstance(op, NOT_RUN) or is_view(op) or is_looked_up_where_read(op))
 
 
 def _steps_of(op: Operation) -> list[str]:
@@ -106,7 +115,7 @@ BLOCK_STEPS: dict[str, str] = {
     # what they scale, of what the GEMM before stored.
     "unet.convnext_block": "map finalize fused finalize map map fused",
     # Norms of an argument and of rows of a table, side by side.
-    "mla.multi_token_head": "embedding rms_norm rms_norm concat fused finalize fused",
+    "mla.multi_token_head": "map rms_norm rms_norm concat fused finalize fused",
     # Rows mixed with those before, which cross tiles, for two GEMMs.
     "mamba.channel_mix": "map fused fused fused",
     "mamba.causal_convolution": "map",

@@ -59,6 +59,7 @@ def preload() -> None:
     import_module("coda_ir.backends.reference")
     # What is there now is in all copies: no collector has to look at it again.
     gc.freeze()
+    gc.set_threshold(20_000, 20)
 
 
 class ToolProcess(Popen):

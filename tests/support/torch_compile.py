@@ -1,5 +1,6 @@
 """What the tests of `torch.compile(model, backend="coda")` share."""
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -78,3 +79,18 @@ def gradients(function: Any, owner: nn.Module, *inputs: torch.Tensor) -> list[to
     loss.backward()
     found: list[Any] = [*fresh, *owner.parameters()]
     return [x.grad for x in found if x.requires_grad]
+
+
+def joined(function: Any) -> Callable[..., torch.Tensor]:
+    """Return a function whose mean of squares is the sum of those of all results of `function`.
+
+    The gradients of a model with many independent parts are then those of each part.
+    """
+
+    def join(*inputs: torch.Tensor) -> torch.Tensor:
+        results: Iterable[torch.Tensor] = function(*inputs)
+        flat = [result.flatten() for result in results]
+        count = sum(map(len, flat))
+        return torch.cat([(count / len(result)) ** 0.5 * result for result in flat])
+
+    return join

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from faults.runner import start_server
 from support.added_gradients import Sums
-from support.own_process import run_apart
 
 import coda_ir
 from coda_ir.diagnostics import CodaError
@@ -403,13 +403,13 @@ class Distributed(torch.nn.Module):
         return self.function(x, **self.weights)
 
 
-def distributed_steps(store: str) -> None:
+def distributed_steps(rank: int, store: str) -> None:
     """Compare steps of DistributedDataParallel with micro-batches to those of eager PyTorch, with
-    and without GEMMs that add; for a process of its own (`own_process`). `store` is a new file.
+    and without GEMMs that add; for a process of its own. `store` is a new file.
     """
     distributed: Any = import_module("torch.distributed")
     wrap: Any = import_module("torch.nn.parallel").DistributedDataParallel
-    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=1)
     for is_fused in (True, False):
         function = network_of(target="reference", fuse_gradient_accumulation=is_fused)
         ours, theirs = Distributed(function), weights()
@@ -423,10 +423,14 @@ def distributed_steps(store: str) -> None:
             backward(eager, theirs, step + 2)
         found = [ours.weights[name].grad for name in theirs]
         torch.testing.assert_close(found, gradients(theirs), rtol=1e-5, atol=1e-5)
+    distributed.destroy_process_group()
 
 
 def test_distributed_data_parallel(tmp_path: Path):
-    run_apart(distributed_steps, str(tmp_path / "store"))
+    processes: Any = import_module("torch.multiprocessing")
+    start_server()
+    store = str(tmp_path / "store")
+    processes.start_processes(distributed_steps, (store,), 1, start_method="forkserver")
 
 
 def test_programs_can_be_made_before_the_first_call():

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from support.daily import daily
 from support.torch_compile import compiled, gradients, reset
 from torch import nn
 
@@ -162,6 +163,7 @@ def _distances(q: Any, k: Any, v: Any, slopes: Any, positions: Any) -> torch.Ten
     return scores.masked_fill(distances > 0, float("-inf")).softmax(-1) @ v
 
 
+@daily(lambda attention: attention is not _keys_and_causal)
 @pytest.mark.parametrize("attention", [_keys, _keys_and_causal, _distances])
 def test_model(attention: Callable[..., torch.Tensor], monkeypatch: pytest.MonkeyPatch):
     """Of any number of tokens, without a graph whose backward is left to PyTorch."""

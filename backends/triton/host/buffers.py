@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from coda_ir.storage import is_view, overwritten, placement, storage_root
+from coda_ir.storage import is_view, overwritten, placement, read_by, storage_root
 
 SHARED_PREFIX = "b"
 """Buffers of the plan whose name starts so may be shared; the others are reserved names."""
@@ -29,7 +29,7 @@ class HostBuffers:
         """Values with variables by the position of their last use."""
         for position, op in enumerate(func.body.block.ops):
             self._position[op] = position
-            for value in (*op.results, *op.operands):
+            for value in (*op.results, *read_by(op)):
                 self._last_use[storage_root(value)] = position
             self._read_plan(op, position)
 

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
 
+from coda_ir.backends.triton.argument_list import ids_of
 from coda_ir.backends.triton.equal_code import key_of
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.backends.triton.host.views import View
@@ -13,7 +14,8 @@ from coda_ir.backends.triton.map_kernel import LoweredMap, emit_map
 from coda_ir.backends.triton.names import NameAllocator
 from coda_ir.backends.triton.operators.row_pitches import moved_operands, row_pitch, row_pitches
 from coda_ir.backends.triton.split_k import workspace
-from coda_ir.dialects.coda import ShiftOp, extent_in, positions_in
+from coda_ir.dialects.coda import EmbeddingOp, ShiftOp, extent_in, positions_in
+from coda_ir.dialects.coda.shapes import shape_of
 from coda_ir.dialects.gemm import MapOp
 from coda_ir.storage import overwritten
 from coda_ir.symbolic_shapes import Dims
@@ -94,6 +96,8 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
     moved = moved_operands(segment, lowered.expanded)
     for value, (source, *_) in moved.items():
         pitch = row_pitch(host, source)
+        if isinstance(value.owner, EmbeddingOp):
+            host.check_index(value.owner.ids, shape_of(source)[0], None)
         if isinstance(value.owner, ShiftOp) and pitch is not None:
             pitches[value] = pitch
     kernel = kernel_of(
@@ -113,6 +117,7 @@ def launch_map(host: HostProgram, op: Operation, lowered: LoweredMap, domain: Di
         else _map_operand(host, value, lowered, domain, is_range=value in pitches)
         for value in op.operands
     ]
+    operands += [host.kernel_operand(ids) for ids in ids_of(moved)]
     launch(host, op, kernel, host.extents.size(rows_of(domain, segment.columns)), operands)
 
 

@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from coda_ir.backends.triton.argument_list import Moved
 from coda_ir.backends.triton.host.program import HostProgram
 from coda_ir.dialects.coda import (
+    EmbeddingOp,
     LayerNormOp,
     NormStatsOp,
     ReduceOp,
@@ -24,7 +25,13 @@ from coda_ir.dialects.coda import (
 )
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
 from coda_ir.dialects.gemm import FusedOp, PortKind, Segment
-from coda_ir.storage import ALIGNMENT, is_shifted_where_read, is_turned, overwritten
+from coda_ir.storage import (
+    ALIGNMENT,
+    is_looked_up_where_read,
+    is_shifted_where_read,
+    is_turned,
+    overwritten,
+)
 from coda_ir.symbolic_shapes import Dims
 from coda_ir.symbolic_size import SymbolicSize
 
@@ -56,8 +63,9 @@ def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
 
 
 def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
-    """The tiles of a segment that are shifted rows or the columns of another tensor, and the tiles
-    and rows of which each element is one of several in a dimension that ends another tensor.
+    """The tiles of a segment that are shifted rows or the columns of another tensor, the tiles and
+    tables that are looked up, and the tiles and rows of which each element is one of several in a
+    dimension that ends another tensor.
     """
     found: dict[SSAValue, Moved] = {}
     for kind, value in segment.ports:
@@ -66,6 +74,8 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
         op = value.owner
         if kind == PortKind.TILE and isinstance(op, ShiftOp) and is_shifted_where_read(op):
             found[value] = Moved(op.x, shift=op.distance)
+        if isinstance(op, EmbeddingOp) and is_looked_up_where_read(op):
+            found[value] = Moved(op.table, ids=op.ids)
         if kind == PortKind.TILE and is_turned(value):
             assert isinstance(op, TransposeOp)
             found[value] = Moved(op.x, is_turned=True)
@@ -74,7 +84,11 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
         if column is not None:
             found[value] = column
     others = {value for kind, value in segment.ports if kind not in (PortKind.TILE, PortKind.ROW)}
-    return {value: moved for value, moved in found.items() if value not in others}
+    return {
+        value: moved
+        for value, moved in found.items()
+        if value not in others or moved.ids is not None
+    }
 
 
 def _column(value: SSAValue) -> Moved | None:

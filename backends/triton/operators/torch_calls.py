@@ -32,6 +32,7 @@ from coda_ir.remarks import format_location
 from coda_ir.storage import (
     filling,
     is_filled_in_place,
+    is_looked_up_where_read,
     is_shifted_where_read,
     is_stored_by_kernel,
     place_of,
@@ -54,7 +55,10 @@ def _attention(host: HostProgram, op: Operation) -> None:
 
 
 def _embedding(host: HostProgram, op: Operation) -> None:
+    """Emit nothing if a kernel looks up the rows itself."""
     assert isinstance(op, EmbeddingOp)
+    if is_looked_up_where_read(op):
+        return
     ids, table = host.variable(op.ids), host.variable(op.table)
     call = f"torch.nn.functional.embedding({ids}, {table})"
     host.assign(op.result, call, is_dense=True, hint="embedded")

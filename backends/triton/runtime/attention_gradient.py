@@ -80,6 +80,13 @@ def heads_of_aten(q, k, v, mask, is_causal, scale):
     return Heads(q, k, v, is_causal, scale=scale, mask=mask)
 
 
+LOWEST = -1e30
+"""The lowest number of a mask whose multiples are finite."""
+
+VANISHING = -1e8
+"""A score beside which float32 has no digits for products of queries and keys, or their sums."""
+
+
 class Heads:
     """Attention of q, k and v: batch x heads x rows x head_dim; v may have other columns.
 
@@ -94,6 +101,11 @@ class Heads:
         self.scale, self.softcap, self.sinks = scale, softcap, sinks
         found = attention_kernel(q, k, v, causal, window, softcap, mask)
         self.kernel, self.is_causal, self.mask = found
+        if self.kernel == "efficient" and self.has_added_mask():
+            # The kernel multiplies scores by log2(e), and gives 0 where that overflows.
+            hides = self.mask == float("-inf")
+            lowest = max(LOWEST, torch.finfo(self.mask.dtype).min)
+            self.mask = self.mask.clamp(min=lowest).masked_fill(hides, float("-inf"))
 
     def attend(self):
         """What attention gives, and the logsumexp of the scores."""
@@ -175,12 +187,15 @@ class Heads:
         gradients = [summed_heads(x, of.shape[1]).to(of.dtype) for x, of in pairs]
         return [*gradients, d_mask.to(lse.dtype) if wants_mask else None]
 
+    def has_added_mask(self):
+        """Whether the mask has numbers that are added to the scores."""
+        return self.mask is not None and self.mask.dtype != torch.bool
+
     def is_far(self):
         """Whether all scores of a query are numbers so large that their lse has no digits for the
         sum of the weights, as where padding hides all of its keys by -1e9.
         """
-        is_added = self.mask is not None and self.mask.dtype != torch.bool
-        return is_added and bool((self.mask.amax(-1) < -1e3).any())
+        return self.has_added_mask() and bool((self.mask.amax(-1) < -1e3).any())
 
     def gradients_spelled(self, d_y, lse):
         """With every score spelled out."""
@@ -219,6 +234,15 @@ class Heads:
         )
 
     def gradients_efficient(self, d_y, y, lse, wants_mask):
+        if self.has_added_mask():
+            # Where scores are numbers beside which products vanish, the kernel shall weight by 1
+            # the keys that it sees, and they share the gradient.
+            mask = self.mask.expand(*self.mask.shape[:-1], self.k.shape[2])
+            top = mask.amax(-1, keepdim=True)
+            shares = (mask == top).sum(-1).reciprocal()
+            far = (lse < VANISHING) & (lse > float("-inf"))
+            lse = torch.where(far, top[..., 0].to(lse.dtype), lse)
+            d_y = d_y * torch.where(far, shares, 1.0)[..., None].to(d_y.dtype)
         if torch.version.hip is None:
             lse = torch.nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=float("inf"))
         # The kernel assumes that `y` lies in memory as the forward stores it, batch x rows x heads,
@@ -286,15 +310,16 @@ ATTENTION_OPERATORS = {
 
 
 def attention_operator(kernel, suffix=""):
-    """An operator by its name in PyTorch's schema, or None where PyTorch does not have it."""
-    return getattr(
-        torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}", None
-    )
+    """An operator by its name in PyTorch's schema, where PyTorch has it."""
+    return getattr(torch.ops.aten, f"_scaled_dot_product_{ATTENTION_OPERATORS[kernel]}{suffix}")
 
 
 def has_attention(kernel):
     """Whether PyTorch has the forward and the backward of a kernel."""
-    return None not in (attention_operator(kernel), attention_operator(kernel, "_backward"))
+    try:
+        return bool(attention_operator(kernel)) and bool(attention_operator(kernel, "_backward"))
+    except AttributeError:
+        return False
 
 
 def available_kernel(q, k, v, softcap, mask, is_causal):
@@ -329,7 +354,7 @@ def cudnn_attends(q, k, v, is_causal):
     if not q.is_cuda or torch.version.hip or torch.cuda.get_device_capability(q.device) < (9, 0):
         return False
     params = cuda.SDPAParams(q, k, v, None, 0.0, is_causal, q.shape[1] != k.shape[1])
-    return cuda.can_use_cudnn_attention(params) and attention_operator("cudnn") is not None
+    return cuda.can_use_cudnn_attention(params) and has_attention("cudnn")
 
 
 def dense_columns(x):

@@ -152,6 +152,16 @@ def load_groups(
 
 
 @triton.jit
+def load_words(places, start, word, end, STEP: tl.constexpr):
+    """The words of each b from number `start` on; zeros from number `end` on."""
+    words = ()
+    for i in tl.static_range(len(places)):
+        b = tl.load(places[i] + start * STEP, mask=start + word < end, other=0)
+        words = words + (b.to(tl.uint32, bitcast=True),)
+    return words
+
+
+@triton.jit
 def in_order_of_products(x):
     """x, columns x groups, as groups x columns in the order of `multiply_words_row`."""
     fours = tl.reshape(x, (x.shape[0] // 4, 4, x.shape[1]))
@@ -222,15 +232,13 @@ def multiply_words_row(
         b_places = b_places + (b_columns[i] + (word * B_STEP + columns * N_STEP),)
     group = tl.minimum((first + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
     scales, zeros = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
+    end = tl.minimum(last, K) // 8
+    words = load_words(b_places, first // 8, word, end, B_STEP)
     for k in range(first, last, BLOCK_K):
-        # All loads are on their way before anything waits for one of them.
-        place = k // 8 + word
-        words = ()
-        for i in tl.static_range(len(accs)):
-            b = tl.load(b_places[i] + k // 8 * B_STEP, mask=place < K // 8, other=0)
-            words = words + (b.to(tl.uint32, bitcast=True),)
+        # The words of the next step are on their way before anything waits for those of this one.
         depth = k + part[:, None] * PART + element[None, :]
         a = tl.load(a_row + depth, mask=depth < K, other=0.0)
+        following_words = load_words(b_places, (k + BLOCK_K) // 8, word, end, B_STEP)
         group = tl.minimum((k + BLOCK_K + part * PART) // DEPTH, (K - 1) // DEPTH)[None, :]
         following = load_groups(b_scales, b_zeros, b_shifts, group, SCALE_STEP, ZERO_STEP)
         a_sum = tl.sum(wide(a), 1)[:, None]
@@ -254,6 +262,7 @@ def multiply_words_row(
             sums = sums + (totals[i] + product * scale[:, :, None],)
         totals = sums
         scales, zeros = following
+        words = following_words
     found = ()
     for i in tl.static_range(len(accs)):
         one = tl.arange(0, SAME)[None, :] == 0

@@ -237,6 +237,12 @@ class GroupSegmentEmitter(SegmentEmitter):
             return text
         return f"({text} + tl.zeros({shape}, tl.float32, LAYOUT))"
 
+    def _is_tile(self, columns: int) -> bool:
+        return False
+
+    def _element_of_groups(self, columns: int, value: str) -> str:
+        return value
+
     def _group_reduce(self, op: GroupReduceOp, value: str) -> str:
         return f"tl.convert_layout({super()._group_reduce(op, value)}, LAYOUT)"
 
@@ -410,7 +416,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         arguments = (pointer, slot, value, "first_row", first_column, *extents, *options)
         self.lines += call("store_rows", arguments)
 
-    def _store_groups(self, columns: int, pointer: str, value: str) -> None:
+    def _store_groups(self, columns: int, pointer: str, element: str) -> None:
         self.helpers.add("store_groups")
         groups = self._groups(columns)
         count, before = self.columns.lanes // groups.lanes, self.columns.offset // groups.elements
@@ -418,7 +424,7 @@ class GroupSegmentEmitter(SegmentEmitter):
         end = before + self.columns.extent // groups.elements
         per_row = self.segment.columns // columns
         extents = (self.end, str(end), str(per_row), str(count))
-        arguments = (pointer, value, "first_row", first, *extents)
+        arguments = (pointer, element, "first_row", first, *extents)
         self.lines += call("store_groups", arguments)
 
     @staticmethod

@@ -333,8 +333,8 @@ def _softplus(call: Call, dy: SSAValue) -> None:
 
 def _matmul(call: Call, dy: SSAValue) -> None:
     """dy · bᵀ and aᵀ · dy, summed over the batches that were broadcast."""
-    a, b = call.op.inputs
-    if min(len(shape_of(a)), len(shape_of(b))) < 2:
+    a, b = call.operand(0, "self"), call.operand(1, "other") or call.operand(1, "mat2")
+    if a is None or b is None or min(len(shape_of(a)), len(shape_of(b))) < 2:
         raise LeftToPyTorch
     if call.wants(a):
         call.adjoint.give(a, _product(call, dy, _transposed(call, b)))
@@ -376,7 +376,11 @@ def _grouped_mm(call: Call, dy: SSAValue) -> None:
 
 
 def _baddbmm(call: Call, dy: SSAValue) -> None:
-    x, a, b = call.op.inputs
+    x, a, b = (
+        call.operand(number, name) for number, name in enumerate(("self", "batch1", "batch2"))
+    )
+    if x is None or a is None or b is None:
+        raise LeftToPyTorch
     beta, alpha = call.literal(3, "beta", 1), call.literal(4, "alpha", 1)
     call.adjoint.give(x, dy if beta == 1 else call.adjoint.scale(dy, beta))
     scaled = dy if alpha == 1 else call.adjoint.scale(dy, alpha)

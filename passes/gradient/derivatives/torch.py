@@ -58,20 +58,18 @@ def _vjp(op: CallOp | LibraryCallOp, adjoint: Adjoint) -> None:
     positions = op.picks or tuple(range(len(op.outputs)))
     pairs = zip(positions, adjoint.d_results, strict=True)
     known = {position: gradient for position, gradient in pairs if gradient is not None}
-    wrt = [number for number, value in enumerate(op.inputs) if adjoint.wants(value)]
+    inputs, arguments = op.inputs, op.arguments.data
+    if isinstance(op, LibraryCallOp):
+        # A tensor that is passed twice is one input.
+        inputs = list(dict.fromkeys(op.inputs))
+        arguments = op.template.render([f"{{{inputs.index(x)}}}" for x in op.inputs], {})
+    wrt = [number for number, value in enumerate(inputs) if adjoint.wants(value)]
     if isinstance(op, CallOp):
         wrt = [number for number in differentiable_inputs(op) if number in wrt]
-    vjp = VjpOp(
-        op.callee.data,
-        op.inputs,
-        list(known.values()),
-        op.arguments.data,
-        of=list(known),
-        wrt=wrt,
-    )
+    vjp = VjpOp(op.callee.data, inputs, list(known.values()), arguments, of=list(known), wrt=wrt)
     adjoint.insert(vjp)
     for number, gradient in zip(wrt, vjp.d_inputs, strict=True):
-        adjoint.give(op.inputs[number], gradient)
+        adjoint.give(inputs[number], gradient)
 
 
 def differentiable_inputs(op: CallOp) -> list[int]:

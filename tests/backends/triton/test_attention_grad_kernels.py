@@ -61,7 +61,7 @@ def test_agrees_with_float64(name: str, queries: int, keys: int):
     of = PROGRAMS[name]
     compiled = trained(of.text)
     assert "dq_of_tile(" in compiled.source and "attention_grad(" not in compiled.source
-    tensors = of.inputs(queries, keys)
+    tensors = of.inputs(queries, keys, batch=2 if queries < keys else 1)
     d_y = torch.randn_like(tensors[0])
     wanted = gradients(partial(attend, of), [x.double() for x in tensors], d_y.double())
     found = gradients(compiled, tensors, d_y)
@@ -91,7 +91,7 @@ def test_epilogues_agree_with_float64(name: str):
         assert relative_error(one, exact) <= 1.25 * relative_error(spelled, exact)
 
 
-@daily(lambda seed: seed < 5)
+@daily(lambda seed: seed < 3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_agree_with_float64(seed: int):
     """Projections with and without biases, norms of heads and rotations, of any heads and rows."""
@@ -286,6 +286,15 @@ def test_keys_past_the_end_have_no_weight():
         assert one.isfinite().all() and relative_error(one, other) < 2e-2
 
 
+AHEAD_OF_A_DAY = {
+    64: ("sm_80", None),
+    80: ("sm_90", None),
+    128: ("gfx942", 50.0),
+    256: ("sm_90", None),
+}
+
+
+@daily(lambda target, of: AHEAD_OF_A_DAY.get(of.width) == (target, of.numbers.get("softcap")))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
 @pytest.mark.parametrize(
     "of",

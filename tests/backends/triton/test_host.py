@@ -195,6 +195,12 @@ def test_an_unscheduled_gemm_is_refused() -> None:
         emit_module(parse(text, syntax="mlir"))
 
 
+def test_an_argument_that_is_no_tensor_is_refused() -> None:
+    text = "func.func @f(%n: f32, %x: tensor<8xf32>) { func.return }"
+    with pytest.raises(CodaError, match="arg0 has type f32, expected a tensor"):
+        emit_module(parse(text, syntax="mlir"))
+
+
 def test_a_linear_map_that_is_not_lowered_is_refused() -> None:
     text = """
         func.func @f(%x : tensor<?x40xf32>, %w : tensor<24x40xf32>) -> tensor<?x24xf32> {

@@ -72,14 +72,14 @@ def test_pairs(rows: int, combiner: str):
 
 
 def test_partial_sums_are_of_many_rows():
-    """A tile of 600 columns has two rows: a program adds up those of 16 tiles."""
+    """A tile of 600 columns has two rows: a program adds up those of 32 tiles."""
     text = PLAIN.replace("N", "600")
     start = text.index("      %s = ")
     text = text[:start] + "func.return %y, %sums : tensor<?x600xbf16>, tensor<?x600xf32>\n    }"
     text = text.replace("tensor<600xf32>)", "tensor<?x600xf32>)", 1)
-    _, sums = load_program(text)(torch.ones(33, 600))
+    _, sums = load_program(text)(torch.ones(65, 600))
     assert sums.shape == (2, 600)
-    assert sums.sum(0).tolist() == [33.0 * 600] * 600
+    assert sums.sum(0).tolist() == [65.0 * 600] * 600
 
 
 def test_long_rows_stay_in_registers():

@@ -190,3 +190,49 @@ func.func @post_norm(%x: tensor<?x8xbf16>, %w: tensor<32x8xbf16>, %r: tensor<?x3
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<?x32xbf16>
 // CHECK-NEXT: }
+
+// -----
+
+// What one row has of its own is the same for all elements: a scalar port reads it.
+
+func.func @one_row(%x: tensor<1x1x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16xf32>) -> tensor<1x1x8xf32> {
+  %z, %partial = gemm.fused %x : tensor<1x1x8xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%w : tensor<16x8xf32>)
+      -> (tile : tensor<1x1x16xf32>, partial_row<max> : tensor<1x1x?xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc, %acc : f32, f32
+    }
+  %top = gemm.finalize row (max %partial : tensor<1x1x?xf32>) -> (tensor<1x1x1xf32>) {
+  ^bb0(%0: f32):
+    gemm.yield %0 : f32
+  }
+  %y = gemm.fused %z : tensor<1x1x16xf32>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<8x16xf32>) scalar(%top : tensor<1x1x1xf32>)
+      -> (tile : tensor<1x1x8xf32>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<1x1x8xf32>
+}
+
+// CHECK:      func.func @one_row(
+// CHECK-NEXT:   %z, %partial = gemm.fused %x : tensor<1x1x8xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%w : tensor<16x8xf32>)
+// CHECK-NEXT:       -> (tile : tensor<1x1x16xf32>, partial_row<max> : tensor<1x1x?xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc, %acc : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.fused %z : tensor<1x1x16xf32>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%v : tensor<8x16xf32>) partial_max(%partial : tensor<1x1x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<1x1x8xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %partial_1: f32):
+// CHECK-NEXT:       %0 = arith.mulf %acc, %partial_1 : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<1x1x8xf32>
+// CHECK-NEXT: }

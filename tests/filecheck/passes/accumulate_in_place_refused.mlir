@@ -1,6 +1,26 @@
 // RUN: coda-opt %s -p accumulate-in-place --split-input-file | filecheck %s
 // RUN: coda-opt %s -p accumulate-in-place --split-input-file --remarks=missed -o /dev/null 2>&1 | filecheck %s --check-prefix=REMARK
 
+// A donated table that a kernel looks up after the call that changes it.
+
+func.func @looked_up(%i: tensor<?xi64>, %j: tensor<4xi64>, %v: tensor<4x8xf32>, %t: tensor<50x8xf32> {coda.donated}) -> (tensor<50x8xf32>, tensor<?x8xf32>) {
+  %e = coda.embedding %i, %t : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
+  %u = torch.call "aten.index_copy.default"(%t, %j, %v) {arguments = "{0}, 0, {1}, {2}"} : (tensor<50x8xf32>, tensor<4xi64>, tensor<4x8xf32>) -> tensor<50x8xf32>
+  %y = gemm.map tile(%e : tensor<?x8xf32>)
+      -> (tile : tensor<?x8xf32>) {
+    ^bb0(%a: f32):
+      gemm.yield %a : f32
+    }
+  func.return %u, %y : tensor<50x8xf32>, tensor<?x8xf32>
+}
+
+// REMARK: remark[missed] accumulate-in-place: torch.call: %t is used by gemm.map afterwards; failed condition: nothing else reads the overwritten tensor;
+// CHECK:      func.func @looked_up(
+// CHECK-NEXT:   %e = coda.embedding %i, %t : (tensor<?xi64>, tensor<50x8xf32>) -> tensor<?x8xf32>
+// CHECK-NEXT:   %u = torch.call "aten.index_copy.default"(%t, %j, %v) {arguments = "{0}, 0, {1}, {2}"} : (tensor<50x8xf32>, tensor<4xi64>, tensor<4x8xf32>) -> tensor<50x8xf32>
+
+// -----
+
 // A donated tensor that is read again.
 
 func.func @used(%dy: tensor<?x16xf32>, %x: tensor<?x8xf32>, %grad: tensor<16x8xf32> {coda.donated}) -> (tensor<16x8xf32>, tensor<16x8xf32>) {

@@ -21,6 +21,27 @@ func.func @linear(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>, %g: tensor<8xbf16>
 
 // -----
 
+// Rows that a kernel looks up, which adds up their squares as well.
+
+func.func @embedding(%ids: tensor<?xi64>, %e: tensor<50x8xbf16>, %g: tensor<8xbf16>, %w: tensor<16x8xbf16>) -> tensor<?x16xbf16> {
+  %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+  %h = coda.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+  %z = coda.linear %h, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xbf16>
+  func.return %z : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @embedding(
+// CHECK-NEXT:   %x = coda.embedding %ids, %e : (tensor<?xi64>, tensor<50x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %x_scaled = coda.mul %x, %g : (tensor<?x8xbf16>, tensor<8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   %rstd = coda.norm_stats %x {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x8xbf16>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %0 = coda.linear %x_scaled, %w : (tensor<?x8xbf16>, tensor<16x8xbf16>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %1 = coda.mul %0, %rstd : (tensor<?x16xf32>, tensor<?x1xf32>) -> tensor<?x16xf32>
+// CHECK-NEXT:   %z = coda.cast %1 : (tensor<?x16xf32>) -> tensor<?x16xbf16>
+// CHECK-NEXT:   func.return %z : tensor<?x16xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // A norm in float32 in front of products in bfloat16, as autocast has it: what the GEMMs read is rounded once.
 
 func.func @rounded(%x: tensor<?x4xbf16>, %v: tensor<8x4xbf16>, %g: tensor<8xf32>, %w: tensor<16x8xbf16>, %u: tensor<16x8xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {

@@ -561,3 +561,43 @@ func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y, %top, %x : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>, tensor<?x512xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A pointwise kernel takes the whole rows that it computes, here in pairs of columns.
+
+func.func @rotated_rows(%dq: tensor<?x512xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>) {
+  %z = gemm.map pair<halves, 8> tile(%dq : tensor<?x512xbf16>) half_table(%cos : tensor<?x4xf32>, %sin : tensor<?x4xf32>)
+    -> (tile : tensor<?x512xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32, %s: f32):
+      %0 = arith.mulf %a, %c : f32
+      %1 = arith.mulf %b, %s : f32
+      gemm.yield %0, %1 : f32, f32
+    }
+  %size = coda.abs %z : (tensor<?x512xf32>) -> tensor<?x512xf32>
+  %top = coda.reduce %size {kind = "max"} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %q = coda.div %z, %top : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  %y = coda.cast %q : (tensor<?x512xf32>) -> tensor<?x512xf8E4M3FN>
+  func.return %y, %top : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @rotated_rows(
+// CHECK-NEXT:   %z, %y, %top = gemm.map pair<halves, 8> tile(%dq : tensor<?x512xbf16>) half_table(%cos : tensor<?x4xf32>, %sin : tensor<?x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>, tile : tensor<?x512xf8E4M3FN>, group<512> : tensor<?x1xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32, %b: f32, %c: f32, %s: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %c : f32
+// CHECK-NEXT:       %1 = arith.mulf %b, %s : f32
+// CHECK-NEXT:       %size = math.absf %0 : f32
+// CHECK-NEXT:       %size_1 = math.absf %1 : f32
+// CHECK-NEXT:       %2 = arith.maximumf %size, %size_1 : f32
+// CHECK-NEXT:       %top_1 = gemm.group_reduce max %2 over 512 : f32
+// CHECK-NEXT:       %q = arith.divf %0, %top_1 : f32
+// CHECK-NEXT:       %q_1 = arith.divf %1, %top_1 : f32
+// CHECK-NEXT:       %3 = arith.truncf %q : f32 to f8E4M3FN
+// CHECK-NEXT:       %y_1 = arith.extf %3 : f8E4M3FN to f32
+// CHECK-NEXT:       %4 = arith.truncf %q_1 : f32 to f8E4M3FN
+// CHECK-NEXT:       %y_2 = arith.extf %4 : f8E4M3FN to f32
+// CHECK-NEXT:       gemm.yield %0, %1, %y_1, %y_2, %top_1 : f32, f32, f32, f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y, %top : tensor<?x512xf8E4M3FN>, tensor<?x1xf32>
+// CHECK-NEXT: }

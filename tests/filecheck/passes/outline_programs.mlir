@@ -288,3 +288,25 @@ func.func @derivative(%x: tensor<6x8xf32>, %w: tensor<8x8xf32>, %d: tensor<f32>)
 // CHECK:      func.func @derivative(
 // CHECK-NEXT:   torch.vjp
 // CHECK-NEXT:   func.call @derivative_program(
+
+// -----
+
+// The gradient of an embedding adds the rows of an id in a fixed order, which its kernel keeps and
+// another compiler need not.
+
+func.func @rows(%ids: tensor<6xi64>, %x: tensor<6x8xf32>, %w: tensor<8x8xf32>) -> (tensor<6x8xf32>, tensor<5x8xf32>) {
+  %h = gemm.fused %x : tensor<6x8xf32>
+    columns(%w : tensor<8x8xf32>)
+      -> (tile : tensor<6x8xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = coda.softmax %h : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %d = coda.embedding_grad %ids, %y : (tensor<6xi64>, tensor<6x8xf32>) -> tensor<5x8xf32>
+  func.return %h, %d : tensor<6x8xf32>, tensor<5x8xf32>
+}
+
+// CHECK:      func.func @rows(
+// CHECK-NEXT:   %h = func.call @rows_program(
+// CHECK-NEXT:   coda.softmax
+// CHECK-NEXT:   %d = func.call @rows_program_1(

@@ -218,6 +218,38 @@ func.func @read_before(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: 
 
 // -----
 
+// A finalize reads the cache before the kernel, and what reads the finalize may compute it.
+
+func.func @read_by_finalize(%x: tensor<1x64xf32>, %w: tensor<16x64xf32>, %cache: tensor<4x16xf32> {coda.donated}, %at: tensor<1xi64>, %p: tensor<64x2xf32>, %z: tensor<64x8xf32>) -> (tensor<4x16xf32>, tensor<64x8xf32>) {
+  %old = coda.reshape %cache : (tensor<4x16xf32>) -> tensor<64x1xf32>
+  %r = gemm.finalize row (add %p : tensor<64x2xf32>) col(%old : tensor<64x1xf32>) -> (tensor<64x1xf32>) {
+  ^bb0(%sum: f32, %s: f32):
+    %0 = arith.mulf %sum, %s : f32
+    gemm.yield %0 : f32
+  }
+  %k = gemm.fused %x : tensor<1x64xf32>
+    columns(%w : tensor<16x64xf32>)
+      -> (tile : tensor<1x16xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %y = gemm.map tile(%z : tensor<64x8xf32>) col(%r : tensor<64x1xf32>)
+      -> (tile : tensor<64x8xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.mulf %a, %b : f32
+      gemm.yield %0 : f32
+    }
+  %c = torch.call "aten.index_put.default"(%cache, %at, %k) {arguments = "{0}, [{1}], {2}", in_place} : (tensor<4x16xf32>, tensor<1xi64>, tensor<1x16xf32>) -> tensor<4x16xf32>
+  func.return %c, %y : tensor<4x16xf32>, tensor<64x8xf32>
+}
+
+// REMARK: remark[missed] place-parts: torch.call: %k is copied: %cache is made or used before the call; failed condition:
+// CHECK:      func.func @read_by_finalize(
+// CHECK:            -> (tile : tensor<1x16xf32>) {
+// CHECK:        %c = torch.call
+
+// -----
+
 // The position is computed after the kernel, from its result.
 
 func.func @late_position(%x: tensor<2x1x64xbf16>, %w: tensor<32x64xbf16>, %cache: tensor<2x2x16x16xbf16> {coda.donated}, %at: tensor<1xi64>) -> tensor<2x2x16x16xbf16> {

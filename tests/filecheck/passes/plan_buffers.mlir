@@ -109,6 +109,36 @@ func.func @library(%ids: tensor<?xi64> {coda.dims = ["M"]}, %table: tensor<100x8
 
 // -----
 
+// The ids of rows that a kernel looks up are alive until it has run.
+
+func.func @looked_up(%a: tensor<?xi64> {coda.dims = ["M"]}, %table: tensor<100x1xi64>) -> tensor<?x1xi64> {
+  %ids = coda.abs %a : (tensor<?xi64>) -> tensor<?xi64>
+  %e = coda.embedding %ids, %table : (tensor<?xi64>, tensor<100x1xi64>) -> tensor<?x1xi64>
+  %y = gemm.map tile(%e : tensor<?x1xi64>)
+      -> (tile : tensor<?x1xi64>) {
+    ^bb0(%b: i64):
+      gemm.yield %b : i64
+    }
+  %z = coda.neg %y : (tensor<?x1xi64>) -> tensor<?x1xi64>
+  func.return %z : tensor<?x1xi64>
+}
+
+// CHECK:      func.func @looked_up(
+// CHECK-NEXT:   %ids = coda.abs %a {coda.buffers = ["b0"]} : (tensor<?xi64>) -> tensor<?xi64>
+// CHECK-NEXT:   %e = coda.embedding %ids, %table {coda.buffers = ["library"]} : (tensor<?xi64>, tensor<100x1xi64>) -> tensor<?x1xi64>
+// CHECK-NEXT:   %y = gemm.map tile(%e : tensor<?x1xi64>)
+// CHECK-NEXT:       -> (tile : tensor<?x1xi64>) {
+// CHECK-NEXT:     ^bb0(%b: i64):
+// CHECK-NEXT:       gemm.yield %b : i64
+// CHECK-NEXT:     } attributes {coda.buffers = ["b1"]}
+// CHECK-NEXT:   %z = coda.neg %y {coda.buffers = ["out"]} : (tensor<?x1xi64>) -> tensor<?x1xi64>
+// CHECK-NEXT:   func.return %z : tensor<?x1xi64>
+// CHECK-NEXT: }
+
+// REMARK: remark[analysis] plan-buffers: looked_up: 2 intermediate results in 2 buffers: peak of 16*M bytes, 16*M bytes without sharing
+
+// -----
+
 // Kernels store the parts of a concatenation of rows where they belong; another, whose first part
 // would not start at a multiple of 16 bytes behind it, is copied.
 
@@ -200,3 +230,17 @@ func.func private @called(%x: tensor<?x8xf32> {coda.dims = ["M", 8]}) -> tensor<
 // CHECK-NEXT: }
 
 // REMARK: remark[analysis] plan-buffers: called: 1 intermediate results in 1 buffers: peak of 32*M bytes, 32*M bytes without sharing
+
+// -----
+
+// Numbers are in no buffer.
+
+func.func @number(%x: tensor<4x8xf32>, %n: f32) -> tensor<4x8xf32> {
+  %s = arith.addf %n, %n : f32
+  %y = coda.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %y : tensor<4x8xf32>
+}
+
+// CHECK:      func.func @number(
+// CHECK-NEXT:   %s = arith.addf %n, %n : f32
+// CHECK-NEXT:   %y = coda.exp %x {coda.buffers = ["out"]} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.daily import daily
 from support.elements import DTYPES
 from support.kernel_steps import BLOCK_STEPS, kernel_steps
 from support.standard_blocks import BLOCKS, SIZES, Block, Values
@@ -107,6 +108,11 @@ def test_blocks_are_as_close_to_float64_as_eager(name: str):
     assert_close(name, coda_ir.compile(program(name, BLOCKS[name])), 1e-6)
 
 
+FIRST = {block.file: name for name, block in reversed(BLOCKS.items())}
+"""The first function of each file."""
+
+
+@daily(lambda name: name in FIRST.values())
 @pytest.mark.parametrize("name", [name for name in BLOCKS if BLOCKS[name].file != "quantize"])
 def test_blocks_in_float32(name: str, library_in_float32: Path):
     """Not of those that quantize: a sum near the middle of two steps may be rounded to either."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.daily import daily
 from xdsl.dialects.builtin import ModuleOp
 
 from coda_ir.api import find_entry, parse
@@ -195,6 +196,7 @@ def exported(build: Callable[[], tuple[Any, Any, Any]]) -> tuple[Any, ExportedMo
     return inputs, export(model.eval(), (), inputs, dynamic_shapes=shapes)
 
 
+@daily(lambda build: build is not gpt2)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("build", [llama, gpt2, vit])
 def test_models_of_transformers(build: Callable[[], tuple[Any, Any, Any]]):

@@ -1,5 +1,6 @@
 """Exported models with parts that have no gradients: those derived here are PyTorch's."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -93,28 +94,41 @@ MODELS: dict[Forward, int] = {
 """The models, and in how many places gradients could go and stop."""
 
 
-def detached(module: ModuleOp) -> int:
-    return sum(isinstance(op, coda.DetachOp) for op in module.walk())
+def detached(module: ModuleOp) -> list[int]:
+    """In how many places of each model gradients stop."""
+    places = " ".join(str(op.location) for op in module.walk() if isinstance(op, coda.DetachOp))
+    return [len(re.findall(rf"models\.{index}\b", places)) for index in range(len(MODELS))]
+
+
+class All(nn.Module):
+    """The models, of one input."""
+
+    def __init__(self):
+        super().__init__()
+        self.models = nn.ModuleList(map(Model, MODELS))
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [model(x) for model in self.models]
 
 
 @pytest.mark.parametrize("is_exported", [False, True], ids=["model", "program"])
-@pytest.mark.parametrize("forward", MODELS, ids=lambda forward: forward.__name__)
-def test_gradients(forward: Forward, is_exported: bool):
-    model = Model(forward)
+def test_gradients(is_exported: bool):
+    model = All()
     x = torch.randn(5, 8, requires_grad=True)
     program = torch.export.export(model, (x,)) if is_exported else model
     exported = coda_ir.export(program, None if is_exported else (x,))
-    assert detached(exported.module) == MODELS[forward]
+    assert detached(exported.module) == list(MODELS.values())
     names = [name for name, _ in model.named_parameters()]
     function = coda_ir.compile(exported.module, training=True, device="cpu")
     given = {name: weight.detach() for name, weight in exported.weights.items()}
     leaves = {name: given[name].requires_grad_() for name in names if name in given}
-    result = function(x, *given.values())
-    seed = torch.randn_like(result)
+    results: Any = function(x, *given.values())
+    seeds = [torch.randn_like(result) for result in results]
+    wide = model.double()
     wanted: Any = torch.autograd.grad(
-        model.double()(x.double()), [x, *model.parameters()], seed.double(), allow_unused=True
+        wide(x.double()), [x, *wide.parameters()], [s.double() for s in seeds], allow_unused=True
     )
-    got: Any = torch.autograd.grad(result, [x, *leaves.values()], seed, allow_unused=True)
+    got: Any = torch.autograd.grad(results, [x, *leaves.values()], seeds, allow_unused=True)
     found = dict(zip(["x", *leaves], got, strict=True))
     for name, expected in zip(["x", *names], wanted, strict=True):
         gradient: Any = found.get(name)

@@ -73,6 +73,15 @@ def test_a_graph_that_is_faster_there_runs_there(
 
 
 @pytest.mark.parametrize("is_trained", [False, True])
+def test_a_graph_without_a_gemm_runs_there_as_it_is(inductor: Inductor, is_trained: bool) -> None:
+    """Not in a compiled function of its own, whose guards would take longer than small graphs."""
+    x = torch.randn(4, 16)
+    with torch.set_grad_enabled(is_trained):
+        assert torch.equal(compiled(torch.nn.Sigmoid())(x), x.sigmoid())
+    assert inductor.graphs == 1
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
 def test_nothing_is_emitted_for_a_graph_that_runs_there(
     inductor: Inductor, monkeypatch: pytest.MonkeyPatch, is_trained: bool
 ) -> None:

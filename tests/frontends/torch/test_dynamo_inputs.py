@@ -204,6 +204,19 @@ def test_numbers_of_the_caller_and_of_modules():
     check(fast, model, x, 7.0)
 
 
+def test_integers_of_the_caller_of_any_sign(caplog: pytest.LogCaptureFixture):
+    """A program has integers as sizes, so that PyTorch runs a graph where they are negative."""
+    layer = linear()
+
+    def model(x: torch.Tensor, number: int) -> torch.Tensor:
+        return F.silu(layer(x)) + number
+
+    fast, x = compiled(model), torch.randn(3, 8)
+    for number in (3, 5, 0, -7, 4, -2):
+        check(fast, model, x, number)
+    assert "a number that changes and is negative now" in caplog.text
+
+
 def test_sizes_are_passed_as_tensors_with_data(monkeypatch: pytest.MonkeyPatch):
     """Kernels are launched with the addresses of all arguments, also of those that tell a size."""
     layer, passed = linear(), list[torch.Tensor]()
@@ -357,6 +370,16 @@ def test_a_negative_place_of_copied_rows():
     check(fast, model, x, torch.tensor([2]))
     with pytest.raises(IndexError, match="index -1 is out of bounds"):
         fast(x, torch.tensor([-1]))
+
+
+def test_a_negative_place_of_filled_rows():
+    """PyTorch counts it from the end, but its decomposition into copied rows refuses it."""
+    layer = linear()
+
+    def model(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return layer(x).index_fill(0, at, 2.0)
+
+    check(compiled(model), model, torch.randn(3, 8), torch.tensor([-1]))
 
 
 def test_functions_of_python_in_sizes():

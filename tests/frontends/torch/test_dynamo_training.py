@@ -284,17 +284,17 @@ def test_one_graph_for_all_lengths(derived: list[TrainableFunction]):
 
 
 class Unusual(nn.Module):
-    """A block with something in it that only PyTorch's autograd knows."""
+    """A linear map with something in it that only PyTorch's autograd knows."""
 
     def __init__(self, kind: str):
         super().__init__()
-        self.block, self.kind = Block(), kind
+        self.linear, self.kind = nn.Linear(16, 16), kind
 
     def forward(self, x: torch.Tensor) -> Any:
         if self.kind == "changed weight":
             with torch.no_grad():
-                self.block.up.bias.add_(0)
-        h = self.block(x)
+                self.linear.bias.add_(0)
+        h = self.linear(x)
         match self.kind:
             case "changed":
                 h.detach().mul_(2)
@@ -498,3 +498,27 @@ def test_a_call_that_fails_by_a_defect(monkeypatch: pytest.MonkeyPatch):
     with pytest.warns(DefectWarning, match=r"the graph of torch_compile.py:\d+ failed"):
         check(fast, model, torch.randn(3, 16, requires_grad=True))
     check(fast, model, torch.randn(3, 16, requires_grad=True))
+
+
+TWICE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "matmul": lambda x, _: x @ x,
+    "bmm": lambda x, _: torch.bmm(x, x),
+    "baddbmm": lambda x, _: torch.baddbmm(x, x, x, alpha=2),
+    "group_norm": lambda x, w: F.group_norm(x, 2, w, w),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_an_operator_of_one_tensor_twice(name: str):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.weight = nn.Linear(6, 6), nn.Parameter(torch.randn(6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return TWICE[name](self.layer(x), self.weight)
+
+    model, x = Model(), torch.randn(2, 6, 6, requires_grad=True)
+    check(compiled(model), model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)

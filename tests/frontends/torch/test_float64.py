@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import compiled, gradients
+from support.torch_compile import compiled, gradients, joined
 from torch import Tensor, nn
 
 from coda_ir.api import compile
@@ -58,28 +58,31 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class Part(nn.Module):
-    """Linear maps in float32 around a part in float64 with a parameter."""
+class Parts(nn.Module):
+    """For each part in float64, with a parameter, linear maps in float32 around it."""
 
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]):
+    def __init__(self):
         super().__init__()
-        self.first, self.last = nn.Linear(D, D), nn.Linear(D, D)
-        self.weight = nn.Parameter(torch.rand(D, dtype=torch.float64) + 0.5)
-        self.function = function
+        self.first, self.last = (nn.ModuleList(nn.Linear(D, D) for _ in PARTS) for _ in range(2))
+        self.weights = nn.ParameterList(torch.rand(D, dtype=torch.float64) + 0.5 for _ in PARTS)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.function(self.first(x).to(torch.float64), self.weight).to(x.dtype))
+    def forward(self, x: Tensor) -> list[Tensor]:
+        layers = zip(PARTS.values(), self.first, self.weights, self.last, strict=True)
+        return [
+            last(function(first(x).to(torch.float64), weight).to(x.dtype))
+            for function, first, weight, last in layers
+        ]
 
 
-class OnlyPart(nn.Module):
-    """The part in float64 on its own."""
+class OnlyParts(nn.Module):
+    """The parts in float64 on their own."""
 
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]):
+    def __init__(self):
         super().__init__()
-        self.linear, self.function = nn.Linear(D, D), function
+        self.linear = nn.Linear(D, D)
 
-    def forward(self, x: Tensor, wide: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return self.linear(x), self.function(wide, weight)
+    def forward(self, x: Tensor, wide: Tensor, weight: Tensor) -> tuple[Tensor, list[Tensor]]:
+        return self.linear(x), [function(wide, weight) for function in PARTS.values()]
 
 
 @pytest.mark.usefixtures("no_gradients")
@@ -101,26 +104,26 @@ def test_rotary_tables_in_float64(through: str):
 
 
 @pytest.mark.usefixtures("no_gradients")
-@pytest.mark.parametrize("name", PARTS)
-def test_a_part_in_float64_is_pytorchs(name: str):
-    model = OnlyPart(PARTS[name])
+def test_parts_in_float64_are_pytorchs():
+    model = OnlyParts()
     x, wide = torch.randn(3, D), torch.randn(3, D, dtype=torch.float64)
     weight = torch.rand(D, dtype=torch.float64) + 0.5
     fast = export(model, (x, wide, weight)).compile(device="cpu")
-    y, part = fast(x, wide, weight)
-    torch.testing.assert_close(part, PARTS[name](wide, weight), rtol=1e-14, atol=1e-14)
+    y, parts = fast(x, wide, weight)
+    for (name, function), part in zip(PARTS.items(), parts, strict=True):
+        wanted = function(wide, weight)
+        torch.testing.assert_close(part, wanted, rtol=1e-14, atol=1e-14, msg=name)
     torch.testing.assert_close(y, model.linear(x), rtol=1e-5, atol=1e-5)
     assert "gemm_bias" in fast.kernels
 
 
 @pytest.mark.parametrize("backward", ["derived", "autograd"])
-@pytest.mark.parametrize("name", PARTS)
-def test_gradients_through_a_part_in_float64(name: str, backward: str):
-    model, x = Part(PARTS[name]), torch.randn(3, D, requires_grad=True)
-    got = gradients(compiled(model, target="triton", backward=backward), model, x)
-    eager = gradients(model, model, x)
+def test_gradients_through_parts_in_float64(backward: str):
+    model, x = Parts(), torch.randn(3, D, requires_grad=True)
     wide = copy.deepcopy(model).double()
-    exact = gradients(wide, wide, x.detach().double().requires_grad_())
+    fast = compiled(model, target="triton", backward=backward)
+    got, eager = (gradients(joined(function), model, x) for function in (fast, model))
+    exact = gradients(joined(wide), wide, x.detach().double().requires_grad_())
     for mine, theirs, gradient in zip(got, eager, exact, strict=True):
         assert mine is not None and theirs is not None and mine.dtype == theirs.dtype
         torch.testing.assert_close(mine.double(), gradient, rtol=2e-5, atol=2e-6)

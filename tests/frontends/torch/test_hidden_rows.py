@@ -1,10 +1,11 @@
 """Attention of rows whose keys are all hidden by numbers: what eager PyTorch computes of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import pytest
 import torch
+from support.daily import daily
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
@@ -51,17 +52,23 @@ MASKINGS: dict[str, Masking] = {
 
 
 class Attention(nn.Module):
-    """Attention of 2 heads that is spelled out."""
+    """For each masking, attention of 2 heads that is spelled out."""
 
-    def __init__(self, masking: Masking):
+    def __init__(self, maskings: Sequence[Masking]):
         super().__init__()
-        self.qkv, self.out, self.masking = nn.Linear(16, 48), nn.Linear(16, 16), masking
+        self.qkv = nn.ModuleList(nn.Linear(16, 48) for _ in maskings)
+        self.out, self.maskings = nn.ModuleList(nn.Linear(16, 16) for _ in maskings), maskings
 
-    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
-        q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
-        scores = self.masking(q @ k.transpose(-1, -2) * 8**-0.5, keep)
-        y = scores.softmax(-1) @ v
-        return self.out(y.transpose(1, 2).flatten(-2))
+    def forward(self, x: Tensor, keep: Tensor) -> list[Tensor]:
+        layers = zip(self.qkv, self.out, self.maskings, strict=True)
+        return [attended(x, keep, *each) for each in layers]
+
+
+def attended(x: Tensor, keep: Tensor, qkv: nn.Module, out: nn.Module, masking: Masking) -> Tensor:
+    q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in qkv(x).chunk(3, -1))
+    scores = masking(q @ k.transpose(-1, -2) * 8**-0.5, keep)
+    y = scores.softmax(-1) @ v
+    return out(y.transpose(1, 2).flatten(-2))
 
 
 KEEP = torch.tensor([[False] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3])
@@ -70,39 +77,40 @@ KEEP = torch.tensor([[False] * 5, [True] * 4 + [False], [False] * 2 + [True] * 3
 FUSED = ("filled", "added", "strictly causal", "filled twice", "queries filled", "heads filled")
 
 
+@daily(lambda target: target == "triton")
 @pytest.mark.parametrize("target", ["reference", "triton"])
-@pytest.mark.parametrize("name", MASKINGS)
-def test_gradients(name: str, target: str):
-    model = Attention(MASKINGS[name])
+def test_gradients(target: str):
+    model = Attention(list(MASKINGS.values()))
     fast = compiled(model, target=target)
     x, dy = torch.randn(2, 3, 5, 16)
-    found, expected = (gradients(function, model, x, KEEP, dy) for function in (fast, model))
-    for ours, eager in zip(found, expected, strict=True):
-        assert relative_error(ours, eager) < 1e-5
+    assert_same_gradients(fast, model, x, dy)
 
 
-@pytest.mark.parametrize("name", MASKINGS)
-def test_exported_models(name: str):
+def test_exported_models():
     """One exported module serves inference, as results, and training, as gradients."""
-    model = Attention(MASKINGS[name])
+    model = Attention(list(MASKINGS.values()))
     x, dy = torch.randn(2, 3, 5, 16)
     exported = coda_ir.export(model, (x, KEEP))
-    is_fused = any(isinstance(op, coda.AttentionOp) for op in exported.module.walk())
-    assert is_fused == (name in (*FUSED, "chosen"))
+    fused = [op for op in exported.module.walk() if isinstance(op, coda.AttentionOp)]
+    assert len(fused) == len(FUSED) + 1  # that of "chosen"
     trained = coda_ir.compile(exported.module, training=True, device="cpu", target="reference")
 
     def function(*args: Tensor) -> Any:
         return trained(*exported.arguments(*args))
 
-    expected = gradients(model, model, x, KEEP, dy)
-    for ours, eager in zip(gradients(function, model, x, KEEP, dy), expected, strict=True):
-        assert relative_error(ours, eager) < 1e-5
+    assert_same_gradients(function, model, x, dy)
     with torch.no_grad():
         found = exported.compile(device="cpu", target="triton")(x.detach(), KEEP)
-    assert relative_error(found, expected[0]) < 1e-5
+        for name, y, expected in zip(MASKINGS, found, model(x, KEEP), strict=True):
+            assert relative_error(y, expected) < 1e-5, name
 
 
-def gradients(function: Any, model: nn.Module, x: Tensor, keep: Tensor, dy: Tensor) -> list[Tensor]:
+def assert_same_gradients(function: Any, model: nn.Module, x: Tensor, dy: Tensor) -> None:
+    """Results, and gradients of parameters and, as a sum, of the input."""
     given = x.requires_grad_()
-    y = function(given, keep)
-    return [y.detach(), *torch.autograd.grad(y, [given, *model.parameters()], dy)]
+    found, expected = (
+        [*ys, *torch.autograd.grad(ys, [given, *model.parameters()], [dy] * len(ys))]
+        for ys in (function(given, KEEP), model(given, KEEP))
+    )
+    for ours, eager in zip(found, expected, strict=True):
+        assert relative_error(ours.detach(), eager.detach()) < 1e-5

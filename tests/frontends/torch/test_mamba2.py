@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from support.daily import daily
 from support.torch_compile import compiled
 from torch import Tensor, nn
 
@@ -76,21 +77,43 @@ def raised(exported: Any) -> list[coda.SSDOp]:
     return [op for op in exported.module.walk() if isinstance(op, coda.SSDOp)]
 
 
-@pytest.mark.parametrize("skip", [False, True])
-@pytest.mark.parametrize(
-    ("batch", "length", "heads", "groups"),
-    [(2, 21, 4, 2), (1, 21, 4, 1), (2, 16, 2, 2), (1, 5, 2, 1), (2, 8, 1, 1)],
-)
-@torch.no_grad()
-def test_raised(batch: int, length: int, heads: int, groups: int, skip: bool) -> None:
-    model, x = Model(heads, groups, skip=skip).eval(), sample(batch, length)
-    exported = coda_ir.export(model, (x,))
-    assert len(raised(exported)) == 1
-    (op,) = raised(exported)
-    assert (op.heads, op.groups, op.state_count, op.head_columns) == (heads, groups, 3, 4)
+class Several(nn.Module):
+    """Models, each of its own input: an export takes much the same time for one and for all."""
+
+    def __init__(self, models: Sequence[Model]):
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, *inputs: Tensor) -> list[Any]:
+        return [model(x) for model, x in zip(self.models, inputs, strict=True)]
+
+
+def check(models: Sequence[Model], inputs: Sequence[Tensor]) -> list[coda.SSDOp]:
+    """Compare with float64, and return what each model was raised to."""
+    exported = coda_ir.export(Several(models).eval(), tuple(inputs))
     assert not [op for op in exported.module.walk() if op.name in ("torch.call", "coda.cumsum")]
-    actual = exported.compile(target="reference")(x)
-    assert relative_error(actual, model.exact(x)) <= 1e-6
+    actual = exported.compile(target="reference")(*inputs)
+    for model, x, results in zip(models, inputs, actual, strict=True):
+        pairs = zip(tensors_in(results), tensors_in(model.exact(x)), strict=True)
+        assert all(relative_error(found, expected) <= 1e-6 for found, expected in pairs)
+    ops = raised(exported)
+    assert len(ops) == len(models)
+    return ops
+
+
+SIZES = [(2, 21, 4, 2), (1, 21, 4, 1), (2, 16, 2, 2), (1, 5, 2, 1), (2, 8, 1, 1)]
+
+
+@daily(lambda shift: shift == 0)
+@pytest.mark.parametrize("shift", range(2))
+@torch.no_grad()
+def test_raised(shift: int) -> None:
+    """Every other model has a skip connection."""
+    cases = [(*sizes, (index + shift) % 2 == 1) for index, sizes in enumerate(SIZES)]
+    models = [Model(heads, groups, skip=skip) for *_, heads, groups, skip in cases]
+    inputs = [sample(batch, length) for batch, length, *_ in cases]
+    for (*_, heads, groups, _), op in zip(cases, check(models, inputs), strict=True):
+        assert (op.heads, op.groups, op.state_count, op.head_columns) == (heads, groups, 3, 4)
 
 
 @torch.no_grad()
@@ -106,20 +129,17 @@ def test_narrow_operands() -> None:
     assert relative_error(actual, model.exact(x)) <= 1e-2
 
 
-@pytest.mark.parametrize("length", [5, 16, 21])
-@pytest.mark.parametrize(("initial", "final"), [(True, False), (False, True), (True, True)])
+@daily(lambda shift: shift == 0)
+@pytest.mark.parametrize("shift", range(3))
 @torch.no_grad()
-def test_states(initial: bool, final: bool, length: int) -> None:
+def test_states(shift: int) -> None:
     """A prefill fills a cache, and a later one begins with it."""
-    model, x = Model(4, 2, initial=initial, final=final).eval(), sample(2, length)
-    exported = coda_ir.export(model, (x,))
-    assert len(raised(exported)) == 1
-    (op,) = raised(exported)
-    assert ((op.initial is not None), (op.final is not None)) == (initial, final)
-    assert not [op for op in exported.module.walk() if op.name in ("torch.call", "coda.cumsum")]
-    actual, exact = exported.compile(target="reference")(x), model.exact(x)
-    for found, expected in zip(tensors_in(actual), tensors_in(exact), strict=True):
-        assert relative_error(found, expected) <= 1e-6
+    kinds, lengths = [(True, False), (False, True), (True, True)], (5, 16, 21)
+    cases = [(*kind, lengths[(index + shift) % 3]) for index, kind in enumerate(kinds)]
+    models = [Model(4, 2, initial=initial, final=final) for initial, final, _ in cases]
+    inputs = [sample(2, length) for *_, length in cases]
+    for (initial, final, _), op in zip(cases, check(models, inputs), strict=True):
+        assert ((op.initial is not None), (op.final is not None)) == (initial, final)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")

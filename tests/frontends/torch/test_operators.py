@@ -1,7 +1,11 @@
-"""Operators of ATen as those of the dialect coda: which ones, and how exactly."""
+"""Operators of ATen as those of the dialect coda: which ones, and how exactly.
 
-from collections.abc import Callable
-from typing import Any
+An export takes much the same time for one operator and for all.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -16,22 +20,57 @@ from coda_ir.frontends.torch import export
 NUMBER = torch.tensor(0.1)
 
 
+Function = Callable[[Any, Any], Any]
+
+
 class Applied(nn.Module):
-    """`function` of the result of a linear map."""
+    """Each function of the result of its own linear map."""
 
     number: torch.Tensor
 
-    def __init__(self, function: Callable[..., torch.Tensor]):
+    def __init__(self, functions: Mapping[str, Function]):
         super().__init__()
-        self.linear = nn.Linear(32, 24)
+        self.linears = nn.ModuleList(nn.Linear(32, 24) for _ in functions)
         self.register_buffer("number", NUMBER)
-        self.function = function
+        self.functions = list(functions.values())
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(self.linear(x), self.number)
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        pairs = zip(self.functions, self.linears, strict=True)
+        return [function(linear(x), self.number) for function, linear in pairs]
 
 
-FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+class Results(NamedTuple):
+    """Those of a model: of PyTorch, by the name of a function, and at two levels."""
+
+    eager: Mapping[str, torch.Tensor]
+    exact: Mapping[str, torch.Tensor]
+    lowered: tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]
+    outside: set[str]
+    """The operators at the level of kernels."""
+
+
+def results_of(functions: Mapping[str, Function], dtype: torch.dtype) -> Results:
+    torch.default_generator.manual_seed(0)
+    model = Applied(functions).to(dtype)
+    model.number = NUMBER  # Stays float32, as numbers of a model do under autocast.
+    x = torch.randn(64, 32, dtype=dtype)
+    exported = export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
+    lowering = Lowering(exported.module)
+    funcs = [find_entry(lowering.module(level)) for level in ("block", "gemm")]
+    lowered = [run_function(func, exported.arguments(x), "stated") for func in funcs]
+    outside = {op.name for op in funcs[1].body.block.ops}
+    with torch.no_grad():
+        eager, wide = model(x), model.double()
+        wide.number = NUMBER.double()
+        exact = wide(x.double())
+    block, gemm, eager, exact = (
+        dict(zip(functions, each, strict=True)) for each in (*lowered, eager, exact)
+    )
+    return Results(eager, exact, (block, gemm), outside)
+
+
+FUNCTIONS: dict[str, Function] = {
     "float32 factor": lambda y, c: y * c,
     "float32 divisor": lambda y, c: y / c,
     "float32 minuend": lambda y, c: c - y,
@@ -76,31 +115,23 @@ def error(got: Any, wanted: Any) -> float:
     return float((got.double() - wanted).norm() / wanted.norm())
 
 
+@cache
+def results(dtype: torch.dtype) -> Results:
+    return results_of(FUNCTIONS, dtype)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_as_exact_as_eager(name: str, dtype: torch.dtype):
-    torch.default_generator.manual_seed(0)
-    model = Applied(FUNCTIONS[name]).to(dtype)
-    model.number = NUMBER  # Stays float32, as numbers of a model do under autocast.
-    x = torch.randn(64, 32, dtype=dtype)
-    shapes: Any = ({0: torch.export.Dim.DYNAMIC},)
-    exported = export(model, (x,), dynamic_shapes=shapes)
-    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
-    with torch.no_grad():
-        eager = model(x)
-        exact = FUNCTIONS[name](
-            F.linear(x.double(), model.linear.weight.double(), model.linear.bias.double()),
-            NUMBER.double(),
-        )
-    lowering = Lowering(exported.module)
-    for level in ("block", "gemm"):
-        func = find_entry(lowering.module(level))
-        (result,) = run_function(func, exported.arguments(x), "stated")
+    found = results(dtype)
+    eager, exact = found.eager[name], found.exact[name]
+    for lowered in found.lowered:
+        result = lowered[name]
         assert result.dtype == eager.dtype and result.shape == eager.shape
         assert error(result, exact) <= 1.25 * error(eager, exact) + 1e-9
 
 
-QUANTIZED: dict[str, Callable[[Any, Any], Any]] = {
+QUANTIZED: dict[str, Function] = {
     "int8": lambda y, c: (y / c).round().clamp(-128, 127).to(torch.int8),
     "int8 of each row": lambda y, c: torch.clamp(
         torch.round(y / (y.abs().amax(-1, keepdim=True) / 127)), min=-128, max=127
@@ -113,24 +144,22 @@ QUANTIZED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@cache
+def narrow_results() -> Results:
+    return results_of(QUANTIZED, torch.float32)
+
+
 @pytest.mark.parametrize("name", QUANTIZED)
 def test_narrow_types(name: str):
     """Quantization is made of operators, and part of the epilogue of the GEMM where it can be."""
-    torch.default_generator.manual_seed(0)
-    model = Applied(QUANTIZED[name])
-    x = torch.randn(64, 32)
-    exported = export(model, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
-    assert not [op for op in exported.module.walk() if isinstance(op, CallOp)]
-    with torch.no_grad():
-        eager = model(x)
-    lowering = Lowering(exported.module)
-    for level in ("block", "gemm"):
-        func = find_entry(lowering.module(level))
-        (result,) = run_function(func, exported.arguments(x), "stated")
+    found = narrow_results()
+    eager = found.eager[name]
+    for lowered in found.lowered:
+        result = lowered[name]
         assert result.dtype == eager.dtype and result.shape == eager.shape
         # A sum that differs by a rounding may round to the neighbour.
         differs = result.double() != eager.double()
         assert differs.double().mean() < 0.01, name
         torch.testing.assert_close(result.double(), eager.double(), rtol=0.13, atol=1.0)
-    outside = {op.name for op in find_entry(lowering.module("gemm")).body.block.ops}
-    assert outside <= {"gemm.fused", "gemm.map", "gemm.finalize", "func.return"}, outside
+    kernels = {"gemm.fused", "gemm.map", "gemm.finalize", "func.return"}
+    assert found.outside <= kernels, found.outside

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from functools import cache
 from typing import Any
 
 import pytest
@@ -97,13 +98,18 @@ def test_layer(recipe: str) -> None:
         assert relative_error(result.cpu(), reference) <= 1.1 * relative_error(plain, reference)
 
 
+@cache
+def exported_layer(recipe: str) -> tuple[Layer, coda_ir.ExportedModel]:
+    layer = coda_ir.quantize(Layer(), recipe)
+    return layer, coda_ir.export(layer, inputs(layer))
+
+
 @RECIPES
 def test_kernels(recipe: str) -> None:
     """What stores float8: with scales of blocks the epilogue of the gated network, too; and no
     kernel reads rows twice.
     """
-    layer = coda_ir.quantize(Layer(), recipe)
-    func = find_entry(Lowering(coda_ir.export(layer, inputs(layer)).module).module("gemm"))
+    func = find_entry(Lowering(exported_layer(recipe)[1].module).module("gemm"))
     names = [op.name for op in func.body.block.ops]
     assert names.count("gemm.fused") == 4
     assert names.count("gemm.map") == (3 if recipe == "blocks" else 4)
@@ -117,9 +123,8 @@ def test_kernels(recipe: str) -> None:
 @RECIPES
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_compiled(recipe: str) -> None:
-    layer = coda_ir.quantize(Layer(), recipe)
+    layer, exported = exported_layer(recipe)
     tensors = inputs(layer)
-    exported = coda_ir.export(layer, tensors)
     func = find_entry(exported.module)
     expected = run_function(func, exported.arguments(*tensors), "stated")
     for result, reference in zip(compiled(layer)(*tensors), expected, strict=True):

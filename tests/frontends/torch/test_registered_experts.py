@@ -23,7 +23,7 @@ from coda_ir.frontends.torch.experts import experts_forward
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
     "hidden_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,

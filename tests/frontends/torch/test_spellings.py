@@ -357,13 +357,28 @@ class Residual(nn.Module):
         return self.out(norm(x, self.weights[1]))
 
 
-@pytest.mark.parametrize("shape", [(2, T, D), (1, T, D), (T, 1, D), (1, 1, D)])
-def test_a_batch_of_one_is_fused_like_others(shape: tuple[int, ...]):
-    exported = export(Residual().to(torch.bfloat16), (torch.randn(shape).to(torch.bfloat16),))
+class Residuals(nn.Module):
+    """One of each of several inputs."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self.parts = nn.ModuleList(Residual() for _ in range(count))
+
+    def forward(self, *inputs: Tensor) -> list[Tensor]:
+        return [part(x) for part, x in zip(self.parts, inputs, strict=True)]
+
+
+def test_a_batch_of_one_is_fused_like_others():
+    shapes = [(2, T, D), (1, T, D), (T, 1, D), (1, 1, D)]
+    inputs = tuple(torch.randn(shape).to(torch.bfloat16) for shape in shapes)
+    exported = export(Residuals(len(shapes)).to(torch.bfloat16), inputs)
     module = coda_ir.compile(exported.module, target="reference").module("gemm")
-    found = Counter(op.name for op in module.walk())
-    # The first norm reads an argument, which no GEMM computes; the second is finished by the last.
-    assert (found["coda.rms_norm"], found["gemm.fused"], found["gemm.finalize"]) == (1, 3, 1)
+    places = [(op.name, str(op.location)) for op in module.walk()]
+    for part in range(len(shapes)):
+        found = Counter(name for name, place in places if f"parts.{part}" in place)
+        # The first norm reads an argument, which no GEMM computes; the last finishes the second.
+        counts = found["coda.rms_norm"], found["gemm.fused"], found["gemm.finalize"]
+        assert counts == (1, 3, 1), shapes[part]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

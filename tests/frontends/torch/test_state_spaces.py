@@ -14,7 +14,7 @@ from coda_ir.frontends.torch.state_spaces import HEADS, SCAN, state_space
 
 transformers: Any = pytest.importorskip("transformers")
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 64, "eos_token_id": 2}
+SMALL = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 64, "eos_token_id": 2}
 SIZES_OF_HEADS = {"num_heads": 4, "head_dim": 16, "n_groups": 2, "state_size": 8, "chunk_size": 8}
 MODELS: dict[str, Callable[[], Any]] = {
     "mamba": lambda: transformers.MambaConfig(**SMALL, state_size=4),

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 import torch
 import torch.nn.functional as F
-from support.torch_compile import compiled, gradients
+from support.torch_compile import compiled, gradients, graphs, joined
 from torch import Tensor, nn
 
 from coda_ir.frontends.torch.graph_runner import TrainingRunner
@@ -112,8 +112,18 @@ FORWARDS = (
 )
 
 
-@pytest.mark.parametrize("forward", FORWARDS, ids=lambda forward: forward.__name__)
-def test_gradients_are_pytorchs(forward: Forward, monkeypatch: pytest.MonkeyPatch):
+class All(nn.Module):
+    """All models, of the same rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.models = nn.ModuleList(map(Model, FORWARDS))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [model(x) for model in self.models]
+
+
+def test_gradients_are_pytorchs(monkeypatch: pytest.MonkeyPatch):
     derived: list[TrainingRunner] = []
     call: Callable[..., Any] = TrainingRunner.__call__
 
@@ -122,14 +132,14 @@ def test_gradients_are_pytorchs(forward: Forward, monkeypatch: pytest.MonkeyPatc
         return call(self, inputs)
 
     monkeypatch.setattr(TrainingRunner, "__call__", recorded)
-    model = Model(forward)
+    model = All()
     fast, eager_model = compiled(model, target="triton"), copy.deepcopy(model)
     for _ in range(2):
         x = torch.randn(5, 16, requires_grad=True)
-        found = seeded_gradients(fast, model, x)
-        compare(found, seeded_gradients(eager_model, eager_model, x))
+        found = seeded_gradients(joined(fast), model, x)
+        compare(found, seeded_gradients(joined(eager_model), eager_model, x))
     compare(list(model.buffers()), list(eager_model.buffers()))
-    assert len(derived) == 2
+    assert len(derived) == 2 and graphs() == 1
 
 
 def compare(found: Sequence[Tensor | None], expected: Sequence[Tensor | None]) -> None:

@@ -79,6 +79,7 @@ def test_bfloat16(name: str):
     check(BY_NAME[name], "bf16")
 
 
+@daily(lambda name: name == "llama")
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_gradients_of_emitted_programs(name: str):
     result = measure_gradients(BY_NAME[name], dtypes=["f32"], inputs=2, triton=True)

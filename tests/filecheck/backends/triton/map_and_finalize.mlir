@@ -83,11 +83,11 @@ func.func @f(%x: tensor<?x?x600xbf16> {coda.dims = ["B", "T", 600]}, %cos: tenso
 // CHECK-NEXT:     q_max = tl.full((32,), float("-inf"), tl.float32)
 // CHECK-NEXT:     start = 0
 // CHECK-NEXT:     while start < q_tiles:
-// CHECK-NEXT:         tile = start + tl.arange(0, 32)[None, :]
+// CHECK-NEXT:         tile = start + tl.arange(0, 128)[None, :]
 // CHECK-NEXT:         inside = exists[:, None] & (tile < q_tiles)
 // CHECK-NEXT:         q = tl.load(q_ptr + tile.to(tl.int64) * count + element[:, None], mask=inside, other=float("-inf"))
 // CHECK-NEXT:         q_max = maximum(q_max, reduce_max(q, 1))
-// CHECK-NEXT:         start += 32
+// CHECK-NEXT:         start += 128
 // CHECK-NEXT:     tl.store(m_ptr + element, to_bf16(q_max), mask=exists)
 // CHECK-EMPTY:
 // CHECK-EMPTY:
