@@ -8,7 +8,7 @@ from typing import cast
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from coda_ir.dialects.coda import ConstantOp, extent_in, positions_in
-from coda_ir.dialects.gemm import FusedOp
+from coda_ir.dialects.gemm import FusedOp, MapOp
 from coda_ir.dialects.gemm.tiling import known_tiles
 
 
@@ -116,7 +116,7 @@ def _origin(operand: SSAValue) -> Hashable:
         return operand
     if extent_in(operand) is not None:
         return "extent"
-    return known_tiles(operand) if isinstance(operand.owner, FusedOp) else None
+    return known_tiles(operand) if isinstance(operand.owner, FusedOp | MapOp) else None
 
 
 def _sorted(attributes: dict[str, Attribute]) -> list[tuple[str, Attribute]]:

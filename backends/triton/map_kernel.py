@@ -1,7 +1,7 @@
 """Pointwise kernels: an epilogue region over a domain of M x N elements, without a GEMM."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
@@ -12,7 +12,7 @@ from coda_ir.backends.triton.gemm_names import segment_features
 from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
-from coda_ir.backends.triton.kernel_text import emitted, next_power_of_2
+from coda_ir.backends.triton.kernel_text import emitted
 from coda_ir.backends.triton.names import LocalNames, NameAllocator
 from coda_ir.backends.triton.ports import (
     ColumnIndex,
@@ -33,7 +33,7 @@ from coda_ir.dialects.gemm import (
     ResultKind,
     Segment,
 )
-from coda_ir.dialects.gemm.tiling import COLUMNS_OF_A_MAP, ColumnRange, group_sizes
+from coda_ir.dialects.gemm.tiling import ColumnRange, map_columns
 from coda_ir.remarks import format_location
 from coda_ir.storage import is_turned
 
@@ -41,8 +41,6 @@ TILE_ELEMENTS = 2048
 ELEMENTS_OF_A_WARP = TILE_ELEMENTS // 4
 """Twice as many in tiles whose rows are columns in memory: reductions along rows are across warps
 there."""
-WIDEST_OF_SAMPLES = TILE_ELEMENTS // 32
-"""Columns of a tile, at most, whose rows are added up by sample: few, so that it has many rows."""
 ROWS_OF_COLUMNS, COLUMNS_OF_COLUMNS = 64, 128
 """A tile of a matrix whose rows are columns in memory, so that both have neighbours."""
 ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
@@ -138,26 +136,19 @@ def _expect_tiles(op: MapOp, segment: Segment) -> None:
 
 
 def map_tiling(segment: MapSegment) -> MapTiling:
-    """Choose wide tiles for long rows, tall ones for short rows; a group of columns fits in
-    a tile.
-    """
-    paired = 2 if segment.pairing else 1
-    extent = segment.columns // paired
-    group = max(1, max(group_sizes(segment), default=1) // paired)
-    padded_group = next_power_of_2(group)
-    widest = WIDEST_OF_SAMPLES if _adds_up_samples(segment) else COLUMNS_OF_A_MAP
-    lanes = max(min(next_power_of_2(extent), widest), padded_group)
-    block_m = max(1, TILE_ELEMENTS // lanes)
+    """Choose wide tiles for long rows, tall ones for short rows."""
+    columns = map_columns(segment, segment.columns, segment.order)
+    block_m = max(1, TILE_ELEMENTS // columns.lanes)
     if _loads_columns(segment):
         block_m = ROWS_OF_COLUMNS
-        lanes = max(min(lanes, COLUMNS_OF_COLUMNS), padded_group)
+        lanes = max(min(columns.lanes, COLUMNS_OF_COLUMNS), columns.padded_group)
+        columns = columns if segment.order is not None else replace(columns, lanes=lanes)
     for port in segment.ports:
         if port.kind.combiner is not None:
             # The tile holds the partials of its rows, too.
             block_m = max(1, min(block_m, TILE_ELEMENTS // partial_extents(port)[2]))
     if segment.order is not None:
-        lanes, block_m = segment.order["columns"], segment.order["rows"]
-    columns = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=group)
+        block_m = segment.order["rows"]
     steps = 1
     if _combines_rows(segment):
         steps = max(1, min(TILES_OF_A_SUM, ROWS_OF_A_SUM // block_m))

@@ -12,6 +12,7 @@ from itertools import chain
 from xdsl.dialects.builtin import DYNAMIC_INDEX, f64
 from xdsl.ir import Attribute, SSAValue
 
+from coda_ir.dialects.coda.shape import TransposeOp
 from coda_ir.dialects.coda.shapes import element_bytes, element_type_of, shape_of
 from coda_ir.dialects.gemm.attrs import (
     Layout,
@@ -19,7 +20,7 @@ from coda_ir.dialects.gemm.attrs import (
     ResultKind,
 )
 from coda_ir.dialects.gemm.numerics import OrderAttr, promotes_sums
-from coda_ir.dialects.gemm.ops import FusedOp
+from coda_ir.dialects.gemm.ops import FusedOp, MapOp
 from coda_ir.dialects.gemm.places import PlaceAttr
 from coda_ir.dialects.gemm.region_ops import GroupReduceOp
 from coda_ir.dialects.gemm.schedules import ScheduleAttr
@@ -30,8 +31,9 @@ FEWEST_LANES, FEWEST_AHEAD = 16, 32
 """Columns of the narrowest parts that move through shared memory, and of the narrowest that are
 taken so that tiles can be loaded ahead."""
 
-COLUMNS_OF_A_MAP = 512
-"""Columns of a tile of a `gemm.map`, at most, unless a group is wider."""
+COLUMNS_OF_A_MAP, COLUMNS_OF_SAMPLES = 512, 64
+"""Columns of a tile of a `gemm.map`, at most, unless a group is wider; and where the rows of each
+sample are added up: few, so that the tile has many rows."""
 
 
 @dataclass(frozen=True)
@@ -379,15 +381,35 @@ def row_partial_tiles(
 
 
 def known_tiles(partials: SSAValue) -> int | None:
-    """Return T of partials (M x T) if their type or their producer's schedule determines it; None
-    for a tensor without columns.
+    """Return T of partials (M x T) if their type, their producer's schedule, or the columns of a
+    `gemm.map` determine it; None for a tensor without columns.
     """
     shape, op = shape_of(partials), partials.owner
     if shape and shape[-1] != DYNAMIC_INDEX:
         return shape[-1]
+    if shape and isinstance(op, MapOp):
+        segment = op.segment()
+        is_turned = any(isinstance(value.owner, TransposeOp) for _, value in segment.ports)
+        is_known = op.columns != DYNAMIC_INDEX and not is_turned
+        return map_columns(segment, op.columns, op.order).tiles if is_known else None
     if not shape or not isinstance(op, FusedOp) or op.schedule is None:
         return None
     return partial_tiles(op, list(op.outputs).index(partials))  # pyright: ignore[reportArgumentType]
+
+
+def map_columns(segment: Segment, columns: int, order: OrderAttr | None = None) -> ColumnRange:
+    """Return the range of a `gemm.map` over so many columns: its tiles are wide where rows are
+    long, and a group of columns fits in a tile. A stated `order` fixes the columns of a tile.
+    """
+    paired = 2 if segment.pairing else 1
+    extent, group = columns // paired, max(group_sizes(segment), default=1) // paired
+    widest = COLUMNS_OF_A_MAP
+    if any(result.samples for result in segment.results):
+        widest = COLUMNS_OF_SAMPLES
+    lanes = min(1 << max(0, extent - 1).bit_length(), widest)
+    found = ColumnRange(weights=(), offset=0, extent=extent, lanes=lanes, group=max(1, group))
+    lanes = max(lanes, found.padded_group) if order is None else order["columns"]
+    return replace(found, lanes=lanes)
 
 
 def partial_tiles(op: FusedOp, result_index: int) -> int | None:

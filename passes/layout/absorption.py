@@ -100,8 +100,9 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
             return Refusal("the partials are float32", f"{name_of(value)} is float64")
         if known_tiles(value) is None:
             return Refusal(
-                "the partials come from a scheduled gemm.fused, so their number is known",
-                f"{name_of(value)} does not come from one",
+                "the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map "
+                "over a known number of columns",
+                f"nothing tells how many {name_of(value)} has",
             )
     return None
 

@@ -236,3 +236,49 @@ func.func @one_row(%x: tensor<1x1x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x16x
 // CHECK-NEXT:     }
 // CHECK-NEXT:   func.return %y : tensor<1x1x8xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A pointwise kernel over 600 columns has two partials in each row.
+
+func.func @of_map(%x: tensor<?x600xbf16>, %v: tensor<16x600xbf16>) -> tensor<?x16xbf16> {
+  %p = gemm.map tile(%x : tensor<?x600xbf16>)
+      -> (partial_row<add> : tensor<?x?xf32>) {
+    ^bb0(%a: f32):
+      %0 = arith.mulf %a, %a : f32
+      gemm.yield %0 : f32
+    }
+  %s = gemm.finalize row (add %p : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
+  ^bb0(%0: f32):
+    %1 = math.rsqrt %0 : f32
+    gemm.yield %1 : f32
+  }
+  %y = gemm.fused %x : tensor<?x600xbf16>
+    schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+    columns(%v : tensor<16x600xbf16>) col(%s : tensor<?x1xf32>)
+      -> (tile : tensor<?x16xbf16>) {
+    ^bb0(%acc: f32, %r: f32):
+      %0 = arith.mulf %acc, %r : f32
+      gemm.yield %0 : f32
+    }
+  func.return %y : tensor<?x16xbf16>
+}
+
+// CHECK:      func.func @of_map(
+// CHECK-NEXT:   %p = gemm.map tile(%x : tensor<?x600xbf16>)
+// CHECK-NEXT:       -> (partial_row<add> : tensor<?x?xf32>) {
+// CHECK-NEXT:     ^bb0(%a: f32):
+// CHECK-NEXT:       %0 = arith.mulf %a, %a : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %y = gemm.fused %x : tensor<?x600xbf16>
+// CHECK-NEXT:     schedule<pointer, "16x16x16", warps = 4, stages = 2, group_m = 8>
+// CHECK-NEXT:     columns(%v : tensor<16x600xbf16>) partial_add(%p : tensor<?x?xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x16xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %p_1: f32):
+// CHECK-NEXT:       %s = math.rsqrt %p_1 : f32
+// CHECK-NEXT:       %0 = arith.mulf %acc, %s : f32
+// CHECK-NEXT:       gemm.yield %0 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   func.return %y : tensor<?x16xbf16>
+// CHECK-NEXT: }
