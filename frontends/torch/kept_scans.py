@@ -196,7 +196,8 @@ def _causal_conv1d_update(
         taps = weight.unbind(-1)
         wide = torch.promote_types(weight.dtype, torch.float32)
         terms = [x.to(weight.dtype) * tap.to(wide) for x, tap in zip(read, taps, strict=True)]
-        y = sum(terms if bias is None else [*terms, bias.to(wide)]).to(weight.dtype)
+        total: Any = sum(terms if bias is None else [*terms, bias.to(wide)])
+        y: Tensor = total.to(weight.dtype)
     else:
         y = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
     conv_state.copy_(window[..., -held:])
