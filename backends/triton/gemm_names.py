@@ -195,10 +195,12 @@ _SUMS = {"arith.addf", "arith.subf"}
 
 
 def _group_features(segment: Segment) -> list[str]:
-    combiners = {op.combiner.data for op in segment.block.ops if isinstance(op, GroupReduceOp)}
-    if Combiner.MAX in combiners:
+    reductions = [op for op in segment.block.ops if isinstance(op, GroupReduceOp)]
+    if any(op.combiner.data == Combiner.MAX for op in reductions):
         return ["group_max"]
-    return ["qk_norm"] if combiners else []
+    row = segment.columns or (segment.domain or (0,))[-1]
+    names = ["norm" if op.group.data == row else "qk_norm" for op in reductions]
+    return names[:1]
 
 
 def _pair_features(segment: Segment) -> list[str]:

@@ -38,10 +38,11 @@ class FuseGroupsPass(FunctionPass):
     rotation of the gradient of q or k. So is that of a norm of whole rows which no kernel has on
     chip: a kernel that holds the row reads it once, and not for the sum before. Legal iff a group
     fits into a tile (a row into registers), every other operand fits a port, no sum of a group
-    leaves but one in float32 that a pointwise kernel stores, and no operand depends on a result.
+    leaves but one in float32 that the kernel stores, and no operand depends on a result.
 
-    A softmax is such code, too. Over few columns, such as the experts of a router or the classes of
-    a classifier, one tile of the GEMM has whole rows, and the softmax joins the epilogue:
+    Code on whole rows of few columns joins the epilogue of the GEMM that computes them, one tile of
+    which has the rows: a norm that is stored, or added to a residual, and what scales a row by its
+    largest element. So does a softmax, over the experts of a router or the classes of a classifier:
 
         %z = gemm.fused ... { yield acc }         %p = gemm.fused ... {
         %p = coda.softmax %z : (... x 8)     ->     m = gemm.group_reduce max acc over 8
@@ -75,8 +76,10 @@ class FuseGroupsPass(FunctionPass):
         return not is_done
 
     def _is_left(self, code: GroupCode, rewriter: FunctionRewriter) -> bool:
-        is_kernel = group_site(code, rewriter.order) is None
-        return is_kernel and code.has_softmax and not self.softmax_kernels
+        site = group_site(code, rewriter.order)
+        if code.gemm is not None:
+            return site is None or site.op is not code.gemm
+        return site is None and code.has_softmax and not self.softmax_kernels
 
 
 def _rewrite(code: GroupCode, rewriter: FunctionRewriter) -> None:
@@ -174,9 +177,9 @@ class _Fusion:
             self.lanes[value] = self._softmax(op, builder)
             return
         if isinstance(op, coda.ReduceOp | coda.NormStatsOp):
-            total = self._reduced(op, builder)
-            total.name_hint = total.name_hint or value.name_hint
-            self.lanes[value] = [total] * len(self._operand(op.x))
+            for result, total in zip(op.results, self._reduced(op, builder), strict=True):
+                total.name_hint = total.name_hint or result.name_hint
+                self.lanes[result] = [total] * len(self._operand(op.x))
             return
         operands = [self._operand(v) for v in op.operands]
         count = max(map(len, operands))
@@ -200,20 +203,29 @@ class _Fusion:
     def _elements(self, value: SSAValue, domain: Sequence[int]) -> Sequence[SSAValue]:
         return self.editor.lanes_of(value, self.site.segment, domain, half=self.site.is_half)
 
-    def _reduced(self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder) -> SSAValue:
+    def _reduced(
+        self, op: coda.ReduceOp | coda.NormStatsOp, builder: ScalarBuilder
+    ) -> Sequence[SSAValue]:
         lanes, count = self._operand(op.x), self.code.group
         group = self.code.columns_of_group(self.site)
+
+        def mean(values: Sequence[SSAValue]) -> SSAValue:
+            return builder.divide_by(_total(builder, values, Combiner.ADD, group), count)
+
         if isinstance(op, coda.NormStatsOp):
-            mean = builder.divide_by(
-                _total(builder, [builder.mul(v, v) for v in lanes], Combiner.ADD, group), count
-            )
-            return builder.rsqrt(builder.add(mean, builder.constant(op.eps.value.data)))
-        kind = op.kind.data
-        combiner = Combiner.MAX if kind == "max" else Combiner.ADD
-        total = _total(builder, lanes, combiner, group)
-        if kind == "mean":
-            total = builder.divide_by(total, count)
-        return builder.result(total, element_type_of(op.result))
+            center = [mean(lanes)] if op.kind.data == "layer" else []
+            spread = [builder.sub(v, center[0]) for v in lanes] if center else lanes
+            variance = mean([builder.mul(v, v) for v in spread])
+            return [
+                builder.rsqrt(builder.add(variance, builder.constant(op.eps.value.data))),
+                *center,
+            ]
+        if op.kind.data == "mean":
+            total = mean(lanes)
+        else:
+            combiner = Combiner.MAX if op.kind.data == "max" else Combiner.ADD
+            total = _total(builder, lanes, combiner, group)
+        return [builder.result(total, element_type_of(op.result))]
 
     def _softmax(self, op: coda.SoftmaxOp, builder: ScalarBuilder) -> Sequence[SSAValue]:
         lanes, group = self._operand(op.x), self.code.columns_of_group(self.site)

@@ -60,13 +60,10 @@ def _stores_groups(code: GroupCode, value: SSAValue, order: BlockOrder) -> bool:
     """
     if not isinstance(element_type_of(value), Float32Type):
         return False
-    if not code.is_split and not code.stores_behind(value):
-        return False
     site = group_site(code, order)
     if site is None or not isinstance(site.op, FusedOp):
-        return True
-    is_whole = code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
-    return code.is_split and is_whole
+        return code.is_split or code.stores_behind(value)
+    return code.group >= LEAST_STORED_GROUP and code.group.bit_count() == 1
 
 
 def group_site(code: GroupCode, order: BlockOrder) -> Site | None:
@@ -108,4 +105,4 @@ def _has_columns_of_groups(site: Site, segment: Segment, code: GroupCode) -> boo
         return len(segment.weights) <= 1 and pairs
     is_plain = segment.pairing is not None and segment.pairing.group_size is None
     sums_rows = any(isinstance(op, coda.SumToOp) for op in code.ops)
-    return is_plain and code.is_split and not sums_rows and 2 * code.group <= MAX_GROUP
+    return is_plain and not sums_rows and 2 * code.group <= MAX_GROUP

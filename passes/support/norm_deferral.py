@@ -26,8 +26,8 @@ moves past a rotation of columns, and past a quantized weight, which has no othe
 
 
 POST_NORM = (
-    "use it only as the input of linear or @; for other code, such as a residual, one kernel "
-    "normalizes what the GEMM before it stored"
+    "use it only as the input of linear or @; for other code, such as a residual, the GEMM before "
+    "it normalizes rows of at most 128 columns, and one kernel behind that GEMM wider ones"
 )
 
 
@@ -128,7 +128,7 @@ def _not_deferred(use: Use) -> Refusal:
         what = f"{consumer.name} uses it"
         if is_pointwise(consumer):
             remedy = POST_NORM
-    found = f"the norm is not deferred: {what}, so a separate kernel has to write it to memory"
+    found = f"the norm is not deferred: {what}, so it has to be written to memory"
     return Refusal(condition, found, remedy)
 
 

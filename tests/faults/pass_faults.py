@@ -372,6 +372,11 @@ PASS_FAULTS = (
         Text("Combiner.ADD", "Combiner.MAX"),
     ),
     Fault(
+        "groups: a variance of elements instead of their differences from the mean",
+        f"{P}fusion.fuse_groups:_Fusion._reduced",
+        Text("builder.sub(v, center[0])", "v"),
+    ),
+    Fault(
         "groups: a group of pairs has half of its columns",
         f"{P}support.groups:GroupCode.columns_of_group",
         Text("2 * self.group", "self.group"),

@@ -52,13 +52,9 @@ def _steps_of(op: Operation) -> list[str]:
 ATTENTION_BLOCK = "fused attention fused finalize fused fused"
 """Two GEMMs around attention, and two of the network, which applies the norm before it."""
 
-POST_NORM_BLOCK = "fused attention fused map fused fused map"
-"""The same, where one kernel stores each norm with the residual, which the next GEMM multiplies:
-its rows are complete when all tiles of the GEMM before are, whose epilogue sums them up."""
-
-DEFERRED_POST_NORM = f"{ATTENTION_BLOCK} map"
-"""The same, where the next GEMM multiplies the norm alone: that one moves past it, and the residual
-normalizes again. The last norm is stored, since the caller gets it."""
+POST_NORM_BLOCK = "fused attention fused fused fused"
+"""The same, where the GEMMs before the sums store each norm with the residual: a tile of theirs has
+the whole rows of these blocks."""
 
 NORM_OF_GROUPS = "map finalize map map"
 """Sums of columns, the sums of all tiles, scale and shift, the norm."""
@@ -74,8 +70,8 @@ BLOCK_STEPS: dict[str, str] = {
     # The tables, with ones and zeros for the columns that are not rotated.
     "gpt.neox_block": "layer_norm pad pad fused attention layer_norm fused fused",
     "gpt.cohere_block": "layer_norm fused attention fused",
-    "bert.post_norm_block": DEFERRED_POST_NORM,
-    "bert.post_norm_block (DeepNorm)": DEFERRED_POST_NORM,
+    "bert.post_norm_block": POST_NORM_BLOCK,
+    "bert.post_norm_block (DeepNorm)": POST_NORM_BLOCK,
     "bert.cross_attention": "layer_norm fused fused attention fused",
     "bert.alibi_attention": "fused attention",
     "residual.rezero": "fused",
@@ -86,13 +82,13 @@ BLOCK_STEPS: dict[str, str] = {
     "residual.lora": "fused fused",
     # 1 + the weight of a norm of x; the kernel of a norm with the residual sums up the rows of the
     # norm that follows.
-    "gemma.gemma2_block": ("map rms_norm fused attention fused map finalize fused fused map"),
+    "gemma.gemma2_block": f"map rms_norm {POST_NORM_BLOCK}",
     "gemma.capped_logits": "fused",
     # The silu of the condition, an argument: GEMMs multiply what is in memory. 1 + the scale of the
     # norm of x, one row for each sample. The other norm moves past its GEMM where that moves fewer
     # bytes than a map that stores it (`modulated-norms`): with 64 samples of 256 rows, not with the
     # 8 of 1024 that stand for symbols.
-    "dit.dit_block": "map fused map layer_norm fused attention fused map fused fused",
+    "dit.dit_block": f"map fused map layer_norm {POST_NORM_BLOCK}",
     "t5.t5_block": f"rms_norm {ATTENTION_BLOCK}",
     # Which scores of a row are the largest is known when all are. The map is the softmax, or the
     # scale, of what `topk` chose.

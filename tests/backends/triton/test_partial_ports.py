@@ -162,7 +162,7 @@ fn norms(
 
 
 STORED_NORMS = """
-const D = 128
+const D = 512
 
 fn stored_norms(
     x: bf16[B, T, D], weight w: bf16[D, D], weight g: bf16[D], weight b: bf16[D],
@@ -174,7 +174,8 @@ fn stored_norms(
     return y + h, linear(h, v)
 }
 """
-"""The second norm moves past the GEMM that multiplies it, and is stored with the residual."""
+"""No tile has whole rows. The second norm moves past the GEMM that multiplies it, and is stored
+with the residual."""
 
 
 @pytest.mark.parametrize(

@@ -14,31 +14,23 @@ func.func @deferral(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf1
 // REMARK: help: use the mode fp32-epilogue or deterministic
 // REMARK-NOT: gemm.map
 // CHECK:      func.func @deferral(%x: tensor<?x8xbf16>, %g: tensor<8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> attributes {coda.numerics = #gemm.numerics<"eager-exact">} {
-// CHECK-NEXT:   %y, %partial = gemm.fused %x : tensor<?x8xbf16>
-// CHECK-NEXT:     columns(%w : tensor<8x8xbf16>)
-// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, partial_row<add> : tensor<?x?xf32>) {
-// CHECK-NEXT:     ^bb0(%acc: f32):
-// CHECK-NEXT:       %0 = arith.truncf %acc : f32 to bf16
-// CHECK-NEXT:       %1 = arith.extf %0 : bf16 to f32
-// CHECK-NEXT:       %2 = arith.mulf %1, %1 : f32
-// CHECK-NEXT:       gemm.yield %1, %2 : f32, f32
-// CHECK-NEXT:     }
-// CHECK-NEXT:   %rstd = gemm.finalize row (add %partial : tensor<?x?xf32>) -> (tensor<?x1xf32>) {
-// CHECK-NEXT:   ^bb0(%0: f32):
-// CHECK-NEXT:     %1 = arith.constant 8.000000e+00 : f32
-// CHECK-NEXT:     %2 = arith.divf %0, %1 : f32
-// CHECK-NEXT:     %3 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
-// CHECK-NEXT:     %4 = arith.addf %2, %3 : f32
-// CHECK-NEXT:     %5 = math.rsqrt %4 : f32
-// CHECK-NEXT:     gemm.yield %5 : f32
-// CHECK-NEXT:   }
-// CHECK-NEXT:   %n = gemm.map tile(%y : tensor<?x8xbf16>) col(%rstd : tensor<?x1xf32>) row(%g : tensor<8xbf16>)
+// CHECK-NEXT:   %n = gemm.fused %x : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x8xbf16>) row(%g : tensor<8xbf16>)
 // CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
-// CHECK-NEXT:     ^bb0(%y_1: f32, %rstd_1: f32, %g_1: f32):
-// CHECK-NEXT:       %0 = arith.mulf %y_1, %rstd_1 : f32
-// CHECK-NEXT:       %1 = arith.mulf %0, %g_1 : f32
-// CHECK-NEXT:       %2 = arith.truncf %1 : f32 to bf16
-// CHECK-NEXT:       %n_1 = arith.extf %2 : bf16 to f32
+// CHECK-NEXT:     ^bb0(%acc: f32, %g_1: f32):
+// CHECK-NEXT:       %0 = arith.truncf %acc : f32 to bf16
+// CHECK-NEXT:       %y = arith.extf %0 : bf16 to f32
+// CHECK-NEXT:       %1 = arith.mulf %y, %y : f32
+// CHECK-NEXT:       %2 = gemm.group_reduce add %1 over 8 : f32
+// CHECK-NEXT:       %3 = arith.constant 8.000000e+00 : f32
+// CHECK-NEXT:       %4 = arith.divf %2, %3 : f32
+// CHECK-NEXT:       %5 = arith.constant {gemm.exact = 1.000000e-05 : f64} 1.000000e-05 : f32
+// CHECK-NEXT:       %6 = arith.addf %4, %5 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %6 : f32
+// CHECK-NEXT:       %7 = arith.mulf %y, %rstd : f32
+// CHECK-NEXT:       %8 = arith.mulf %7, %g_1 : f32
+// CHECK-NEXT:       %9 = arith.truncf %8 : f32 to bf16
+// CHECK-NEXT:       %n_1 = arith.extf %9 : bf16 to f32
 // CHECK-NEXT:       gemm.yield %n_1 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   %z = gemm.fused %n : tensor<?x8xbf16>

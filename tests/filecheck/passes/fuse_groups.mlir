@@ -564,6 +564,64 @@ func.func @behind_norm(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> (tensor<?x
 
 // -----
 
+// A tile has the whole rows of 8 columns, so that a LayerNorm whose result is stored joins the epilogue. What the next
+// GEMM computes from the result is added to it elsewhere.
+
+func.func @stored_norm(%a: tensor<?x4xbf16>, %w: tensor<8x4xbf16>, %v: tensor<8x8xbf16>, %x: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+  %z = gemm.fused %a : tensor<?x4xbf16>
+    columns(%w : tensor<8x4xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd, %mean = coda.norm_stats %z {kind = "layer", eps = 1.0e-6 : f64} : (tensor<?x8xbf16>) -> (tensor<?x1xf32>, tensor<?x1xf32>)
+  %f = coda.cast %z : (tensor<?x8xbf16>) -> tensor<?x8xf32>
+  %d = coda.sub %f, %mean : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %n = coda.mul %d, %rstd : (tensor<?x8xf32>, tensor<?x1xf32>) -> tensor<?x8xf32>
+  %h = coda.cast %n : (tensor<?x8xf32>) -> tensor<?x8xbf16>
+  %y = coda.add %x, %h : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  %next = gemm.fused %y : tensor<?x8xbf16>
+    columns(%v : tensor<8x8xbf16>)
+    -> (tile : tensor<?x8xbf16>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %out = coda.add %y, %next : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+  func.return %out : tensor<?x8xbf16>
+}
+
+// CHECK:      func.func @stored_norm(
+// CHECK-NEXT:   %z, %y = gemm.fused %a : tensor<?x4xbf16>
+// CHECK-NEXT:     columns(%w : tensor<8x4xbf16>) tile(%x : tensor<?x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>, tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32, %x_1: f32):
+// CHECK-NEXT:       %0 = gemm.group_reduce add %acc over 8 : f32
+// CHECK-NEXT:       %1 = arith.constant 1.250000e-01 : f32
+// CHECK-NEXT:       %mean = arith.mulf %0, %1 : f32
+// CHECK-NEXT:       %2 = arith.subf %acc, %mean : f32
+// CHECK-NEXT:       %3 = arith.mulf %2, %2 : f32
+// CHECK-NEXT:       %4 = gemm.group_reduce add %3 over 8 : f32
+// CHECK-NEXT:       %5 = arith.mulf %4, %1 : f32
+// CHECK-NEXT:       %6 = arith.constant {gemm.exact = 1.000000e-06 : f64} 1.000000e-06 : f32
+// CHECK-NEXT:       %7 = arith.addf %5, %6 : f32
+// CHECK-NEXT:       %rstd = math.rsqrt %7 : f32
+// CHECK-NEXT:       %d = arith.subf %acc, %mean : f32
+// CHECK-NEXT:       %n = arith.mulf %d, %rstd : f32
+// CHECK-NEXT:       %y_1 = arith.addf %x_1, %n : f32
+// CHECK-NEXT:       gemm.yield %acc, %y_1 : f32, f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %next = gemm.fused %y : tensor<?x8xbf16>
+// CHECK-NEXT:     columns(%v : tensor<8x8xbf16>)
+// CHECK-NEXT:       -> (tile : tensor<?x8xbf16>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %out = coda.add %y, %next : (tensor<?x8xbf16>, tensor<?x8xbf16>) -> tensor<?x8xbf16>
+// CHECK-NEXT:   func.return %out : tensor<?x8xbf16>
+// CHECK-NEXT: }
+
+// -----
+
 // A pointwise kernel takes the whole rows that it computes, here in pairs of columns.
 
 func.func @rotated_rows(%dq: tensor<?x512xbf16>, %cos: tensor<?x4xf32>, %sin: tensor<?x4xf32>) -> (tensor<?x512xf8E4M3FN>, tensor<?x1xf32>) {

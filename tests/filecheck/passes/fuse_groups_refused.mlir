@@ -245,3 +245,59 @@ func.func @largest(%x: tensor<?x4xf32>, %w: tensor<16x4xf32>) -> (tensor<?x16xf3
 // CHECK-NEXT:   %m = coda.reduce %heads {kind = "max"} : (tensor<?x2x8xf32>) -> tensor<?x2x1xf32>
 // CHECK-NEXT:   func.return %z, %m : tensor<?x16xf32>, tensor<?x2x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// A tile has the whole rows, but of 24 columns it stores no number of each row, which the caller wants.
+
+func.func @statistic(%a: tensor<?x4xf32>, %w: tensor<24x4xf32>) -> (tensor<?x24xf32>, tensor<?x1xf32>) {
+  %z = gemm.fused %a : tensor<?x4xf32>
+    columns(%w : tensor<24x4xf32>)
+    -> (tile : tensor<?x24xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd = coda.norm_stats %z {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x24xf32>) -> tensor<?x1xf32>
+  %y = coda.mul %z, %rstd : (tensor<?x24xf32>, tensor<?x1xf32>) -> tensor<?x24xf32>
+  func.return %y, %rstd : tensor<?x24xf32>, tensor<?x1xf32>
+}
+
+// CHECK:      func.func @statistic(
+// CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<24x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x24xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x24xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.mul %z, %rstd : (tensor<?x24xf32>, tensor<?x1xf32>) -> tensor<?x24xf32>
+// CHECK-NEXT:   func.return %y, %rstd : tensor<?x24xf32>, tensor<?x1xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// No tile has rows of 512 columns.
+
+func.func @wide(%a: tensor<?x4xf32>, %w: tensor<512x4xf32>) -> tensor<?x512xf32> {
+  %z = gemm.fused %a : tensor<?x4xf32>
+    columns(%w : tensor<512x4xf32>)
+    -> (tile : tensor<?x512xf32>) {
+    ^bb0(%acc: f32):
+      gemm.yield %acc : f32
+    }
+  %rstd = coda.norm_stats %z {kind = "rms", eps = 1.0e-6 : f64} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+  %y = coda.mul %z, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+  func.return %y : tensor<?x512xf32>
+}
+
+// CHECK:      func.func @wide(
+// CHECK-NEXT:   %z = gemm.fused %a : tensor<?x4xf32>
+// CHECK-NEXT:     columns(%w : tensor<512x4xf32>)
+// CHECK-NEXT:       -> (tile : tensor<?x512xf32>) {
+// CHECK-NEXT:     ^bb0(%acc: f32):
+// CHECK-NEXT:       gemm.yield %acc : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   %rstd = coda.norm_stats %z {kind = "rms", eps = 1.000000e-06 : f64} : (tensor<?x512xf32>) -> tensor<?x1xf32>
+// CHECK-NEXT:   %y = coda.mul %z, %rstd : (tensor<?x512xf32>, tensor<?x1xf32>) -> tensor<?x512xf32>
+// CHECK-NEXT:   func.return %y : tensor<?x512xf32>
+// CHECK-NEXT: }
