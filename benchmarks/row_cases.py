@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from fleet.models import Setting, sd3
 from torch.utils.flop_counter import FlopCounterMode
+from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.float64 import computing_in_float64
@@ -110,6 +112,10 @@ class KeysAndValues(Part):
     def step(self, function: Any) -> Step:
         return self._step(function, self._filled())
 
+    def xla(self) -> XlaStep:
+        """Return the step of LLaMA by XLA. Raises ImportError without JAX for the device."""
+        return XlaStep(self.model, self.ids, self.known)
+
     def exact(self) -> Tensors:
         """Return the exact result, starting from the keys and values of the model in bf16, like all
         steps.
@@ -158,11 +164,36 @@ def bytes_read(model: Any) -> int:
 
 @contextmanager
 def in_float64(model: Any) -> Generator[None]:
-    """Convert the model itself to float64, because a copy might not fit."""
+    """Compute in float64 with the model; its layers are converted one at a time, in each call,
+    because a whole copy might not fit.
+    """
     model.zero_grad(set_to_none=True)
+    for layers in _stacks(model):
+        for name, layer in list(layers.named_children()):
+            layers.register_module(name, _InFloat64(layer))
     model.double()
     with computing_in_float64():
         yield
+
+
+class _InFloat64(torch.nn.Module):
+    """A layer that is a copy in float64 while it is called."""
+
+    def __init__(self, layer: torch.nn.Module):
+        super().__init__()
+        self.narrow = (layer,)
+        """In a tuple: conversions of the model leave it as it is."""
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """Call the copy."""
+        return copy.deepcopy(self.narrow[0]).double()(*arguments, **options)
+
+
+def _stacks(module: torch.nn.Module) -> Sequence[torch.nn.ModuleList]:
+    """Return the lists of layers, but for those in layers."""
+    if isinstance(module, torch.nn.ModuleList):
+        return [module]
+    return [stack for child in module.children() for stack in _stacks(child)]
 
 
 CHECKED = 512
@@ -186,6 +217,10 @@ class StartOfPrompt(Part):
 
     def step(self, function: Any) -> Step:
         return partial(self._logits, function, self.ids)
+
+    def xla(self) -> XlaStep:
+        """Return the step of LLaMA by XLA. Raises ImportError without JAX for the device."""
+        return XlaStep(self.model, self.ids, shown=CHECKED)
 
     def exact(self) -> Tensors:
         return self._logits(self.model, self.ids[:, :CHECKED])
@@ -310,6 +345,8 @@ class Row:
     tokens: int
     make: Callable[[Setting], Case]
     """The model with random weights, and the inputs of its step."""
+    is_in_jax: bool = False
+    """True if the model is written in JAX, too."""
 
 
 def _of(
@@ -326,22 +363,27 @@ def _of(
 
 
 ROWS = (
-    Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt)),
+    Row("llama-7b prefill", "flops", 32, 32, 2048, _of("llama", StartOfPrompt), is_in_jax=True),
     Row("llama-7b prefill float8", "flops", 32, 32, 2048, _of("llama", StartOfPrompt, "rowwise")),
-    Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues)),
+    Row("llama-7b decode", "bytes", 32, 32, 512, _of("llama", KeysAndValues), is_in_jax=True),
     *(
         Row(f"llama-7b decode {r}", "bytes", 32, 32, 512, _of("llama", KeysAndValues, r))
         for r in ("int8", "float8", "int4")
     ),
-    Row("llama-13b prefill", "flops", 40, 40, 2048, _of("llama-13b", StartOfPrompt)),
-    Row("llama-13b decode", "bytes", 40, 40, 512, _of("llama-13b", KeysAndValues)),
+    Row(
+        "llama-13b prefill", "flops", 40, 40, 2048, _of("llama-13b", StartOfPrompt), is_in_jax=True
+    ),
+    Row("llama-13b decode", "bytes", 40, 40, 512, _of("llama-13b", KeysAndValues), is_in_jax=True),
     Row("sd3 step", "flops", 24, 24, 0, ImageStep),
     Row("mamba-2.8b prefill", "flops", 64, 8, 8192, _of("mamba-2.8b", StartOfPrompt)),
     Row("mamba-2.8b decode", "bytes", 64, 64, 512, _of("mamba-2.8b", RecurrentStates)),
     Row("mamba2-2.7b prefill", "flops", 64, 8, 8192, _of("mamba2-2.7b", StartOfPrompt)),
+    Row("mamba2-2.7b prefill 2048", "flops", 64, 8, 2048, _of("mamba2-2.7b", StartOfPrompt)),
     Row("mamba2-2.7b decode", "bytes", 64, 64, 512, _of("mamba2-2.7b", RecurrentStates)),
 )
-"""Prefill of Mamba has 8 of 64 layers: eager PyTorch takes a step of the host for each token."""
+"""Prefill of Mamba has 8 of 64 layers: eager PyTorch takes a step of the host for each token. For
+8192 tokens of Mamba 2 it asks for 80 GiB at a time, for 2048 for 20.
+"""
 
 
 def _weights(model: Any) -> int:

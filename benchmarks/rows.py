@@ -1,4 +1,4 @@
-"""Published models in one table: eager PyTorch, torch.compile, coda, and both in CUDA graphs.
+"""Published models in one table: eager PyTorch, torch.compile, coda, both in CUDA graphs, and XLA.
 
     python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
@@ -9,14 +9,14 @@ token after 511 in a cache, with weights of 8 and 4 bits, too. Stable Diffusion 
 cache. A row says how many layers it has; `all layers` is its time times the work of the whole model
 over that of these layers. Percent are of the peak rate of bf16 products (prefill, images) or of
 memory (decoding) that the vendor states; products are those of weights and of attention. Errors are
-those against the same model in float64, of the first 512 tokens; in float32 where float64 does not
-fit. A quantized model is compared with itself: its weights stay rounded, and in the float8 prompt
-both sides round the inputs of products. Millijoules come from the GPU's counter, where `pynvml` is
-installed.
+those against the same model in float64, of the first 512 tokens. A quantized model is compared with
+itself: its weights stay rounded, and in the float8 prompt both sides round the inputs of products.
+Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
-torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll. XLA
+runs LLaMA in bf16, written in JAX, if JAX is installed.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
@@ -25,7 +25,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -50,7 +49,18 @@ from harness import (
     with_machine,
 )
 from rich.console import Console
-from row_cases import ROWS, Case, RecurrentStates, Row, StartOfPrompt, Step, Tensors, in_float64
+from row_cases import (
+    ROWS,
+    Case,
+    KeysAndValues,
+    RecurrentStates,
+    Row,
+    StartOfPrompt,
+    Step,
+    Tensors,
+    in_float64,
+)
+from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
@@ -61,7 +71,9 @@ from coda_ir.tuning.measurer import Deadline
 
 PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
-VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
+XLA = "xla"
+VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS, XLA)
+"""XLA is last: the others start processes, which the threads of JAX make unsafe."""
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4
@@ -81,8 +93,6 @@ class Record:
     work: Mapping[str, float] = field(default_factory=dict[str, float])
     whole_work: float = 1.0
     """The work of the whole model over that of these layers."""
-    exact: str = ""
-    """The type in which errors were found."""
     milliseconds: dict[str, float] = field(default_factory=dict[str, float])
     first_call_s: dict[str, float] = field(default_factory=dict[str, float])
     errors: dict[str, float] = field(default_factory=dict[str, float])
@@ -146,6 +156,8 @@ def prepare(
             if name == PRODUCTS and isinstance(case, StartOfPrompt):
                 step = case.products()
                 _, record.first_call_s[name] = timed(step)
+            elif name == XLA and isinstance(case, StartOfPrompt | KeysAndValues):
+                step, record.first_call_s[name] = timed(case.xla)
             elif base not in steps and name in CAPTURED:
                 record.notes[name] = f"{base} failed"
                 continue
@@ -158,6 +170,8 @@ def prepare(
             steps[name] = step
         except Exception as error:
             record.notes[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # of what a first call needs
     return {name: step for name, step in steps.items() if name in names}
 
 
@@ -194,7 +208,11 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
     three calls.
     """
     slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
-    fast: dict[str, Candidate] = {name: step for name, step in steps.items() if not slow[name]}
+    fast: dict[str, Candidate] = {
+        name: step.queued if isinstance(step, XlaStep) else step
+        for name, step in steps.items()
+        if not slow[name]
+    }
     found = {name: timing.median for name, timing in time_interleaved(fast).items()}
     for name, step in steps.items():
         if slow[name]:
@@ -221,14 +239,9 @@ def energy(step: Step, milliseconds: float) -> float | None:
 
 
 def compare(record: Record, case: Case, results: Mapping[str, Tensors]) -> None:
-    """Add the errors, converting the model to float64, or to float32 if memory is short."""
-    bytes_needed = 4 * sum(p.nbytes for p in case.model.parameters())
-    fits = not torch.cuda.is_available() or bytes_needed < 0.85 * torch.cuda.mem_get_info()[1]
-    if not fits:
-        case.model.float()
-    record.exact = "float64" if fits else "float32"
+    """Add the errors; the model is left in float64."""
     try:
-        with in_float64(case.model) if fits else nullcontext():
+        with in_float64(case.model):
             exact = case.exact()
     except RuntimeError as error:
         record.notes["exact"] = str(error).splitlines()[0][:200]
@@ -361,7 +374,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             record = Record(row.name, layers, row.all_layers, row.bound)
             records.append(record)
         is_prompt = row.tokens > 0 and row.bound == "flops"
-        missing = record.missing([name for name in names if is_prompt or name != PRODUCTS])
+        lacks = {PRODUCTS: not is_prompt, XLA: not row.is_in_jax}
+        missing = record.missing([name for name in names if not lacks.get(name)])
         if missing and not end.is_over:
             setting = _setting(options, row, layers)
             measure(record, row, setting, missing, end, options.profile)

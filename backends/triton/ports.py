@@ -169,15 +169,20 @@ def _load_moved(
     value: SSAValue, pointer: str, columns: ColumnIndex, arguments: ArgumentList
 ) -> str:
     """Return the rows of a tile some positions before or after, with zeros outside of the sample;
-    or rows that are columns of a matrix, whose number is known.
+    or rows that are columns of a matrix, whose number is known; or elements some numbers apart.
     """
     pitch, column = arguments.pitches.get(value, columns.extent), f"{columns.name}{columns.lanes}"
-    if arguments.moved[value].is_turned:
+    moved = arguments.moved[value]
+    if moved.is_turned:
         # Not the rows of the tile, which repeat the last one: neighbours have to be seen as such.
         numbers, count = f"{ROWS.numbers}[:, None]", shape_of(value)[0]
         place = f"{column}.to(tl.int64) * {count} + {numbers}"
         return f"tl.load({pointer} + {place}, mask={numbers} < {count}, other=0)"
-    by = arguments.moved[value].shift
+    if moved.stride > 1:
+        element = f"({ROWS.name}[:, None] * {columns.extent} + {column})"
+        place = f"{element} * {moved.stride} + {moved.offset}"
+        return f"tl.load({pointer} + {place})"
+    by = moved.shift
     if by == 0:
         return f"tl.load({pointer} + {ROWS.name}[:, None] * {pitch} + {column})"
     positions = arguments.positions(value)

@@ -59,8 +59,11 @@ def store_updates(
     pairs = zip(inputs, values, strict=True)
     new = [(old, apart(value)) for old, value in pairs if not _is_same_memory(old, value)]
     kept = [apart(value) if isinstance(value, torch.Tensor) else value for value in returned]
+    by_type: dict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]] = {}
     for old, value in new:
-        old.copy_(value)
+        by_type.setdefault(old.dtype, []).append((old, value))
+    for group in by_type.values():
+        foreach_copy(*map(list, zip(*group, strict=True)))  # a launch for many of them
     return kept
 
 
@@ -148,6 +151,8 @@ def storing_updates(runner: Runner, positions: Sequence[int]) -> Runner:
 
     return run
 
+
+foreach_copy: Callable[..., None] = getattr(torch, "_foreach_copy_")  # noqa: B009 (has no type)
 
 Argument: TypeAlias = Callable[[list[Any]], torch.Tensor]
 """Finds an argument of the compiled function among the inputs of its graph."""

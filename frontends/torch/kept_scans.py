@@ -184,20 +184,29 @@ def _causal_conv1d_update(
     activation: str | None = None,
 ) -> Tensor:
     """Convolve the new positions; one copy joins them with only those cached ones that are read or
-    kept.
+    kept. The window of a single new position is a sum of products, which takes no kernel of its
+    own.
     """
     channels, length = hidden_states.shape[1:]
-    held = conv_state.shape[-1]
-    unused = max(0, held + length - max(held, length + weight.shape[-1] - 1))
+    held, before = conv_state.shape[-1], weight.shape[-1] - 1
+    unused = max(0, held + length - max(held, length + before))
     window = torch.cat([conv_state[..., unused:], hidden_states], -1).to(weight.dtype)
+    if length == 1:
+        read = [*conv_state[..., held - before :].unbind(-1), hidden_states[..., 0]]
+        taps = weight.unbind(-1)
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        terms = [x.to(weight.dtype) * tap.to(wide) for x, tap in zip(read, taps, strict=True)]
+        total: Any = sum(terms if bias is None else [*terms, bias.to(wide)])
+        y: Tensor = total.to(weight.dtype)
+    else:
+        y = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
     conv_state.copy_(window[..., -held:])
-    y: Tensor = F.conv1d(window, weight.unsqueeze(1), bias, groups=channels)[..., -length:]
     if activation is not None:
         from transformers.activations import ACT2FN
 
         functions: Any = ACT2FN
         y = functions[activation](y)
-    return y.to(hidden_states.dtype)
+    return y.to(hidden_states.dtype).view(hidden_states.shape)
 
 
 # Linear attention

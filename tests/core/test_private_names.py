@@ -25,6 +25,9 @@ REASONS = {
     "frontends/torch/experts.py: torch._dynamo*": (
         "how PyTorch documents that a dimension varies; without it each number of tokens compiles"
     ),
+    "frontends/torch/graph_runner.py: torch._foreach_copy_": (
+        "a foreach function, which has no other name: one launch for the states of all layers"
+    ),
     "coda_ir/pytree.py: torch.utils._pytree": (
         "the trees in which torch.export states calls; PyTorch documents them under this name"
     ),

@@ -1,5 +1,5 @@
 """Parts of other tensors that kernels read in place: ranges of columns, positions of dimensions,
-shifted rows, and single columns as rows.
+shifted rows, and single columns as rows and tiles.
 """
 
 from collections.abc import Collection, Sequence
@@ -64,7 +64,8 @@ def port_pitches(host: HostProgram, op: FusedOp) -> dict[SSAValue, int]:
 
 def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dict[SSAValue, Moved]:
     """The tiles of a segment that are shifted rows or the columns of another tensor, the tiles and
-    tables that are looked up, and the rows that are columns of a weight.
+    tables that are looked up, and the tiles and rows of which each element is one of several in a
+    dimension that ends another tensor.
     """
     found: dict[SSAValue, Moved] = {}
     for kind, value in segment.ports:
@@ -78,7 +79,8 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
         if kind == PortKind.TILE and is_turned(value):
             assert isinstance(op, TransposeOp)
             found[value] = Moved(op.x, is_turned=True)
-        column = _column(value) if kind == PortKind.ROW else None
+        is_tile = kind == PortKind.TILE and shape_of(value)[-1:] == (segment.columns,)
+        column = _column(value) if is_tile or kind == PortKind.ROW else None
         if column is not None:
             found[value] = column
     others = {value for kind, value in segment.ports if kind not in (PortKind.TILE, PortKind.ROW)}
@@ -90,16 +92,18 @@ def moved_operands(segment: Segment, expanded: Collection[SSAValue] = ()) -> dic
 
 
 def _column(value: SSAValue) -> Moved | None:
-    """Return where the elements of `value` are, if it is one of several columns: that of a tap."""
+    """Return where the elements of `value` are, if it is one of several columns: that of a tap, or
+    a position of a cached window.
+    """
     reshape = value.owner
     part = reshape.x.owner if isinstance(reshape, ReshapeOp) else None
-    if not isinstance(part, SliceOp) or len(shape_of(value)) != 1:
+    if not isinstance(part, SliceOp):
         return None
-    (dim, start, stop), (rows, *inner) = part.range, shape_of(part.x)
-    is_column = dim == len(inner) and stop - start == 1 and set(inner[:-1]) <= {1}
-    if not is_column or not inner or DYNAMIC_INDEX in inner or shape_of(value) != (rows,):
+    (dim, start, stop), (*outer, last) = part.range, shape_of(part.x)
+    if dim != len(outer) or stop - start != 1 or last == DYNAMIC_INDEX:
         return None
-    return Moved(part.x, stride=inner[-1], offset=start)
+    is_same = [n for n in outer if n != 1] == [n for n in shape_of(value) if n != 1]
+    return Moved(part.x, stride=last, offset=start) if is_same else None
 
 
 RowOp: TypeAlias = RMSNormOp | LayerNormOp | NormStatsOp | SoftmaxOp | ReduceOp

@@ -246,11 +246,10 @@ def atan2(a, b):
 
 @triton.jit
 def log1p(x):
-    """log(1 + x) to a few ulp: the logarithm of the rounded sum, times what the rounding lost."""
+    """log(1 + x) to a few ulp: the logarithm of the rounded sum, and what the rounding lost."""
     total = 1.0 + x
-    gained = total - 1.0
-    near = tl.where(gained == 0.0, x, tl.log(total) * (x / gained))
-    return tl.where(tl.abs(x) < 1.0, near, tl.log(total))
+    lost = tl.where(tl.abs(x) < 1.0, x - (total - 1.0), 0.0)
+    return tl.log(total) + lost
 
 
 @triton.jit

@@ -1,5 +1,6 @@
 """Functions of transformers that torch.compile traces in another form."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -45,3 +46,22 @@ def test_load_balancing_loss(is_masked: bool) -> None:
     assert relative_error(found.detach(), exact.detach()) < 1e-6
     pairs = zip(torch.autograd.grad(found, routers), torch.autograd.grad(exact, wide), strict=True)
     assert all(relative_error(gradient, wanted) < 1e-5 for gradient, wanted in pairs)
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_cached_window(has_bias: bool) -> None:
+    """A new position of a causal convolution, by a kernel that reads the cached ones."""
+    coda_ir.keep_scans()
+    mamba: Any = import_module("transformers.models.mamba.modeling_mamba")
+    x, state = torch.randn(2, 6, 1), torch.randn(2, 6, 4)
+    weight, bias = torch.randn(6, 4), torch.randn(6) if has_bias else None
+
+    def updated(x: Any, state: Any, weight: Any, bias: Any) -> Any:
+        return mamba.causal_conv1d_update(x, state, weight, bias, activation="silu")
+
+    wide_state = state.double()
+    wide_bias = None if bias is None else bias.double()
+    exact = updated(x.double(), wide_state, weight.double(), wide_bias)
+    compiled: Any = torch.compile(updated, backend=coda, fullgraph=True)  # pyright: ignore[reportUnknownMemberType]
+    assert relative_error(compiled(x, state, weight, bias), exact) < 1e-6
+    assert relative_error(state, wide_state) < 1e-6
