@@ -255,7 +255,7 @@ def is_higher_order(node: Node) -> bool:
 
 def has_effects(graph: GraphModule) -> bool:
     """Return whether AOTAutograd keeps the order of effects in a graph, such as the checks of
-    `torch.linalg.inv`.
+    `torch.inverse`.
     """
     return any(is_higher_order(n) and called_name(n) == "with_effects" for n in graph.graph.nodes)
 
