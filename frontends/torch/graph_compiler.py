@@ -50,7 +50,7 @@ from coda_ir.frontends.torch.training_graphs import (
     NotDerivedError,
     stop_updates,
 )
-from coda_ir.frontends.torch.types import Runner, tensors_in
+from coda_ir.frontends.torch.types import Runner, has_effects, tensors_in
 from coda_ir.inductor import compiled_by_inductor
 from coda_ir.launching.cuda_graphs import CudaGraphs, CudaRecorder
 from coda_ir.options import Accept, Estimates, ProgramOptions, Target, Tune
@@ -146,7 +146,8 @@ class GraphCompiler:
             is_refused = not isinstance(error, NothingToDo)
             split = split_graph(graph) if self._splits and is_refused else None
             if split is not None:
-                logger.warning("a part of a graph runs through %s: %s", fallback, error)
+                through = "eager" if has_effects(graph) else fallback
+                logger.warning("a part of a graph runs through %s: %s", through, error)
                 return storing_updates(self._compile_regions(split), updated)
             if fallback == "inductor" and not self._is_part:
                 raise LeftToInductor(str(error), is_refused=is_refused) from error
@@ -180,6 +181,9 @@ class GraphCompiler:
         return _inductor(graph) if self._is_for_inductor(graph) else _eager(graph)
 
     def _is_for_inductor(self, graph: GraphModule) -> bool:
+        # Inductor knows the order of effects in whole graphs alone.
+        if self._is_part and has_effects(graph):
+            return False
         nodes = [node.meta.get("val") for node in graph.graph.nodes]
         devices = {tensor.device for value in nodes for tensor in tensors_in(value)}
         return self.options.runs_through_inductor(*devices)

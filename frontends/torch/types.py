@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from xdsl.dialects.builtin import (
@@ -251,6 +251,13 @@ def used_results(node: Node) -> dict[int, torch.Tensor]:
 def is_higher_order(node: Node) -> bool:
     """Return whether a node passes an operator, or a graph, to something that calls it."""
     return getattr(node.target, "__module__", None) == "torch.ops.higher_order"
+
+
+def has_effects(graph: GraphModule) -> bool:
+    """Return whether AOTAutograd keeps the order of effects in a graph, such as the checks of
+    `torch.inverse`.
+    """
+    return any(is_higher_order(n) and called_name(n) == "with_effects" for n in graph.graph.nodes)
 
 
 def is_operator(node: Node) -> bool:

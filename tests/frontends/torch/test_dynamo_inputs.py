@@ -95,6 +95,17 @@ def test_positions_of_small_types():
     check(compiled(model, target="triton"), model, torch.randn(3, 8))
 
 
+def test_an_inverse_that_is_checked(caplog: pytest.LogCaptureFixture):
+    """The check is an effect, which Inductor refuses in a part of a graph."""
+    layer = linear()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.inverse(F.silu(layer(x)) + 5 * torch.eye(8))
+
+    check(compiled(model, fallback="inductor"), model, torch.randn(8, 8))
+    assert "a part of a graph runs through eager: " in caplog.text
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_complex_numbers(dynamic: bool, caplog: pytest.LogCaptureFixture):
     """What computes with them runs as it is; the linear maps before and after are compiled."""
