@@ -20,6 +20,7 @@ from coda_ir.dialects.coda import (
     ShiftOp,
     SliceOp,
     TransposeOp,
+    positions_in,
 )
 from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
@@ -96,14 +97,17 @@ def may_be_looked_up(op: EmbeddingOp) -> bool:
 
 def is_looked_up_where_read(op: Operation) -> bool:
     """Return whether `op` is an embedding that one pointwise kernel reads, as a tile or a table: it
-    loads the rows itself. The ids are no other operand of the kernel.
+    loads the rows itself. The ids are no other operand of the kernel; where the kernel takes its
+    domain from the rows, the ids are a tensor in memory, which has their extents.
     """
     if not isinstance(op, EmbeddingOp) or not may_be_looked_up(op):
         return False
     use, kinds = op.result.get_unique_use(), (PortKind.TILE, PortKind.TABLE)
     if use is None or not isinstance(kernel := use.operation, MapOp) or op.ids in kernel.operands:
         return False
-    return any(_is_port(kernel, op.result, kind) for kind in kinds)
+    if not any(_is_port(kernel, op.result, kind) for kind in kinds):
+        return False
+    return positions_in(op.ids) is None or kernel.segment().domain_value is not op.result
 
 
 def read_by(op: Operation) -> Iterator[SSAValue]:

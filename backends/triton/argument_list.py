@@ -149,8 +149,15 @@ class ArgumentList:
         those of the domain.
         """
         assert self.domain is not None
-        first, place = len(shape_of(self.domain)) - 1 - len(leading), self.place(self.domain)
+        first, place = len(shape_of(self.domain)) - 1 - len(leading), self._rows_of(self.domain)
         return reduce(mul, [place.shape(first + axis) for axis, n in enumerate(leading) if n != 1])
+
+    def _rows_of(self, value: SSAValue) -> HostValue:
+        """Return the host's tensor that has the row dimensions of an operand or a result: of rows
+        that are looked up, it is that of the ids.
+        """
+        ids = self.moved[value].ids if value in self.moved else None
+        return self.place(value if ids is None else ids)
 
     def table_repeats(self, value: SSAValue) -> str:
         """Return the number of consecutive rows that share a row of a table: a literal, or a
@@ -173,7 +180,7 @@ class ArgumentList:
         rows = shape_of(self.domain)[:-1]
         if DYNAMIC_INDEX not in rows[first:]:
             return str(prod(rows[first:]))
-        place = self.place(self.domain)
+        place = self._rows_of(self.domain)
         factors = [
             place.shape(axis) if extent == DYNAMIC_INDEX else constant(extent)
             for axis, extent in enumerate(rows[first:], first)
@@ -194,7 +201,7 @@ class ArgumentList:
         if extent != DYNAMIC_INDEX:
             return str(extent)
         over = value if self.domain is None else self.domain
-        return self.add("positions", "i32", self.place(over).shape(len(shape_of(over)) - 2))
+        return self.add("positions", "i32", self._rows_of(over).shape(len(shape_of(over)) - 2))
 
     def has_all_rows(self, value: SSAValue) -> bool:
         """Return whether an operand has a row for each row of the tile."""

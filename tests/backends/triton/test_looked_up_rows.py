@@ -29,6 +29,15 @@ def head(ids: Tensor, kinds: Tensor, words: Tensor, places: Tensor, types: Tenso
     return x, F.linear(F.rms_norm(x, (D,), g, 1e-6), w)
 
 
+SUMS = f"""
+fn sums(ids: i64[B, T], s: bf16[B, 1, {D}], weight words: bf16[{V}, {D}],
+        weight places: bf16[{P}, {D}]) {{
+    x = embedding(ids, words) * embedding(arange(T), places)
+    return sum(x, dim=-1), sum(embedding(ids, places) * s, dim=-1)
+}}
+"""
+
+
 def arguments(batch: int, length: int) -> list[Tensor]:
     tables = [torch.randn(rows, D).bfloat16() for rows in (V, P, 2)]
     norm, w = (1 + torch.randn(D) / 8).bfloat16(), (torch.randn(32, D) / 8).bfloat16()
@@ -46,6 +55,19 @@ def test_one_kernel_loads_the_rows_of_three_tables(batch: int, length: int):
         assert relative_error(result, wanted) <= 1.25 * relative_error(eager, wanted)
     assert "torch.nn.functional.embedding" not in program.source
     assert len(program.kernels) == 3
+
+
+def test_the_rows_of_a_kernel_that_stores_none():
+    """Tests that ids state how many rows there are, and not the table."""
+    ids, s = torch.randint(P, (4, 8)), torch.randn(4, 1, D).bfloat16()
+    words, places = (torch.randn(rows, D).bfloat16() for rows in (V, P))
+    found = coda_ir.compile(SUMS, device="cpu")(ids, s, words, places)
+    exact = (
+        F.embedding(ids, words.double()) * places[:8].double(),
+        F.embedding(ids, places.double()) * s.double(),
+    )
+    for result, products in zip(found, exact, strict=True):
+        assert relative_error(result, products.sum(-1, keepdim=True)) < 4e-3
 
 
 @pytest.mark.parametrize("wrong", [-1, V])
