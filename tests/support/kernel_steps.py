@@ -139,8 +139,9 @@ itself, a `finalize` for sums of tiles that others need."""
 EXAMPLE_STEPS: dict[str, str] = {
     "quantizable_linear": "fused finalize",
     "gated_linear": "fused",
-    "dit_block": BLOCK_STEPS["dit.dit_block"],
-    "gemma_block": BLOCK_STEPS["gemma.gemma2_block"],
+    # Their rows take several tiles of a GEMM: a map behind it stores each norm.
+    "dit_block": "map fused map layer_norm fused attention fused map fused fused",
+    "gemma_block": "map rms_norm fused attention fused map finalize fused fused map",
     "gpt2_block": BLOCK_STEPS["gpt.gpt2_block"],
     "linear_bias_gelu": "fused",
     "llama_layer": "fused finalize fused fused finalize fused",

@@ -289,8 +289,8 @@ def test_keys_past_the_end_have_no_weight():
 AHEAD_OF_A_DAY = {
     64: ("sm_80", None),
     80: ("sm_90", None),
-    128: ("gfx942", 50.0),
-    256: ("sm_90", None),
+    128: ("gfx942", None),
+    256: ("sm_90", 50.0),
 }
 
 
