@@ -22,6 +22,7 @@ from types import MappingProxyType
 from unittest.mock import patch
 
 import pytest
+from support.daily import daily
 from support.pages import BIN, TOOLS, environment_for_make, imports_from
 
 from coda_ir.tools import coda_fmt, coda_opt
@@ -53,6 +54,14 @@ OWN_TESTS = {"make site": "test_site.py", 'pip install "coda-ir[lsp]"': "test_me
 
 WITHIN: Mapping[str, str] = {"make test": "make check"}
 """Commands all of which another one runs."""
+
+LONG = (
+    "make fuzz",
+    "make random",
+    "python benchmarks/layer.py --parts training",
+)
+"""How commands begin that run with `--nightly` only: the tests of fuzz targets and of random
+programs, and the forward part of the same benchmark, run most of what they call every day."""
 
 NARROWED: Mapping[str, str] = {
     "PYTEST_ARGS": "-n 0 tests/core/test_progress.py",
@@ -227,6 +236,7 @@ def write_files(folder: Path) -> None:
     assert coda_opt.main([str(folder / "mlp.coda"), "-o", str(folder / "model.mlir")]) == 0
 
 
+@daily(lambda command: not command.startswith(LONG))
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if "--emit=svg" in command and shutil.which("dot") is None:

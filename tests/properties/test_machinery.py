@@ -26,6 +26,7 @@ from generator.shrink import shrink
 from generator.summary import seldom_fired
 from generator.triton_mode import use_interpreter
 from generator.violations import Violation, expected_to_work
+from support.daily import daily
 from support.processor_time import processor_time_limit
 from support.programs import parse_mlir
 
@@ -83,8 +84,10 @@ def failure() -> Generator[Failure]:
         yield tally.failures[0]
 
 
-def test_a_fault_is_reduced_and_replayed(failure: Failure, tmp_path: Path):
-    small = shrink_failure(failure, seconds=math.inf, attempts=4)
+@daily(lambda attempts: False)
+@pytest.mark.parametrize("attempts", [12])
+def test_a_fault_is_reduced_and_replayed(failure: Failure, attempts: int, tmp_path: Path):
+    small = shrink_failure(failure, seconds=math.inf, attempts=attempts)
     assert small.signature == failure.signature
     assert len(small.record) < len(failure.record) and len(small.module) < len(failure.module)
     text = write_failure(tmp_path, small).read_text()
