@@ -182,7 +182,7 @@ class _InFloat64(torch.nn.Module):
     def __init__(self, layer: torch.nn.Module):
         super().__init__()
         self.narrow = (layer,)
-        """In a tuple: conversions of the model leave it as it is."""
+        """Kept in a tuple, so that conversions of the model do not reach it."""
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         """Call the copy."""

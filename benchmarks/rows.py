@@ -73,7 +73,7 @@ PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
 XLA = "xla"
 VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS, XLA)
-"""XLA is last: the others start processes, which the threads of JAX make unsafe."""
+"""XLA is last: the others start processes, which is unsafe once JAX has started threads."""
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4

@@ -49,7 +49,7 @@ ROWS_OF_A_SUM, TILES_OF_A_SUM = 64, 32
 """Rows that a program combines for each number of a `partial_col`, so that the partials are small
 beside the tensors that the kernel reads, in so many tiles at most."""
 STAGES_OF_A_SUM = 4
-"""Stages of that loop: tiles are on their way to shared memory while those before are combined."""
+"""Stages of that loop: the next tiles are copied to shared memory while one is combined."""
 
 
 @dataclass

@@ -159,7 +159,7 @@ class _StopWhenCancelled(PassInstrumentation):
 
 
 def _kernels(module: ModuleOp) -> list[Kernel]:
-    # It imports torch, without which the server starts.
+    # Imported here because it imports torch, which the server does not need in order to start.
     from coda_ir.backends.triton.module import emit_program
 
     places = defaultdict[tuple[str, Operation], dict[Place, None]](dict)

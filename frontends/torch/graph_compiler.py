@@ -181,7 +181,7 @@ class GraphCompiler:
         return _inductor(graph) if self._is_for_inductor(graph) else _eager(graph)
 
     def _is_for_inductor(self, graph: GraphModule) -> bool:
-        # Inductor knows the order of effects in whole graphs alone.
+        # Inductor keeps the order of effects only in whole graphs.
         if self._is_part and has_effects(graph):
             return False
         nodes = [node.meta.get("val") for node in graph.graph.nodes]

@@ -120,7 +120,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if isinstance(user, FusedOp) and value not in user.ports:
         return Refusal(condition, f"{name_of(value)} is multiplied")
     rows, own = user.row_shape, shape_of(op.partials[0])[:-1]
-    # What one row has of its own is the same for all elements.
+    # If there is only one row, a value per row is the same for all elements.
     is_one_row = all(extent == 1 for extent in rows)
     kinds = {PortKind.COL, PortKind.SCALAR} if is_one_row else {PortKind.COL}
     for segment in user.segments():

@@ -31,7 +31,7 @@ from coda_ir.passes.support.function_pass import FunctionRewriter, NamedPass
 _POINTWISE: tuple[ModulePass, ...] = (
     FuseGroupsPass(),
     OutlinePointwisePass(statistics=False),
-    # Norms of rows that are looked up find their statistics where these are.
+    # The kernel that looks up rows adds up the statistics of their norm.
     FuseEmbeddingPass(),
     SplitReductionsPass(),
     FuseFinalizePass(),

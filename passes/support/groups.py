@@ -68,8 +68,8 @@ class GroupCode:
     behind: set[SSAValue] = field(default_factory=set[SSAValue])
     """Values that other operators compute from results of the code, which cannot load them."""
     gemm: FusedOp | None = None
-    """The GEMM whose epilogue takes the code or none does: it could give the sums of its tiles to a
-    kernel behind it as well."""
+    """A GEMM that could also give the sums of its tiles to a kernel behind it: the code runs in its
+    epilogue or stays outside of GEMMs."""
 
     @property
     def group(self) -> int:

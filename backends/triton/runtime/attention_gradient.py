@@ -235,8 +235,8 @@ class Heads:
 
     def gradients_efficient(self, d_y, y, lse, wants_mask):
         if self.has_added_mask():
-            # Where scores are numbers beside which products vanish, the kernel shall weight by 1
-            # the keys that it sees, and they share the gradient.
+            # Where scores are so low that float32 has no digits for products beside them, the
+            # kernel gives each key that the query sees a weight of 1, and they share the gradient.
             mask = self.mask.expand(*self.mask.shape[:-1], self.k.shape[2])
             top = mask.amax(-1, keepdim=True)
             shares = (mask == top).sum(-1).reciprocal()

@@ -235,7 +235,7 @@ def multiply_words_row(
     end = tl.minimum(last, K) // 8
     words = load_words(b_places, first // 8, word, end, B_STEP)
     for k in range(first, last, BLOCK_K):
-        # The words of the next step are on their way before anything waits for those of this one.
+        # Load the words of the next step before waiting for those of this one.
         depth = k + part[:, None] * PART + element[None, :]
         a = tl.load(a_row + depth, mask=depth < K, other=0.0)
         following_words = load_words(b_places, (k + BLOCK_K) // 8, word, end, B_STEP)
