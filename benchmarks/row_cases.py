@@ -18,6 +18,7 @@ from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.float64 import computing_in_float64
+from coda_ir.frontends.torch.graph_runner import foreach_copy
 
 # transformers has no complete types.
 transformers: Any = import_module("transformers")
@@ -142,7 +143,6 @@ class KeysAndValues(Part):
         lengths = [layer.cumulative_length for layer in cache.layers]
         before = [length.clone() for length in lengths]
         last = self.ids[:, -1:]
-        foreach_copy: Callable[[Any, Any], None] = getattr(torch, "_foreach_copy_")  # noqa: B009
 
         def decode() -> Tensors:
             foreach_copy(lengths, before)  # so that every step is the same

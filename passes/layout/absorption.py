@@ -102,7 +102,7 @@ def _check_partials(op: FinalizeOp) -> Refusal | None:
             return Refusal(
                 "the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map "
                 "over a known number of columns",
-                f"nothing tells how many {name_of(value)} has",
+                f"the number of partials in {name_of(value)} is unknown",
             )
     return None
 

@@ -188,7 +188,7 @@ class Heads:
         return [*gradients, d_mask.to(lse.dtype) if wants_mask else None]
 
     def has_added_mask(self):
-        """Whether the mask has numbers that are added to the scores."""
+        """Return whether the mask is added to the scores, instead of saying which keys count."""
         return self.mask is not None and self.mask.dtype != torch.bool
 
     def is_far(self):

@@ -187,7 +187,7 @@ func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1x
 
 // Nobody knows how many partials there are.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: nothing tells how many %p has; failed condition: the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map over a known number of columns
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the number of partials in %p is unknown; failed condition: the number of partials is known: a scheduled gemm.fused makes them, or a gemm.map over a known number of columns
 // CHECK-LABEL: func.func @argument(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
