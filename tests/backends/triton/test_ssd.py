@@ -24,11 +24,10 @@ from coda_ir.backends.triton.ssd_kernel import (
     block_sums_kernel,
     carry_kernel,
     chunk_states_kernel,
-    scores_kernel,
     ssd_kernel,
     step_kernel,
 )
-from coda_ir.backends.triton.ssd_text import CHUNK, ROWS
+from coda_ir.backends.triton.ssd_text import CHUNK, GRADIENT_CHUNK, ROWS
 from coda_ir.dialects.coda import SSDGradOp, SSDOp
 from coda_ir.float64 import relative_error
 
@@ -206,7 +205,6 @@ def kernels(heads: int, columns: int, states: int, groups: int) -> list[EmittedK
     )
     return [
         step_kernel(only, "ssd_step", {}),
-        scores_kernel(op, "scores", {}),
         block_sums_kernel(op, "block_sums", {}),
         chunk_states_kernel(op, "head_states", {}),
         carry_kernel(op, "carry_head_states", {}),
