@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from coda_ir.backends.triton.argument_list import ArgumentList, Moved
 from coda_ir.backends.triton.dependent_launch import Launch
 from coda_ir.backends.triton.gemm_names import segment_features
-from coda_ir.backends.triton.gemm_segment import IDENTITY, SegmentEmitter
+from coda_ir.backends.triton.gemm_segment import SegmentEmitter
 from coda_ir.backends.triton.host_values import ROW_COUNT
 from coda_ir.backends.triton.kernel import EmittedKernel, KernelArgument, indented
 from coda_ir.backends.triton.kernel_text import emitted
@@ -21,6 +21,7 @@ from coda_ir.backends.triton.ports import (
     partial_extents,
     table_index,
 )
+from coda_ir.backends.triton.segment_results import IDENTITY
 from coda_ir.diagnostics import CodaError
 from coda_ir.dialects.gemm import (
     Combiner,

@@ -390,9 +390,7 @@ def dkv_of_tile(
     at, of_queries = first, of_first
     for _ in range(0, bound(steps * SHARED)):
         q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD)
-        d_out = head_rows(
-            d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, VALUE
-        )
+        d_out = head_rows(d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, VALUE)
         of_head = batch * HEADS + of_queries
         lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
         moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
