@@ -35,8 +35,9 @@ pytestmark = pytest.mark.any_device
 
 Operands = tuple[torch.Tensor, ...]
 
-ROUNDINGS = 6
-"""Times the error of rounding once: weights and states are rounded as operands of products, too."""
+ROUNDINGS = 8
+"""Times the error of rounding once: weights and states are rounded as operands of products, too, and
+sums of dt · a within a block are differences, which some draws of rates feel."""
 
 GRADIENT_ROUNDINGS = 16
 """The same for gradients: those of decays are differences of sums over a chunk."""
@@ -90,7 +91,7 @@ def assert_accurate(
     assert relative_error(actual, exact) <= roundings * relative_error(wide.to(dtype), exact)
 
 
-@pytest.mark.parametrize("length", [1, ROWS + 1, CHUNK, 2 * CHUNK + 3])
+@pytest.mark.parametrize("length", [1, ROWS + 1, CHUNK, CHUNK + ROWS + 3])
 def test_lengths(length: int) -> None:
     check(operands_of(1, length))
 
@@ -150,9 +151,8 @@ def test_states_before_and_behind(length: int) -> None:
         scanned_states([each.to(type) for each in operands], 4)
         for type in (torch.float32, torch.float64)
     )
-    # Sums of dt · a within a block are differences, which some draws of rates feel.
     for found, close, true in zip((y, last), wide, exact, strict=True):
-        assert_accurate(found, close, true, torch.float32, 3 * ROUNDINGS)
+        assert_accurate(found, close, true, torch.float32, 2 * ROUNDINGS)
 
 
 def test_parts_of_a_sequence() -> None:
@@ -169,7 +169,7 @@ def test_parts_of_a_sequence() -> None:
     assert torch.equal(torch.cat(found, 1), whole)
 
 
-@pytest.mark.parametrize("length", [0, 1, CHUNK + 9])
+@pytest.mark.parametrize("length", [0, 1, GRADIENT_CHUNK + 9])
 def test_gradients_of_states(length: int) -> None:
     operands, _ = with_states(length)
     x, first = operands[0], operands[-1]
@@ -233,7 +233,7 @@ def check_gradients(
     return actual
 
 
-@pytest.mark.parametrize("length", [1, ROWS + 1, 2 * CHUNK + 3])
+@pytest.mark.parametrize("length", [1, ROWS + 1, 2 * GRADIENT_CHUNK + 3])
 def test_gradients_of_lengths(length: int) -> None:
     check_gradients(operands_of(1, length))
 
