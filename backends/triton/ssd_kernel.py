@@ -107,9 +107,8 @@ def sums_kernel(
         output("decays", 1),
         output("sums", 2),
     ]
-    return text.emitted(
-        name, arguments, lines, f"states of chunks of {text.chunk} rows", op.heads * parts
-    )
+    summary = f"states of chunks of {text.chunk} rows"
+    return text.emitted(name, arguments, lines, summary, op.heads * parts, num_stages=3)
 
 
 def carry_kernel(
@@ -167,17 +166,18 @@ def ssd_kernel(op: SSDOp, name: str, pitches: Pitches) -> EmittedKernel:
         *indented(
             [
                 *text.rows("", "number"),
-                *(text.tile(operand, "") for operand in ("c", "b", "x")),
-                # The states are advanced first, so that less is in registers at a time.
-                f"decayed = {text.narrow('x.to(tl.float32) * (tl.exp(rest) * dt)[:, None]')}",
+                text.tile("c", ""),
                 f"reads = {text.product('c', text.narrow('h'), (ROWS, text.columns))}",
                 "y = tl.exp(passed)[:, None] * reads",
-                "h = dot(tl.trans(b), decayed, tl.exp(whole) * h)",
+                text.tile("b", ""),
                 f"scores = {text.product('c', 'tl.trans(b)', (ROWS, ROWS))}",
                 *text.decays("", "", "-passed"),
                 "weights = scores * decays * dt[None, :]",
+                text.tile("x", ""),
                 f"y = dot({text.narrow('weights')}, x, y)",
                 text.store_columns("y", op.result),
+                "decayed = x.to(tl.float32) * (tl.exp(rest) * dt)[:, None]",
+                f"h = dot(tl.trans(b), {text.narrow('decayed')}, tl.exp(whole) * h)",
             ]
         ),
     ]

@@ -102,20 +102,20 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:         rest = tl.load(sums + 1024 + row)
 // CHECK-NEXT:         whole = tl.load(sums + 512 + number * 64 + 63)
 // CHECK-NEXT:         c = tl.load(c_ptr + (start * 96 + head // 2 * 16) + (row[:, None] * 96 + state[None, :]), mask=(row < count)[:, None] & (state < 16)[None, :], other=0.0)
-// CHECK-NEXT:         b = tl.load(b_ptr + (start * 96 + head // 2 * 16) + (row[:, None] * 96 + state[None, :]), mask=(row < count)[:, None] & (state < 16)[None, :], other=0.0)
-// CHECK-NEXT:         x = tl.load(x_ptr + (start * 96 + head * 32) + (row[:, None] * 96 + column[None, :]), mask=(row < count)[:, None] & (column < 32)[None, :], other=0.0)
-// CHECK-NEXT:         decayed = to_bf16(x.to(tl.float32) * (tl.exp(rest) * dt)[:, None])
 // CHECK-NEXT:         reads = dot(c, to_bf16(h), tl.zeros((64, 32), tl.float32))
 // CHECK-NEXT:         y = tl.exp(passed)[:, None] * reads
-// CHECK-NEXT:         h = dot(tl.trans(b), decayed, tl.exp(whole) * h)
+// CHECK-NEXT:         b = tl.load(b_ptr + (start * 96 + head // 2 * 16) + (row[:, None] * 96 + state[None, :]), mask=(row < count)[:, None] & (state < 16)[None, :], other=0.0)
 // CHECK-NEXT:         scores = dot(c, tl.trans(b), tl.zeros((64, 64), tl.float32))
 // CHECK-NEXT:         until = (-passed)[None, :]
 // CHECK-NEXT:         sees = row[:, None] >= row[None, :]
 // CHECK-NEXT:         decays = tl.where(sees, passed[:, None] + until, float("-inf"))
 // CHECK-NEXT:         decays = tl.exp(decays)
 // CHECK-NEXT:         weights = scores * decays * dt[None, :]
+// CHECK-NEXT:         x = tl.load(x_ptr + (start * 96 + head * 32) + (row[:, None] * 96 + column[None, :]), mask=(row < count)[:, None] & (column < 32)[None, :], other=0.0)
 // CHECK-NEXT:         y = dot(to_bf16(weights), x, y)
 // CHECK-NEXT:         tl.store(y_ptr + (start * 64 + head * 32) + (row[:, None] * 64 + column[None, :]), to_bf16(y), mask=(row < count)[:, None] & (column < 32)[None, :])
+// CHECK-NEXT:         decayed = x.to(tl.float32) * (tl.exp(rest) * dt)[:, None]
+// CHECK-NEXT:         h = dot(tl.trans(b), to_bf16(decayed), tl.exp(whole) * h)
 
 // CHECK:          chunks = (T + 511) // 512
 // CHECK-NEXT:     all_chunks = B * chunks
@@ -140,7 +140,7 @@ func.func @f(%p: tensor<?x?x96xbf16> {coda.dims = ["B", "T", 96]}, %dt: tensor<?
 // CHECK-NEXT:             sums,
 // CHECK-NEXT:             x.shape[1],
 // CHECK-NEXT:             num_warps=4,
-// CHECK-NEXT:             num_stages=2,
+// CHECK-NEXT:             num_stages=3,
 // CHECK-NEXT:         )
 // CHECK-NEXT:         carry_head_states[(B * 2,)](
 // CHECK-NEXT:             states,
