@@ -1,4 +1,4 @@
-"""Published models in one table: eager PyTorch, torch.compile, coda, both in CUDA graphs, and XLA.
+"""Published models in one table: eager PyTorch, torch.compile and coda, both in CUDA graphs, too.
 
     python benchmarks/rows.py --json rows.json --rows 'llama-7b*'
     python benchmarks/rows.py --json rows.json --rows '*' --budget 1200
@@ -15,8 +15,7 @@ Millijoules come from the GPU's counter, where `pynvml` is installed.
 
 Variants that are in the JSON file are not measured again: the same command continues a run,
 on the same device.
-torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll. XLA
-runs LLaMA in bf16, written in JAX, if JAX is installed.
+torch.compile has the kernels of this package for Mamba's scans, whose loop it would unroll.
 `--profile 12` prints the longest kernels of each variant. `--budget` is in seconds; a variant is
 not compiled when it is spent. Needs transformers, diffusers.
 """
@@ -52,7 +51,6 @@ from rich.console import Console
 from row_cases import (
     ROWS,
     Case,
-    KeysAndValues,
     RecurrentStates,
     Row,
     StartOfPrompt,
@@ -60,7 +58,6 @@ from row_cases import (
     Tensors,
     in_float64,
 )
-from xla_llama import XlaStep
 
 import coda_ir
 from coda_ir.cost_model import DEVICES
@@ -71,9 +68,7 @@ from coda_ir.tuning.measurer import Deadline
 
 PRODUCTS = "products alone"
 """Those with the weights of linear maps, by cuBLAS, of a prompt: what variants are held against."""
-XLA = "xla"
-VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS, XLA)
-"""XLA is last: the others start processes, which is unsafe once JAX has started threads."""
+VARIANTS = (PRODUCTS, EAGER, COMPILED, COMPILED_GRAPHS, CODA, CODA_GRAPHS)
 CAPTURED = {COMPILED_GRAPHS: COMPILED, CODA_GRAPHS: CODA}
 """Variants that replay a CUDA graph of another one."""
 SLOW_S = 0.4
@@ -156,8 +151,6 @@ def prepare(
             if name == PRODUCTS and isinstance(case, StartOfPrompt):
                 step = case.products()
                 _, record.first_call_s[name] = timed(step)
-            elif name == XLA and isinstance(case, StartOfPrompt | KeysAndValues):
-                step, record.first_call_s[name] = timed(case.xla)
             elif base not in steps and name in CAPTURED:
                 record.notes[name] = f"{base} failed"
                 continue
@@ -208,11 +201,7 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
     three calls.
     """
     slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
-    fast: dict[str, Candidate] = {
-        name: step.queued if isinstance(step, XlaStep) else step
-        for name, step in steps.items()
-        if not slow[name]
-    }
+    fast: dict[str, Candidate] = {n: step for n, step in steps.items() if not slow[n]}
     found = {name: timing.median for name, timing in time_interleaved(fast).items()}
     for name, step in steps.items():
         if slow[name]:
@@ -374,8 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             record = Record(row.name, layers, row.all_layers, row.bound)
             records.append(record)
         is_prompt = row.tokens > 0 and row.bound == "flops"
-        lacks = {PRODUCTS: not is_prompt, XLA: not row.is_in_jax}
-        missing = record.missing([name for name in names if not lacks.get(name)])
+        missing = record.missing([name for name in names if name != PRODUCTS or is_prompt])
         if missing and not end.is_over:
             setting = _setting(options, row, layers)
             measure(record, row, setting, missing, end, options.profile)
