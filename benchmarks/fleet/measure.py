@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from harness import (
     peak_memory,
+    release_memory,
     reset_compilers,
     seed,
     synchronize,
@@ -194,12 +195,12 @@ def _exact(
     model: torch.nn.Module, step: Callable[..., Tensors], inputs: Mapping[str, Any]
 ) -> Tensors:
     """Return the results of an eager copy of the model in float64, or in float32 if an operator
-    lacks float64.
+    lacks float64, or the GPU the memory.
     """
-    try:
+    with suppress(RuntimeError):  # what it holds is free before another copy is made
         return _in_type(model, step, inputs, torch.float64)
-    except RuntimeError:
-        return _in_type(model, step, inputs, torch.float32)
+    release_memory()
+    return _in_type(model, step, inputs, torch.float32)
 
 
 def _in_type(
