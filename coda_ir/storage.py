@@ -256,7 +256,7 @@ def stale_reads(ops: Iterable[Operation]) -> Iterator[tuple[Operation, CallOp]]:
     """
     changed: dict[SSAValue, CallOp] = {}
     for op in ops:
-        for value in () if is_view(op) else read_by(op):
+        for value in read_by(op) if changed and not is_view(op) else ():
             call = changed.get(storage_root(value))
             if call is not None and not _holds(value, call.outputs[0]):
                 yield op, call
