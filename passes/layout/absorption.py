@@ -128,7 +128,10 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     None if it is one.
     """
     user, value = use.operation, use.operation.operands[use.index]
-    condition = "every use is a col port of a scheduled gemm.fused, or of a gemm.map"
+    condition = (
+        "every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of "
+        "one that has a single row"
+    )
     is_kernel = isinstance(user, MapOp) or (isinstance(user, FusedOp) and user.schedule is not None)
     if not is_kernel:
         return Refusal(condition, f"{_description(user)} reads {name_of(value)}")
@@ -155,7 +158,7 @@ def _check_use(op: FinalizeOp, use: Use) -> Refusal | None:
     if partials * user.schedule.block_m.data > MOST_PARTIALS:
         return Refusal(
             f"a tile has at most {MOST_PARTIALS} partials of its rows",
-            f"it has {partials} of each of {user.schedule.block_m.data}",
+            f"it has {partials} of each of its {user.schedule.block_m.data} rows",
             "use wider tiles for the GEMM that computes them",
         )
     return None
@@ -173,7 +176,7 @@ def _check_ports(
         if port.kind not in kinds:
             return Refusal(condition, f"{name_of(value)} is a {port.kind.value} port")
         if any(result.port.index == IntAttr(index) for result in segment.results):
-            return Refusal(condition, f"{name_of(value)} says where a result is stored")
+            return Refusal(condition, f"{name_of(value)} selects the column of a result")
     return None
 
 
@@ -184,7 +187,7 @@ def _check_map(user: MapOp, partials: int) -> Refusal | None:
     if user.segment().domain in (None, ()) or user.columns == DYNAMIC_INDEX:
         return Refusal(
             "the columns of a gemm.map are known",
-            "it runs over all elements, of which rows are not known to it",
+            "it runs over all elements, and does not know their rows",
             "give the last dimension as a number or a const",
         )
     if partials > MOST_OF_A_ROW:
