@@ -187,7 +187,7 @@ func.func @multiplied(%x: tensor<?x8xf32>, %w: tensor<16x8xf32>, %v: tensor<8x1x
 
 // A GEMM multiplies them before the pointwise kernel could store them.
 
-// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused, or of a gemm.map
+// REMARK: remark[missed] absorb-finalize: gemm.finalize: the caller reads %s; failed condition: every use is a col port of a scheduled gemm.fused or of a gemm.map, or a scalar port of one that has a single row
 // CHECK-LABEL: func.func @stored_too_late(
 // CHECK: %s = gemm.finalize row
 // CHECK: %s : tensor<?x1xf32>
