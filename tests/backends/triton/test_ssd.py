@@ -36,8 +36,8 @@ pytestmark = pytest.mark.any_device
 Operands = tuple[torch.Tensor, ...]
 
 ROUNDINGS = 8
-"""Times the error of rounding once: weights and states are rounded as operands of products, too, and
-sums of dt · a within a block are differences, which some draws of rates feel."""
+"""Times the error of rounding once: weights and states are rounded as operands of products, too,
+and sums of dt · a within a block are differences, which some draws of rates feel."""
 
 GRADIENT_ROUNDINGS = 16
 """The same for gradients: those of decays are differences of sums over a chunk."""
