@@ -216,6 +216,17 @@ def keys_of_queries(
 
 
 @triton.jit
+def part_of(part: tl.constexpr, first, whole, edge, last):
+    """Where a part of blocks begins and ends: those before the whole ones, these, and the rest."""
+    if part == 0:
+        return first, whole
+    elif part == 1:
+        return whole, edge
+    else:
+        return edge, last
+
+
+@triton.jit
 def dq_of_tile(
     d_out_rows,
     out_rows,
@@ -265,36 +276,37 @@ def dq_of_tile(
     dq = zero_parts(BLOCK_M, HEAD)
     total = tl.zeros((BLOCK_M,), tl.float32)
     of_keys = head // SHARED
-    for at in range(bound(first), bound(last), BLOCK_N):
-        k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD)
-        v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, VALUE)
-        scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
-        weights = weights_of(
-            scores,
-            lse[:, None],
-            mask,
-            batch,
-            head,
-            start,
-            at,
-            tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
-            tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
-            queries,
-            keys,
-            HEADS,
-            MASK_DIMS,
-            ADDED,
-            UNIT,
-        )
-        # Most blocks are seen by all queries.
-        if (at < whole) | (at >= edge):
-            key = (at + column)[None, :]
-            weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-        if ADDED:
-            total += tl.sum(weights, 1)
-        weights = inside_cap(weights, scores, SOFTCAP)
-        d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
-        dq = add_parts(narrowed(d_scores, k[0]), k, dq, HEAD)
+    for part in tl.static_range(0 if WINDOW > 0 else 1, 3):
+        begin, end = part_of(part, first, whole, edge, last)
+        for at in range(bound(begin), bound(end), BLOCK_N):
+            k = head_rows(k_rows, batch, at, keys, of_keys, PITCHES[3], BLOCK_N, HEAD)
+            v = head_rows(v_rows, batch, at, keys, of_keys, PITCHES[4], BLOCK_N, VALUE)
+            scores = scores_of(dot_parts(q, k, zeros, HEAD), SCALE, SOFTCAP, FAST)
+            weights = weights_of(
+                scores,
+                lse[:, None],
+                mask,
+                batch,
+                head,
+                start,
+                at,
+                tl.arange(0, BLOCK_M if MASK_DIMS[2] else 1)[:, None],
+                tl.arange(0, BLOCK_N if MASK_DIMS[3] else 1)[None, :],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+                UNIT,
+            )
+            if part != 1:
+                key = (at + column)[None, :]
+                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if ADDED:
+                total += tl.sum(weights, 1)
+            weights = inside_cap(weights, scores, SOFTCAP)
+            d_scores = weights * (dot_parts(d_out, v, zeros, VALUE) - moment[:, None])
+            dq = add_parts(narrowed(d_scores, k[0]), k, dq, HEAD)
     if ADDED:
         # Where all scores are numbers so large that lse has no digits for the sum of the weights.
         share = tl.where((lse < -1e3) & (total > 0), 1 / total, 1.0)
@@ -384,44 +396,47 @@ def dkv_of_tile(
     )
     dk = zero_parts(BLOCK_M, HEAD)
     dv = zero_parts(BLOCK_M, VALUE)
-    steps = tl.maximum(tl.cdiv(last - first, BLOCK_N), 0)
-    # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
-    # a division there would say that it has.
-    at, of_queries = first, of_first
-    for _ in range(0, bound(steps * SHARED)):
-        q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD)
-        d_out = head_rows(d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, VALUE)
-        of_head = batch * HEADS + of_queries
-        lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
-        moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
-        scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
-        weights = weights_of(
-            scores,
-            lse[None, :],
-            mask,
-            batch,
-            of_queries,
-            at,
-            start,
-            tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
-            tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
-            queries,
-            keys,
-            HEADS,
-            MASK_DIMS,
-            ADDED,
-            UNIT,
-        )
-        # Most blocks see all keys.
-        if (at < whole) | (at >= edge):
-            query = (at + column + keys - queries)[None, :]
-            weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
-        if ADDED:
-            share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
-            weights *= share[None, :]
-        dv = add_parts(narrowed(weights, q[0]), d_out, dv, VALUE)
-        weights = inside_cap(weights, scores, SOFTCAP)
-        d_scores = weights * (dot_parts(v, d_out, zeros, VALUE) - moment[None, :])
-        dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
-        at, of_queries = next_block(at, of_queries, first, last, BLOCK_N, SHARED)
+    for part in tl.static_range(0, 3 if WINDOW > 0 else 2):
+        begin, end = part_of(part, first, whole, edge, last)
+        steps = tl.maximum(tl.cdiv(end - begin, BLOCK_N), 0)
+        # Counted, not divided by `steps`: the first loads go ahead of the loop if it has steps, and
+        # a division there would say that it has.
+        at, of_queries = begin, of_first
+        for _ in range(0, bound(steps * SHARED)):
+            q = head_rows(q_rows, batch, at, queries, of_queries, PITCHES[1], BLOCK_N, HEAD)
+            d_out = head_rows(
+                d_out_rows, batch, at, queries, of_queries, PITCHES[0], BLOCK_N, VALUE
+            )
+            of_head = batch * HEADS + of_queries
+            lse = head_numbers(lse_pointer, of_head, at, queries, BLOCK_N, float("inf"), 1)
+            moment = head_numbers(moment_pointer, of_head, at, queries, BLOCK_N, 0.0, 1 + ADDED)
+            scores = scores_of(dot_parts(k, q, zeros, HEAD), SCALE, SOFTCAP, FAST)
+            weights = weights_of(
+                scores,
+                lse[None, :],
+                mask,
+                batch,
+                of_queries,
+                at,
+                start,
+                tl.arange(0, BLOCK_N if MASK_DIMS[2] else 1)[None, :],
+                tl.arange(0, BLOCK_M if MASK_DIMS[3] else 1)[:, None],
+                queries,
+                keys,
+                HEADS,
+                MASK_DIMS,
+                ADDED,
+                UNIT,
+            )
+            if part != 1:
+                query = (at + column + keys - queries)[None, :]
+                weights = tl.where(is_seen(query, key, keys, CAUSAL, WINDOW), weights, 0.0)
+            if ADDED:
+                share = head_numbers(moment_pointer + 1, of_head, at, queries, BLOCK_N, 0.0, 2)
+                weights *= share[None, :]
+            dv = add_parts(narrowed(weights, q[0]), d_out, dv, VALUE)
+            weights = inside_cap(weights, scores, SOFTCAP)
+            d_scores = weights * (dot_parts(v, d_out, zeros, VALUE) - moment[None, :])
+            dk = add_parts(narrowed(d_scores, q[0]), q, dk, HEAD)
+            at, of_queries = next_block(at, of_queries, begin, end, BLOCK_N, SHARED)
     return scaled_parts(dk, SCALE, HEAD), dv
