@@ -34,7 +34,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
     described_graph,
     fix_numbers_of_modules,
-    has_distributed_tensors,
+    has_tensors_with_rules,
     keep_operators_whole,
     model_inputs,
     needs_gradients,
@@ -123,7 +123,7 @@ def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) ->
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     widen_losses(graph)
-    is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
+    is_whole = not (transforms_itself(graph) or has_tensors_with_rules(example_inputs))
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)
