@@ -34,7 +34,7 @@ from coda_ir.frontends.torch.graph_inputs import (
     NothingToDo,
     described_graph,
     fix_numbers_of_modules,
-    has_tensors_with_rules,
+    has_distributed_tensors,
     keep_operators_whole,
     model_inputs,
     needs_gradients,
@@ -120,10 +120,14 @@ def _has_inductor(chosen: Options, inputs: list[Any]) -> bool:
 
 def _compiled(graph: GraphModule, example_inputs: list[Any], chosen: Options) -> Callable[..., Any]:
     """Compile a graph. Raises LeftToInductor if another compiler is better for it."""
+    if any(tensor.is_nested for tensor in tensors_in(example_inputs)):
+        name = "inductor" if _has_inductor(chosen, example_inputs) else "eager"
+        logger.warning("%s reads nested tensors and runs through %s", described_graph(graph), name)
+        return _lookup_backend(name)(graph, example_inputs)
     inputs = model_inputs(graph)
     fix_numbers_of_modules(graph)
     widen_losses(graph)
-    is_whole = not (transforms_itself(graph) or has_tensors_with_rules(example_inputs))
+    is_whole = not (transforms_itself(graph) or has_distributed_tensors(example_inputs))
     if is_whole and not needs_gradients(graph, example_inputs):
         return _trace_whole(GraphCompiler(chosen, inputs), graph, example_inputs)
     chosen = _without_inference(chosen)

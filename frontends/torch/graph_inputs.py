@@ -115,9 +115,10 @@ class DynamoGraph:
             value: Any = node.meta.get("val")
             sizes: Any = getattr(value, "shape", (value,))
             for size in sizes:
-                symbol, known = _symbol_of(size), getattr(size, "node", None)
-                if symbol is not None and known.has_hint():
-                    hints.setdefault(symbol, int(known.hint))
+                text = symbolic_text(size) if isinstance(size, torch.SymInt) else ""
+                known: Any = getattr(size, "node", None)
+                if text.isidentifier() and known.has_hint():
+                    hints.setdefault(text, int(known.hint))
         return hints
 
     def _input(self, node: Node) -> GraphInput:
@@ -172,12 +173,7 @@ def described_graph(graph: GraphModule) -> str:
 
 
 def _symbol_of(value: object) -> str | None:
-    """Return the symbol of an input that is a size, but not that of the ragged dimension of a
-    nested tensor, with which nothing is computed.
-    """
-    if not isinstance(value, torch.SymInt) or value.node.is_nested_int():
-        return None
-    text = symbolic_text(value)
+    text = symbolic_text(value) if isinstance(value, torch.SymInt) else ""
     return text if text.isidentifier() else None
 
 
@@ -430,12 +426,10 @@ def _module(target: object) -> str:
     return str(getattr(target, "__module__", None) or "")
 
 
-def has_tensors_with_rules(inputs: Sequence[Any]) -> bool:
-    """Return whether an input is a DTensor or a nested tensor, which have rules for ATen's
-    decomposed operators, but none for operators that are kept whole, such as `linear`.
+def has_distributed_tensors(inputs: Sequence[Any]) -> bool:
+    """Return whether an input is a DTensor, which has rules for ATen's decomposed operators, but
+    none for `linear`.
     """
-    if any(isinstance(x, torch.Tensor) and x.is_nested for x in inputs):
-        return True
     distributed: Any = import_module("torch.distributed")
     if not (distributed.is_available() and distributed.is_initialized()):
         return False
