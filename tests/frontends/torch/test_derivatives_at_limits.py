@@ -1,6 +1,7 @@
 """Gradients where the formulas of a derivative divide 0 by 0, or lose an overflow."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from coda_ir.api import compile
 from coda_ir.frontends.torch import export
 
-special = torch.special
+special: Any = torch.special
 
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     "binary_cross_entropy": (
@@ -53,13 +54,12 @@ def test_gradient(name: str, frontend: str):
     model, x = Added(function), torch.randn(1, 4)
     offset = torch.tensor([elements], requires_grad=True)
     wanted = offset.detach().double().requires_grad_()
-    function(wanted).sum().backward()
+    (expected,) = torch.autograd.grad(function(wanted).sum(), wanted)
     if frontend == "torch.compile":
         result = compiled(model)(x, offset)
     else:
         module = export(model, (x, offset)).module
         program = compile(module, target="reference", device="cpu", training=True)
         result = program(x, offset, *(p.detach() for p in model.parameters()))
-    result.sum().backward()
-    assert offset.grad is not None and wanted.grad is not None
-    torch.testing.assert_close(offset.grad, wanted.grad.float(), rtol=2e-4, atol=1e-6)
+    (gradient,) = torch.autograd.grad(result.sum(), offset)
+    torch.testing.assert_close(gradient, expected.float(), rtol=2e-4, atol=1e-6)
