@@ -1,20 +1,17 @@
-"""The targets `dot` and `svg`: a picture of a module."""
+"""A picture of a module, as a graph in the DOT language and as SVG."""
 
 import shutil
 import subprocess
-from dataclasses import dataclass
-from typing import IO
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.utils.target import Target
 
 from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Graph, title
 from coda_ir.backends.graphviz.fusion_view import draw_fusion
 from coda_ir.backends.graphviz.ir_view import draw_function
 from coda_ir.diagnostics import CodaError
+from coda_ir.signatures import signature_of
 
 VIEWS = ("ir", "fusion")
 
@@ -43,38 +40,18 @@ def draw_module(module: ModuleOp, view: str = "ir", entry: str | None = None) ->
 
 
 def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
-    """Return the functions with a body, or the one with the given name. Raises CodaError if there
-    is none.
+    """Return the functions with a body, or the one with the given name.
+
+    Raises CodaError if there is none, and for an argument or a result that is not a tensor.
     """
     functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
     chosen = [func for func in functions if entry in (None, func.sym_name.data)]
     if entry is not None and not chosen:
         names = ", ".join(func.sym_name.data for func in functions) or "none"
         raise CodaError(f"no function '{entry}'", f"the functions are {names}")
+    for func in chosen:
+        signature_of(func)
     return chosen
-
-
-@dataclass(frozen=True)
-class DotTarget(Target):
-    """Writes a graph in the DOT language (see `draw_module`)."""
-
-    name = "dot"
-
-    view: str = "ir"
-    entry: str | None = None
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(draw_module(module, self.view, self.entry))
-
-
-@dataclass(frozen=True)
-class SvgTarget(DotTarget):
-    """Writes the picture of that graph, drawn by the program `dot`."""
-
-    name = "svg"
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(render_svg(draw_module(module, self.view, self.entry)))
 
 
 def render_svg(dot_text: str) -> str:
