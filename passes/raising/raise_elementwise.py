@@ -221,8 +221,9 @@ def _celu(call: ElementwiseCall) -> Operation | None:
     """Raise celu(x, alpha), the continuous ELU: alpha · elu(x / alpha)."""
     x, *numbers = call.arguments
     (alpha,) = numbers or (1.0,)
-    is_plain = not isinstance(alpha, SSAValue) and alpha > 0
-    return _elu(call.with_arguments([x, alpha, 1, 1 / alpha])) if is_plain else None
+    if isinstance(alpha, SSAValue) or alpha <= 0:
+        return None
+    return _elu(call.with_arguments([x, alpha, 1, 1 / alpha]))
 
 
 def _scaled(
