@@ -94,6 +94,7 @@ class _GemmEmitter(GemmEmitter):
         return replace(
             kernel,
             runs_without_rows=self.op.is_transposed,
+            registers=self.main_loop.registers,
             imports=kernel.imports | self.main_loop.IMPORTS,
             shared_tiles=self._shared_tiles(),
         )
