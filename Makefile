@@ -1,7 +1,9 @@
 VENV ?= .venv
 PYTHON ?= python3
-# What to install where torch cannot be imported yet, and how to make the environment. Imports compile
-# the modules that they need: that takes less time than to compile all of them.
+# What to install where torch cannot be imported yet, and how to make the environment. The first import
+# compiles a module: that takes less time than to compile all of them. Images of containers often forbid
+# Python to keep the result, and then each process would compile torch again.
+export PYTHONDONTWRITEBYTECODE :=
 # For another build: make test TORCH="torch --index-url https://download.pytorch.org/whl/cu128"
 TORCH ?= torch==2.13.0
 VENV_FLAGS ?=

@@ -15,19 +15,4 @@ def get_all_targets() -> dict[str, Callable[[], type[Target]]]:
 
         return TritonTarget
 
-    def get_dot() -> type[Target]:
-        from coda_ir.backends.graphviz import DotTarget
-
-        return DotTarget
-
-    def get_svg() -> type[Target]:
-        from coda_ir.backends.graphviz import SvgTarget
-
-        return SvgTarget
-
-    def get_html() -> type[Target]:
-        from coda_ir.backends.explorer import HtmlTarget
-
-        return HtmlTarget
-
-    return {"triton": get_triton, "dot": get_dot, "svg": get_svg, "html": get_html}
+    return {"triton": get_triton}

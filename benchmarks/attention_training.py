@@ -14,20 +14,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import harness
 import torch
 import torch.nn.functional as F
-from harness import (
-    Candidate,
-    add_common_options,
-    add_layer_options,
-    peak_memory,
-    print_timings,
-    publish,
-    read_options,
-    table_of,
-    time_interleaved,
-    timings_data,
-)
 from rich.console import Console
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -113,7 +102,7 @@ class Variant:
         with self.chosen():
             return self.attend(*(x.detach().requires_grad_() for x in inputs[:3]))
 
-    def backward(self, inputs: Tensors) -> Candidate:
+    def backward(self, inputs: Tensors) -> harness.Candidate:
         """Return a function that repeats the backward of one forward."""
         *leaves, upstream = inputs
         leaves = [x.detach().requires_grad_() for x in leaves]
@@ -185,7 +174,7 @@ def check(variants: Mapping[str, Variant], sizes: Sizes, inputs: Tensors) -> dic
 
 def print_accuracy(found: Mapping[str, Accuracy], peaks: Mapping[str, float | None]) -> None:
     what = f"errors against float64, bits of {RUNS} runs, peak memory of a step"
-    table = table_of(what, "variant", "y", "dq", "dk", "dv", "runs", "peak GiB")
+    table = harness.table_of(what, "variant", "y", "dq", "dk", "dv", "runs", "peak GiB")
     for name, accuracy in found.items():
         runs = "equal" if accuracy.is_deterministic else "differ"
         peak = peaks[name]
@@ -198,30 +187,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--kv-heads", type=int, default=8)
-    add_layer_options(parser)
-    add_common_options(parser)
-    given = read_options(parser, arguments)
+    harness.add_layer_options(parser)
+    harness.add_common_options(parser)
+    given = harness.read_options(parser, arguments)
     sizes = Sizes(given.batch, given.time, given.heads, given.kv_heads, given.head_dim)
     inputs = sizes.inputs(given.device)
     variants = make_variants(sizes, inputs)
     accuracy = check(variants, sizes, inputs)
     peaks = {
-        name: peak_memory(lambda v=variant: v.step(inputs)) for name, variant in variants.items()
+        name: harness.peak_memory(lambda v=variant: v.step(inputs))
+        for name, variant in variants.items()
     }
     print_accuracy(accuracy, peaks)
-    parts: dict[str, dict[str, Candidate]] = {
+    parts: dict[str, dict[str, harness.Candidate]] = {
         "forward": {name: lambda v=v: v.forward(inputs) for name, v in variants.items()},
         "backward": {name: v.backward(inputs) for name, v in variants.items()},
         "forward + backward": {name: lambda v=v: v.step(inputs) for name, v in variants.items()},
     }
     timings = {
-        part: time_interleaved(candidates, rounds=given.rounds)
+        part: harness.time_interleaved(candidates, rounds=given.rounds)
         for part, candidates in parts.items()
     }
     for part, found in timings.items():
-        print_timings(f"attention, {part}, {sizes}", found, CODA)
+        harness.print_timings(f"attention, {part}, {sizes}", found, CODA)
     facts = {name: vars(found) for name, found in accuracy.items()}
-    publish(given, accuracy=facts, peak_gib=peaks, milliseconds=timings_data(timings))
+    harness.publish(
+        given, accuracy=facts, peak_gib=peaks, milliseconds=harness.timings_data(timings)
+    )
 
 
 if __name__ == "__main__":

@@ -29,17 +29,8 @@ from itertools import product
 from time import monotonic
 from typing import Any
 
+import harness
 import torch
-from harness import (
-    Budget,
-    add_common_options,
-    add_sizes,
-    make_parser,
-    print_errors,
-    publish,
-    read_options,
-    wanted_sizes,
-)
 from launches import Call, Gemm, Program, copy_rate, kernel_counts, label, sequence_us
 from llama_layer import PROGRAM, LayerShape, check, make_inputs, pack, torch_layer
 from rich.console import Console
@@ -213,24 +204,24 @@ def facts(found: Mapping[str, Mapping[str, tuple[Variants, Times]]]) -> dict[str
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(__doc__)
-    add_sizes(parser, "4096")
+    parser = harness.make_parser(__doc__)
+    harness.add_sizes(parser, "4096")
     parser.add_argument(
         "--rows",
         dest="row_counts",
-        type=wanted_sizes,
+        type=harness.wanted_sizes,
         default="1,16,64",
         help="numbers of tokens at a time",
     )
     parser.add_argument("--more", type=int, default=0, help="schedules that the model puts next")
     parser.add_argument("--head-dim", type=int, default=128)
-    add_common_options(parser)
-    return read_options(parser, arguments)
+    harness.add_common_options(parser)
+    return harness.read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    device, budget = torch.device(options.device), Budget(options.budget)
+    device, budget = torch.device(options.device), harness.Budget(options.budget)
     chosen, rate = schedule_pass(device), copy_rate(device)
     found: dict[str, dict[str, tuple[Variants, Times]]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}
@@ -248,8 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     variants = Variants.of(op, program, chosen, options.more)
                     found[section][label(op)] = variants, variants.times(options.rounds, device)
         print_variants(section, found[section], rate)
-        print_errors(errors[section], "eager", section)
-        publish(options, **facts(found), errors=errors)
+        harness.print_errors(errors[section], "eager", section)
+        harness.publish(options, **facts(found), errors=errors)
 
 
 if __name__ == "__main__":

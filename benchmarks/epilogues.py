@@ -18,26 +18,9 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import harness
 import torch
 import torch.nn.functional as F
-from harness import (
-    Budget,
-    Candidate,
-    Timing,
-    add_common_options,
-    chosen,
-    make_parser,
-    print_errors,
-    print_timings,
-    publish,
-    read_options,
-    reset_compilers,
-    seed,
-    time_interleaved,
-    timings_data,
-    torch_compile,
-    wanted,
-)
 from layer_variants import (
     CODA,
     CODA_TUNED,
@@ -193,10 +176,10 @@ CASES = (
 
 def candidates(
     case: Case, sizes: Sizes, tensors: Tensors, names: Sequence[str]
-) -> dict[str, Candidate]:
+) -> dict[str, harness.Candidate]:
     """Return the variants that are available here, by name; print which are not, and why."""
     device = tensors["x"].device
-    found: dict[str, Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
+    found: dict[str, harness.Candidate] = {BASELINE: lambda: tensors["x"] @ tensors["packed"].T}
     for name, tune in {CODA: False, CODA_TUNED: True}.items():
         if name in names and (not tune or device.type == "cuda"):
             found[name] = _coda(case, sizes, tensors, tune=tune)
@@ -219,18 +202,20 @@ def candidates(
     return found
 
 
-def _coda(case: Case, sizes: Sizes, tensors: Tensors, *, tune: bool) -> Candidate:
+def _coda(case: Case, sizes: Sizes, tensors: Tensors, *, tune: bool) -> harness.Candidate:
     constants, device = case.constants(sizes), tensors["x"].device
     function = coda_ir.compile(case.text, constants=constants, device=device, tune=tune)
     return partial(function, *(tensors[spec.name] for spec in function.signature.arguments))
 
 
-def _compiled(case: Case, tensors: Tensors, mode: str | None = None) -> Candidate:
-    compiled: Callable[[Tensors], object] = torch_compile(case.function, dynamic=False, mode=mode)
+def _compiled(case: Case, tensors: Tensors, mode: str | None = None) -> harness.Candidate:
+    compiled: Callable[[Tensors], object] = harness.torch_compile(
+        case.function, dynamic=False, mode=mode
+    )
     return lambda: compiled(tensors)
 
 
-def _liger(case: Case, tensors: Tensors) -> Candidate | None:
+def _liger(case: Case, tensors: Tensors) -> harness.Candidate | None:
     if case.liger is None:
         return None
     liger, run = import_module("liger_kernel.transformers.functional"), case.liger
@@ -260,24 +245,24 @@ def check(
 
 def measure(
     case: Case, sizes: Sizes, options: argparse.Namespace
-) -> tuple[dict[str, Timing], dict[str, dict[str, float]]]:
-    names = chosen(options.variants, VARIANTS)
+) -> tuple[dict[str, harness.Timing], dict[str, dict[str, float]]]:
+    names = harness.chosen(options.variants, VARIANTS)
     tensors = case.draw(sizes, options.device)
-    reset_compilers()
+    harness.reset_compilers()
     with torch.no_grad():
         made = candidates(case, sizes, tensors, names)
         results: dict[str, Any] = {n: call() for n, call in made.items() if n != BASELINE}
         errors = check(case, tensors, results)
         del results
-        return time_interleaved(made, rounds=options.rounds), errors
+        return harness.time_interleaved(made, rounds=options.rounds), errors
 
 
 def wanted_shapes(text: str) -> list[tuple[int, ...]]:
-    return [tuple(map(int, shape.split("x"))) for shape in wanted(text)]
+    return [tuple(map(int, shape.split("x"))) for shape in harness.wanted(text)]
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(__doc__)
+    parser = harness.make_parser(__doc__)
     parser.add_argument(
         "--shapes",
         type=wanted_shapes,
@@ -289,16 +274,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
     )
-    add_common_options(parser)
-    return read_options(parser, arguments)
+    harness.add_common_options(parser)
+    return harness.read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    seed()
-    budget = Budget(options.budget)
-    parts = wanted(options.cases or "") or [""]
-    timings: dict[str, dict[str, Timing]] = {}
+    harness.seed()
+    budget = harness.Budget(options.budget)
+    parts = harness.wanted(options.cases or "") or [""]
+    timings: dict[str, dict[str, harness.Timing]] = {}
     errors: dict[str, dict[str, dict[str, float]]] = {}
     for shape in options.shapes:
         sizes = Sizes(*shape)
@@ -310,9 +295,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 return
             with budget.part():
                 timings[section], errors[section] = measure(case, sizes, options)
-            print_timings(section, timings[section], BASELINE)
-            print_errors(errors[section], EAGER, section)
-            publish(options, milliseconds=timings_data(timings), errors=errors)
+            harness.print_timings(section, timings[section], BASELINE)
+            harness.print_errors(errors[section], EAGER, section)
+            harness.publish(options, milliseconds=harness.timings_data(timings), errors=errors)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+import harness
 import torch
 from expert_blocks import BLOCKS, Block, grouped_gemms
 from fleet.measure import (
@@ -29,19 +30,6 @@ from fleet.measure import (
     measure,
 )
 from fleet.models import Setting
-from harness import (
-    Budget,
-    add_common_options,
-    chosen,
-    make_parser,
-    publish,
-    read_options,
-    release_memory,
-    table_of,
-    time_interleaved,
-    wanted,
-    wanted_sizes,
-)
 from launches import copy_rate
 from rich.console import Console
 
@@ -80,7 +68,7 @@ def measure_part(
         rounds=options.rounds,
         compares=block.experts * block.expert_bytes <= MOST_COMPARED,
     )
-    release_memory()
+    harness.release_memory()
     found = Figures(tokens, record)
     if is_decoding:
         found.baseline = COMPILED_GRAPHS
@@ -91,7 +79,9 @@ def measure_part(
     elif options.device == "cuda":
         forward, backward = grouped_gemms(block, tokens, options.device)
         step = {FORWARD: forward, TRAINING: lambda: (forward(), backward())}
-        found.gemms_ms = time_interleaved({"": step[part]}, rounds=options.rounds)[""].median
+        found.gemms_ms = harness.time_interleaved({"": step[part]}, rounds=options.rounds)[
+            ""
+        ].median
     return found
 
 
@@ -99,7 +89,7 @@ def show(block: str, part: str, figures: Figures) -> None:
     """Print the table of a part."""
     record = figures.record
     columns = ("variant", "ms", f"x {figures.baseline}", "error", "peak, GiB")
-    table = table_of(f"{block}, {part}, {figures.tokens} tokens", *columns)
+    table = harness.table_of(f"{block}, {part}, {figures.tokens} tokens", *columns)
     baseline = record.milliseconds.get(figures.baseline)
     rows = dict(record.milliseconds)
     if figures.gemms_ms is not None:
@@ -121,22 +111,25 @@ def show(block: str, part: str, figures: Figures) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(__doc__)
+    parser = harness.make_parser(__doc__)
     parser.add_argument("--blocks", default="all", help=f"of {', '.join(BLOCKS)} (all)")
     parser.add_argument("--parts", default="all", help=f"of {', '.join(PARTS)} (all)")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="of those of the fleet")
     parser.add_argument(
-        "--tokens", type=wanted_sizes, default="", help="numbers, instead of those of each block"
+        "--tokens",
+        type=harness.wanted_sizes,
+        default="",
+        help="numbers, instead of those of each block",
     )
-    add_common_options(parser)
-    return read_options(parser, arguments)
+    harness.add_common_options(parser)
+    return harness.read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    budget, parts = Budget(options.budget), chosen(options.parts, PARTS)
+    budget, parts = harness.Budget(options.budget), harness.chosen(options.parts, PARTS)
     measured: list[dict[str, object]] = []
-    for name in chosen(options.blocks, tuple(BLOCKS)):
+    for name in harness.chosen(options.blocks, tuple(BLOCKS)):
         block = BLOCKS[name] if options.device == "cuda" else BLOCKS[name].small()
         sizes: Sequence[int] = options.tokens or block.tokens
         cases = [(part, tokens) for part in parts if part != DECODE for tokens in sizes]
@@ -145,10 +138,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not budget.allows(f"{name}, {part}, {tokens} tokens"):
                 continue
             with budget.part():
-                figures = measure_part(block, part, tokens, wanted(options.variants), options)
+                figures = measure_part(
+                    block, part, tokens, harness.wanted(options.variants), options
+                )
             show(name, part, figures)
             measured.append({"block": name, "part": part, **asdict(figures)})
-            publish(options, measured=measured)
+            harness.publish(options, measured=measured)
 
 
 if __name__ == "__main__":

@@ -20,29 +20,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import harness
 import torch
 from float8_layer import float8_gemms
-from harness import (
-    Budget,
-    Candidate,
-    Timing,
-    add_common_options,
-    add_layer_options,
-    add_sizes,
-    chosen,
-    host_microseconds,
-    make_parser,
-    print_errors,
-    print_timings,
-    publish,
-    read_options,
-    release_memory,
-    reset_compilers,
-    seed,
-    time_interleaved,
-    timed,
-    timings_data,
-)
 from layer_variants import (
     EAGER,
     FLOAT8,
@@ -73,7 +53,9 @@ GEMMS = "cuBLAS GEMMs"
 class Measurement:
     """The measurements of one size, by section and variant, and by variant."""
 
-    timings: dict[str, dict[str, Timing]] = field(default_factory=dict[str, dict[str, Timing]])
+    timings: dict[str, dict[str, harness.Timing]] = field(
+        default_factory=dict[str, dict[str, harness.Timing]]
+    )
     errors: dict[str, dict[str, dict[str, float]]] = field(
         default_factory=dict[str, dict[str, dict[str, float]]]
     )
@@ -102,7 +84,7 @@ class Comparison:
         results: dict[str, Sequence[torch.Tensor]] = {}
         seconds = found.first_call_s.setdefault("forward", {})
         for name, variant in self.variants.items():
-            _, first = timed(lambda v=variant: v.finish(v.forward()))
+            _, first = harness.timed(lambda v=variant: v.finish(v.forward()))
             seconds[name] = variant.compile_s + first
             results[name] = variant.forward()
         found.errors["results"] = check(results, self.inputs)
@@ -113,51 +95,51 @@ class Comparison:
                 gemms = float8_gemms(pack(self.inputs), self.shape, recipe)
                 candidates[f"4 {GEMMS}, float8 {recipe}"] = gemms
         candidates |= {name: each.timed(each.forward) for name, each in self.variants.items()}
-        found.timings["forward"] = time_interleaved(candidates, rounds=self.rounds)
+        found.timings["forward"] = harness.time_interleaved(candidates, rounds=self.rounds)
         own = {n: each.forward for n, each in self.variants.items() if each.xla is None}
-        found.host_us = host_microseconds(own, rounds=self.rounds)
+        found.host_us = harness.host_microseconds(own, rounds=self.rounds)
 
     def training(self, found: Measurement) -> None:
         """Measure the backward of one forward, and forward and backward together."""
         upstream = [torch.randn_like(self.inputs["x0"]) for _ in range(4)]
         exact = exact_gradients(self.inputs, upstream)
-        release_memory()
+        harness.release_memory()
         packed = pack(self.inputs)
         forward, backward = forward_gemms(packed, self.shape), backward_gemms(packed, self.shape)
-        steps: dict[str, Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
+        steps: dict[str, harness.Candidate] = {f"12 {GEMMS}": lambda: (forward(), backward())}
         steps |= self._steps(found, upstream, exact)
         del exact
-        backwards: dict[str, Candidate] = {f"8 {GEMMS}": backward}
+        backwards: dict[str, harness.Candidate] = {f"8 {GEMMS}": backward}
         for name, variant in self.trained.items():
             alone = variant.backward(upstream)
             if alone is not None:
                 backwards[name] = variant.timed(alone)
-        found.timings["backward"] = time_interleaved(backwards, rounds=self.rounds)
-        found.timings["forward + backward"] = time_interleaved(steps, rounds=self.rounds)
+        found.timings["backward"] = harness.time_interleaved(backwards, rounds=self.rounds)
+        found.timings["forward + backward"] = harness.time_interleaved(steps, rounds=self.rounds)
 
     def _steps(
         self, found: Measurement, upstream: Sequence[torch.Tensor], exact: Tensors
-    ) -> dict[str, Candidate]:
+    ) -> dict[str, harness.Candidate]:
         """Return the training step of each variant; their gradients are compared."""
-        steps: dict[str, Candidate] = {}
+        steps: dict[str, harness.Candidate] = {}
         seconds = found.first_call_s.setdefault("forward + backward", {})
         errors = found.errors.setdefault("gradients", {})
         for name, variant in self.trained.items():
             seeds = variant.seeds(upstream)
-            _, seconds[name] = timed(lambda v=variant, s=seeds: v.finish(v.step(s)))
+            _, seconds[name] = harness.timed(lambda v=variant, s=seeds: v.finish(v.step(s)))
             errors[name] = gradient_errors(variant.step(variant.seeds(upstream)), exact)
             seeds = variant.seeds(upstream)
             steps[name] = variant.timed(lambda v=variant, seeds=seeds: v.step(seeds))
             found.peak_gib[name] = variant.peak_gib(seeds)
-            release_memory()
+            harness.release_memory()
         return steps
 
 
 def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
     """Measure all parts of one size."""
-    names, parts = chosen(options.variants, VARIANTS), chosen(options.parts, PARTS)
+    names, parts = harness.chosen(options.variants, VARIANTS), harness.chosen(options.parts, PARTS)
     inputs = make_inputs(shape, options.device)
-    reset_compilers()
+    harness.reset_compilers()
     variants = make_variants(
         shape, inputs, names, options.schedule or (), training=TRAINING in parts
     )
@@ -172,9 +154,9 @@ def measure(shape: LayerShape, options: argparse.Namespace) -> Measurement:
 def print_measurement(section: str, shape: LayerShape, found: Measurement) -> None:
     for part, timings in found.timings.items():
         title = f"layer {part}, {section}, M = {shape.rows}"
-        print_timings(title, timings, next(iter(timings)))
+        harness.print_timings(title, timings, next(iter(timings)))
     for what, errors in found.errors.items():
-        print_errors(errors, EAGER, f"{what}, {section}")
+        harness.print_errors(errors, EAGER, f"{what}, {section}")
     for part, seconds in found.first_call_s.items():
         told = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
         print(f"first call, {part}, seconds: {told}")
@@ -199,13 +181,13 @@ def facts(measured: Mapping[str, Measurement]) -> dict[str, object]:
         "peak_gib": {size: found.peak_gib for size, found in measured.items()},
         "host_us": {size: found.host_us for size, found in measured.items()},
         "first_call_s": {size: found.first_call_s for size, found in measured.items()},
-        "milliseconds": timings_data(timings),
+        "milliseconds": harness.timings_data(timings),
     }
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(__doc__)
-    add_sizes(parser)
+    parser = harness.make_parser(__doc__)
+    harness.add_sizes(parser)
     parser.add_argument("--parts", default=",".join(PARTS), help="which, with commas")
     parser.add_argument(
         "--variants", default=",".join(UNASKED), help=f"of {', '.join(VARIANTS)}; or all"
@@ -213,22 +195,22 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--schedule", action="append", help="also coda with these options of the pass schedule"
     )
-    add_layer_options(parser)
-    add_common_options(parser)
-    return read_options(parser, arguments)
+    harness.add_layer_options(parser)
+    harness.add_common_options(parser)
+    return harness.read_options(parser, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    seed()
-    budget = Budget(options.budget)
+    harness.seed()
+    budget = harness.Budget(options.budget)
     measured: dict[str, Measurement] = {}
     for shape in affordable_shapes(options, budget):
         section = f"D = {shape.d}"
         with budget.part():
             measured[section] = measure(shape, options)
         print_measurement(section, shape, measured[section])
-        publish(options, **facts(measured))  # a run cut short leaves something
+        harness.publish(options, **facts(measured))  # a run cut short leaves something
 
 
 if __name__ == "__main__":

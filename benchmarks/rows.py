@@ -32,22 +32,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import harness
 import torch
 from fleet.measure import CODA, CODA_GRAPHS, COMPILED, COMPILED_GRAPHS, EAGER, compilers
 from fleet.models import Setting
-from harness import (
-    Candidate,
-    chosen,
-    make_parser,
-    read_options,
-    reset_compilers,
-    seed,
-    synchronize,
-    table_of,
-    time_interleaved,
-    timed,
-    with_machine,
-)
 from rich.console import Console
 from row_cases import (
     ROWS,
@@ -116,10 +104,10 @@ def measure(
     """Add the times, errors and energy of variants to a record. Print the `kernels` longest kernels
     of each.
     """
-    seed()
+    harness.seed()
     case = row.make(setting)
     record.work, record.whole_work = asdict(case.work()), whole_work(case, record)
-    reset_compilers()
+    harness.reset_compilers()
     steps = prepare(record, case, setting, names, end)
     results: dict[str, Tensors] = {}
     for name, step in steps.items():
@@ -134,7 +122,7 @@ def measure(
         if joules is not None:
             record.millijoules[name] = 1000 * joules
     steps.clear()
-    reset_compilers()
+    harness.reset_compilers()
     compare(record, case, results)
 
 
@@ -155,17 +143,19 @@ def prepare(
         try:
             if name == PRODUCTS and isinstance(case, StartOfPrompt):
                 step = case.products()
-                _, record.first_call_s[name] = timed(step)
+                _, record.first_call_s[name] = harness.timed(step)
             elif name == XLA and isinstance(case, StartOfPrompt | KeysAndValues):
-                step, record.first_call_s[name] = timed(case.xla)
+                step, record.first_call_s[name] = harness.timed(case.xla)
             elif base not in steps and name in CAPTURED:
                 record.notes[name] = f"{base} failed"
                 continue
             elif name in CAPTURED:
-                step, record.first_call_s[name] = timed(lambda base=base: captured(steps[base]))
+                step, record.first_call_s[name] = harness.timed(
+                    lambda base=base: captured(steps[base])
+                )
             else:
                 step = case.step(compile_by_name[name](case.model))
-                _, record.first_call_s[name] = timed(step)
+                _, record.first_call_s[name] = harness.timed(step)
             step()
             steps[name] = step
         except Exception as error:
@@ -207,16 +197,16 @@ def times(steps: Mapping[str, Step]) -> dict[str, float]:
     """Return medians in milliseconds, measured in turn; for slow steps, the fastest of
     three calls.
     """
-    slow = {name: timed(step)[1] > SLOW_S for name, step in steps.items()}
-    fast: dict[str, Candidate] = {
+    slow = {name: harness.timed(step)[1] > SLOW_S for name, step in steps.items()}
+    fast: dict[str, harness.Candidate] = {
         name: step.queued if isinstance(step, XlaStep) else step
         for name, step in steps.items()
         if not slow[name]
     }
-    found = {name: timing.median for name, timing in time_interleaved(fast).items()}
+    found = {name: timing.median for name, timing in harness.time_interleaved(fast).items()}
     for name, step in steps.items():
         if slow[name]:
-            found[name] = 1000 * min(timed(step)[1] for _ in range(3))
+            found[name] = 1000 * min(harness.timed(step)[1] for _ in range(3))
     return found
 
 
@@ -230,11 +220,11 @@ def energy(step: Step, milliseconds: float) -> float | None:
     uuid = cuda.get_device_properties(cuda.current_device()).uuid
     handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     count = max(1, round(1000 * ENERGY_S / milliseconds))
-    synchronize()
+    harness.synchronize()
     before = nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
     for _ in range(count):
         step()
-    synchronize()
+    harness.synchronize()
     return (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) - before) / 1000 / count
 
 
@@ -256,10 +246,12 @@ def print_kernels(title: str, step: Step, count: int) -> None:
     profiler: Any = import_module("torch.profiler")
     with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as profile:
         step()
-        synchronize()
+        harness.synchronize()
     found: list[Any] = [e for e in profile.key_averages() if e.self_device_time_total > 0]
     whole = sum(event.self_device_time_total for event in found)
-    table = table_of(f"{title}: {whole / 1000:.3f} ms of kernels", "kernel", "calls", "ms", "%")
+    table = harness.table_of(
+        f"{title}: {whole / 1000:.3f} ms of kernels", "kernel", "calls", "ms", "%"
+    )
     for event in sorted(found, key=lambda e: -e.self_device_time_total)[:count]:
         us = event.self_device_time_total
         row = (event.key[:80], str(event.count), f"{us / 1000:.3f}", f"{100 * us / whole:.1f}")
@@ -300,7 +292,7 @@ def gpu() -> Device | None:
 def print_records(records: Sequence[Record]) -> None:
     """Print one line for each variant of each row."""
     columns = ("row", "variant", "ms", "x eager", "all layers, ms", "% of peak", "mJ / token")
-    table = table_of("", *columns, "error", "first call, s", texts=2)
+    table = harness.table_of("", *columns, "error", "first call, s", texts=2)
     device = gpu()
     for record in records:
         title = f"{record.row}, {record.layers} of {record.all_layers} layers"
@@ -334,7 +326,7 @@ def _cells(record: Record, name: str, device: Device | None) -> list[str]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = make_parser(__doc__)
+    parser = harness.make_parser(__doc__)
     names = ", ".join(row.name for row in ROWS)
     parser.add_argument("--rows", default="*", metavar="PATTERN,...", help=f"of {names}")
     parser.add_argument("--variants", default="all", help=f"of {', '.join(VARIANTS)}")
@@ -343,7 +335,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", type=int, default=0, help="so many kernels of each variant")
     parser.add_argument("--budget", type=float, default=240.0, help="seconds (default: 240)")
     parser.add_argument("--json", type=Path, default=Path("rows.json"))
-    return read_options(parser, arguments)
+    return harness.read_options(parser, arguments)
 
 
 def read(path: Path, device: str | None = None) -> list[Record]:
@@ -361,10 +353,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.profile and options.device == "cpu":
         raise SystemExit("--profile needs a GPU")
     coda_ir.keep_scans()
-    machine = with_machine({"device": "cpu"} if options.device == "cpu" else {})
+    machine = harness.with_machine({"device": "cpu"} if options.device == "cpu" else {})
     records = read(options.json, machine["device"])
     end = Deadline(time.monotonic() + options.budget)
-    patterns, names = options.rows.split(","), chosen(options.variants, VARIANTS)
+    patterns, names = options.rows.split(","), harness.chosen(options.variants, VARIANTS)
     for row in ROWS:
         if not any(fnmatchcase(row.name, pattern) for pattern in patterns):
             continue
@@ -381,7 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             measure(record, row, setting, missing, end, options.profile)
             facts = {**machine, "rows": [asdict(each) for each in records]}
             options.json.write_text(json.dumps(facts, indent=1) + "\n")
-            reset_compilers()
+            harness.reset_compilers()
     print_records(records)
 
 

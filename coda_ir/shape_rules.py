@@ -7,37 +7,9 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from coda_ir.dialects.coda import (
-    AttentionGradOp,
-    AttentionOp,
-    BroadcastOp,
-    ElementwiseOp,
-    EmbeddingGradOp,
-    GluOp,
-    PadOp,
-    PositionsOp,
-    ReshapeOp,
-    SelectiveScanGradOp,
-    SSDGradOp,
-    SumToOp,
-)
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.infer_type import OPEN, InferTypeOp, total
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import (
-    AttentionSumOp,
-    FinalizeOp,
-    FusedOp,
-    Layout,
-    LibraryOp,
-    MapOp,
-    PackWeightOp,
-    PortKind,
-    ResultKind,
-    ResultPortAttr,
-    ScaleWeightOp,
-    Segment,
-    kept_dims,
-)
 from coda_ir.dialects.gemm.tiling import row_partial_tiles
 from coda_ir.dialects.torch import (
     CONVOLUTION_GRAD,
@@ -125,17 +97,17 @@ def _like_others(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _reshape(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, ReshapeOp)
+    assert isinstance(op, coda.ReshapeOp)
     return [reshape_dims(operands[0], shape_of(op.result))]
 
 
 def _positions(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, PositionsOp)
+    assert isinstance(op, coda.PositionsOp)
     return [shape_of(op.result) if op.dim is None else (operands[0][op.dim.value.data],)]
 
 
 def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, PadOp)
+    assert isinstance(op, coda.PadOp)
     dim, extent = op.dim.value.data, UNKNOWN
     if op.like is not None:
         extent = operands[1][dim]
@@ -145,12 +117,12 @@ def _pad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _embedding_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, EmbeddingGradOp)
+    assert isinstance(op, coda.EmbeddingGradOp)
     return [(UNKNOWN if op.like is None else operands[2][0], operands[1][-1])]
 
 
 def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, AttentionOp)
+    assert isinstance(op, coda.AttentionOp)
     *batch, queries, columns = operands[0]
     if op.value_dim is not None:
         columns = op.result_shape[-1]
@@ -160,7 +132,7 @@ def _attention(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _attention_grad(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, AttentionGradOp)
+    assert isinstance(op, coda.AttentionGradOp)
     of = dict(zip(op.operands, operands, strict=True))
     added = [(op.sinks, op.d_sinks), (op.mask, op.d_mask)]
     sources = [op.q, op.k, op.v, *(x for x, result in added if x and result)]
@@ -186,34 +158,34 @@ def _vjp(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _fused(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, FusedOp)
+    assert isinstance(op, gemm.FusedOp)
     of = dict(zip(op.operands, operands, strict=True))
     rows = _rows_of_product(op, of)
     row_tile = op.schedule.block_m.data if op.schedule else None
     results: list[Dims] = []
     for index, segment in enumerate(op.segments()):
-        axis = -2 if segment.layout == Layout.NK else -1
+        axis = -2 if segment.layout == gemm.Layout.NK else -1
         columns = total([of[weight][axis] for weight in segment.weights])
         results += _results(segment, rows, columns, _column_tiles(segment, op, index), row_tile)
     return results
 
 
-def _rows_of_product(op: FusedOp | LibraryOp, of: Mapping[SSAValue, Dims]) -> Dims:
+def _rows_of_product(op: gemm.FusedOp | gemm.LibraryOp, of: Mapping[SSAValue, Dims]) -> Dims:
     if not op.is_transposed:
         return of[op.x][:-1] if op.gather is None else of[op.gather]
     return (*(() if op.groups is None else of[op.groups]), of[op.x][-1])
 
 
 def _library(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, LibraryOp)
+    assert isinstance(op, gemm.LibraryOp)
     rows = _rows_of_product(op, dict(zip(op.operands, operands, strict=True)))
     weight = operands[len(op.inputs)]
-    columns = weight[-2 if op.layout.data == Layout.NK else -1]
+    columns = weight[-2 if op.layout.data == gemm.Layout.NK else -1]
     return [(columns, *rows) if op.is_stored_transposed else (*rows, columns)]
 
 
 def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, MapOp)
+    assert isinstance(op, gemm.MapOp)
     segment = op.segment()
     rank = len(segment.domain or ())
     pairs = list(zip(segment.ports, operands, strict=True))
@@ -224,7 +196,7 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     if not domain:
         # A single element is a domain of one column, but a tile of it has no dimension.
         results = _results(segment, (), 1, COLUMN_TILES)
-        tiles = [result.port.kind.data == ResultKind.TILE for result in segment.results]
+        tiles = [result.port.kind.data == gemm.ResultKind.TILE for result in segment.results]
         return [() if tile else dims for tile, dims in zip(tiles, results, strict=True)]
     # What is 1 in all ports may still be broadcast by the type of the result.
     *rows, columns = (UNKNOWN if dim == 1 else dim for dim in domain)
@@ -232,7 +204,7 @@ def _map(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
 
 
 def _attention_sums(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, AttentionSumOp)
+    assert isinstance(op, gemm.AttentionSumOp)
     of = dict(zip(op.operands, operands, strict=True))
     *batch, queries, _ = of[op.q]
     of_queries = (batch[0] if batch else 1, op.heads, queries)
@@ -255,36 +227,38 @@ def _told_by_table(domain: Dims, table: Dims) -> Dims:
     return tuple(told if dim == 1 else dim for dim, told in zip(domain, aligned, strict=True))
 
 
-def _port_domain(kind: PortKind, dims: Dims, rank: int) -> Dims:
+def _port_domain(kind: gemm.PortKind, dims: Dims, rank: int) -> Dims:
     """Return the dims of the domain that a port of `kind` determines; they broadcast."""
-    if kind == PortKind.SCALAR:
+    if kind == gemm.PortKind.SCALAR:
         return ()
     if kind.combiner is not None:
         return (*dims[:-1], 1)
-    return (*dims, 1) if kind == PortKind.COL and len(dims) < rank else dims
+    return (*dims, 1) if kind == gemm.PortKind.COL and len(dims) < rank else dims
 
 
 def _results(
-    segment: Segment, rows: Dims, columns: Dim, column_tiles: Dim, row_tile: int | None = None
+    segment: gemm.Segment, rows: Dims, columns: Dim, column_tiles: Dim, row_tile: int | None = None
 ) -> list[Dims]:
     """Return the dims of the results of a segment with an accumulator of `rows` x `columns`."""
-    by_kind: dict[ResultKind, Dims] = {
-        ResultKind.TILE: (*rows, columns),
-        ResultKind.HALF: (*rows, _quotient((columns,), 2)),
-        ResultKind.PARTIAL_ROW: (*rows, column_tiles),
-        ResultKind.SELECT: rows,
-        ResultKind.TILE_T: (columns, *rows),
-        ResultKind.ACCUMULATE: (*rows, columns),
+    by_kind: dict[gemm.ResultKind, Dims] = {
+        gemm.ResultKind.TILE: (*rows, columns),
+        gemm.ResultKind.HALF: (*rows, _quotient((columns,), 2)),
+        gemm.ResultKind.PARTIAL_ROW: (*rows, column_tiles),
+        gemm.ResultKind.SELECT: rows,
+        gemm.ResultKind.TILE_T: (columns, *rows),
+        gemm.ResultKind.ACCUMULATE: (*rows, columns),
     }
 
-    def dims_of(port: ResultPortAttr, samples: int) -> Dims:
+    def dims_of(port: gemm.ResultPortAttr, samples: int) -> Dims:
         match port.kind.data:
-            case ResultKind.GROUP:
+            case gemm.ResultKind.GROUP:
                 return (*rows, _quotient((columns,), port.group_columns))
-            case ResultKind.PARTIAL_COL:
+            case gemm.ResultKind.PARTIAL_COL:
                 return _partial_col(rows, columns, row_tile, samples)
             case kind:
-                return by_kind[ResultKind.TILE_T if segment.is_stored_transposed(port) else kind]
+                return by_kind[
+                    gemm.ResultKind.TILE_T if segment.is_stored_transposed(port) else kind
+                ]
 
     return [dims_of(result.port, result.samples) for result in segment.results]
 
@@ -302,7 +276,7 @@ COLUMN_TILES = "?tiles0"
 """The number of column tiles of an operator with one segment, where it is not known."""
 
 
-def _column_tiles(segment: Segment, op: FusedOp, index: int) -> Dim:
+def _column_tiles(segment: gemm.Segment, op: gemm.FusedOp, index: int) -> Dim:
     """Return the number of column tiles of segment number `index`, if the schedule is known."""
     if op.schedule is None or segment.columns == DYNAMIC_INDEX:
         return f"?tiles{index}"
@@ -320,39 +294,39 @@ def _finalize(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
     """Return the dims of a finalize: by row, (..., tiles) becomes (..., 1) or (...); by column,
     (..., tiles, N) becomes (..., N).
     """
-    assert isinstance(op, FinalizeOp)
-    kept = kept_dims(operands[0], op.axis.data)
+    assert isinstance(op, gemm.FinalizeOp)
+    kept = gemm.kept_dims(operands[0], op.axis.data)
     return [kept if len(shape_of(result)) == len(kept) else (*kept, 1) for result in op.results]
 
 
 def _pack_weight(op: Operation, operands: list[Dims]) -> Sequence[Dims]:
-    assert isinstance(op, PackWeightOp)
-    return [(operands[0][0 if op.layout.data == Layout.NK else 1],)]
+    assert isinstance(op, gemm.PackWeightOp)
+    return [(operands[0][0 if op.layout.data == gemm.Layout.NK else 1],)]
 
 
 RULES: dict[type, Rule] = {
-    ElementwiseOp: lambda _, of: [broadcast_dims(of)],
-    AttentionOp: _attention,
-    SelectiveScanGradOp: _like_others,
-    SSDGradOp: _like_others,
+    coda.ElementwiseOp: lambda _, of: [broadcast_dims(of)],
+    coda.AttentionOp: _attention,
+    coda.SelectiveScanGradOp: _like_others,
+    coda.SSDGradOp: _like_others,
     LinearScanOp: _like_first,
-    GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
-    ReshapeOp: _reshape,
-    SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
-    BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
-    PositionsOp: _positions,
-    PadOp: _pad,
-    AttentionGradOp: _attention_grad,
-    EmbeddingGradOp: _embedding_grad,
+    coda.GluOp: lambda _, of: [(*of[0][:-1], _quotient((of[0][-1],), 2))],
+    coda.ReshapeOp: _reshape,
+    coda.SumToOp: lambda op, of: [of[0][len(of[0]) - len(shape_of(op.results[0])) :]],
+    coda.BroadcastOp: lambda op, of: [broadcast_dims([(1,) * len(shape_of(op.results[0])), *of])],
+    coda.PositionsOp: _positions,
+    coda.PadOp: _pad,
+    coda.AttentionGradOp: _attention_grad,
+    coda.EmbeddingGradOp: _embedding_grad,
     CallOp: _call,
     VjpOp: _vjp,
-    FusedOp: _fused,
-    MapOp: _map,
-    AttentionSumOp: _attention_sums,
-    FinalizeOp: _finalize,
-    LibraryOp: _library,
-    PackWeightOp: _pack_weight,
-    ScaleWeightOp: _like_first,
+    gemm.FusedOp: _fused,
+    gemm.MapOp: _map,
+    gemm.AttentionSumOp: _attention_sums,
+    gemm.FinalizeOp: _finalize,
+    gemm.LibraryOp: _library,
+    gemm.PackWeightOp: _pack_weight,
+    gemm.ScaleWeightOp: _like_first,
 }
 
 

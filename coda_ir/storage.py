@@ -10,28 +10,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from coda_ir.dialects.coda import (
-    BarrierOp,
-    BroadcastOp,
-    ConcatOp,
-    ConstantOp,
-    EmbeddingOp,
-    ReshapeOp,
-    ShiftOp,
-    SliceOp,
-    TransposeOp,
-    positions_in,
-)
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.scan import StateSpaceModel
 from coda_ir.dialects.coda.shapes import element_bytes, shape_of
-from coda_ir.dialects.gemm import (
-    AttentionSumOp,
-    FinalizeOp,
-    FusedOp,
-    MapOp,
-    PortKind,
-    ResultKind,
-)
 from coda_ir.dialects.gemm.places import PlaceAttr, columns_of, part_of
 from coda_ir.dialects.torch import CallOp
 
@@ -48,7 +29,14 @@ BOXED = "coda.boxed"
 holds is freed after its last use.
 """
 
-VIEW_OPS = (ReshapeOp, TransposeOp, SliceOp, ShiftOp, BroadcastOp, BarrierOp)
+VIEW_OPS = (
+    coda.ReshapeOp,
+    coda.TransposeOp,
+    coda.SliceOp,
+    coda.ShiftOp,
+    coda.BroadcastOp,
+    coda.BarrierOp,
+)
 
 
 def is_view(owner: object) -> bool:
@@ -66,28 +54,29 @@ def overwritten(value: SSAValue) -> SSAValue | None:
         return op.initial if op.in_place is not None and value is op.final else None
     if isinstance(op, CallOp) and op.in_place is not None:
         return op.inputs[0]
-    if not isinstance(op, FusedOp | MapOp):
+    if not isinstance(op, gemm.FusedOp | gemm.MapOp):
         return None
-    attrs = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+    attrs = op.segment_attrs.data if isinstance(op, gemm.FusedOp) else (op.segment_attr,)
     outputs, first_port = iter(op.outputs), 0
     for attr in attrs:
         for port, output in zip(attr.results, outputs, strict=False):
-            if output is value and port.kind.data == ResultKind.ACCUMULATE:
+            if output is value and port.kind.data == gemm.ResultKind.ACCUMULATE:
                 assert isinstance(port.index, IntAttr)
                 return op.ports[first_port + port.index.data]
         first_port += len(attr.ports)
     return None
 
 
-def is_shifted_where_read(op: ShiftOp) -> bool:
+def is_shifted_where_read(op: coda.ShiftOp) -> bool:
     """Return whether only pointwise kernels read the result; they load the rows of its operand."""
     return shape_of(op.result)[-1] != DYNAMIC_INDEX and all(
-        isinstance(use.operation, MapOp) and _is_port(use.operation, op.result, PortKind.TILE)
+        isinstance(use.operation, gemm.MapOp)
+        and _is_port(use.operation, op.result, gemm.PortKind.TILE)
         for use in op.result.uses
     )
 
 
-def may_be_looked_up(op: EmbeddingOp) -> bool:
+def may_be_looked_up(op: coda.EmbeddingOp) -> bool:
     """Return whether a kernel may load rows of the table by their ids: there are some, in a whole
     tensor of a known size.
     """
@@ -100,14 +89,18 @@ def is_looked_up_where_read(op: Operation) -> bool:
     loads the rows itself. The ids are no other operand of the kernel; where the kernel takes its
     domain from the rows, the ids are a tensor in memory, which has their extents.
     """
-    if not isinstance(op, EmbeddingOp) or not may_be_looked_up(op):
+    if not isinstance(op, coda.EmbeddingOp) or not may_be_looked_up(op):
         return False
-    use, kinds = op.result.get_unique_use(), (PortKind.TILE, PortKind.TABLE)
-    if use is None or not isinstance(kernel := use.operation, MapOp) or op.ids in kernel.operands:
+    use, kinds = op.result.get_unique_use(), (gemm.PortKind.TILE, gemm.PortKind.TABLE)
+    if (
+        use is None
+        or not isinstance(kernel := use.operation, gemm.MapOp)
+        or op.ids in kernel.operands
+    ):
         return False
     if not any(_is_port(kernel, op.result, kind) for kind in kinds):
         return False
-    return positions_in(op.ids) is None or kernel.segment().domain_value is not op.result
+    return coda.positions_in(op.ids) is None or kernel.segment().domain_value is not op.result
 
 
 def read_by(op: Operation) -> Iterator[SSAValue]:
@@ -124,18 +117,18 @@ def is_turned(value: SSAValue) -> bool:
     kernels with tiles of many rows read it in place.
     """
     op = value.owner
-    is_matrix = isinstance(op, TransposeOp) and op.permutation == (1, 0)
+    is_matrix = isinstance(op, coda.TransposeOp) and op.permutation == (1, 0)
     return is_matrix and DYNAMIC_INDEX not in shape_of(value)
 
 
-def _is_port(op: MapOp, value: SSAValue, kind: PortKind) -> bool:
+def _is_port(op: gemm.MapOp, value: SSAValue, kind: gemm.PortKind) -> bool:
     """Return whether `op` reads `value` by ports of `kind` only, over a domain of its columns,
     which are stated, and stores nothing in its place.
     """
     segment, columns = op.segment(), shape_of(value)[-1:]
     kinds = {port.kind for port in segment.ports if port.value is value}
-    tiles = [shape_of(port.value) for port in segment.ports if port.kind == PortKind.TILE]
-    stored = [type for port, type, *_ in segment.results if port.kind.data == ResultKind.TILE]
+    tiles = [shape_of(port.value) for port in segment.ports if port.kind == gemm.PortKind.TILE]
+    stored = [type for port, type, *_ in segment.results if port.kind.data == gemm.ResultKind.TILE]
     tiles += [type.get_shape() for type in stored]
     is_stated = all(shape[-1:] == columns for shape in tiles)
     is_read = all(overwritten(result) is not value for result in op.results)
@@ -155,7 +148,7 @@ def placement(value: SSAValue) -> SSAValue | None:
         assert part is not None, "the verifier has checked the place"
         return part.whole
     use = value.get_unique_use()
-    if use is None or not isinstance(use.operation, ConcatOp):
+    if use is None or not isinstance(use.operation, coda.ConcatOp):
         return None
     return use.operation.result if _has_rows_in_place(use.operation) else None
 
@@ -165,9 +158,9 @@ def place_of(value: SSAValue) -> PlaceAttr | None:
     states one.
     """
     op = value.owner
-    if not isinstance(op, FusedOp | MapOp):
+    if not isinstance(op, gemm.FusedOp | gemm.MapOp):
         return None
-    attrs = op.segment_attrs.data if isinstance(op, FusedOp) else (op.segment_attr,)
+    attrs = op.segment_attrs.data if isinstance(op, gemm.FusedOp) else (op.segment_attr,)
     ports = [port for attr in attrs for port in attr.results]
     place = next(
         port.place for port, output in zip(ports, op.outputs, strict=True) if output is value
@@ -175,7 +168,7 @@ def place_of(value: SSAValue) -> PlaceAttr | None:
     return place if isinstance(place, PlaceAttr) else None
 
 
-def is_filled_in_place(joined: ConcatOp) -> bool:
+def is_filled_in_place(joined: coda.ConcatOp) -> bool:
     """Return whether kernels store parts of a concatenation in place: all of its rows, or some of
     its columns while the others are copied.
     """
@@ -193,30 +186,30 @@ def is_stored_by_kernel(op: Operation) -> bool:
     if row is None:
         return False
     stored = row.values.owner
-    return place_of(stored.x if isinstance(stored, ReshapeOp) else row.values) is not None
+    return place_of(stored.x if isinstance(stored, coda.ReshapeOp) else row.values) is not None
 
 
 EXPAND = "aten.expand.default"
 
 
-def filling(part: SSAValue) -> ConstantOp | None:
+def filling(part: SSAValue) -> coda.ConstantOp | None:
     """Return the number that fills a constant part of a concatenation."""
     use = part.get_unique_use()
     joined = None if use is None else use.operation
-    is_filled = isinstance(joined, ConcatOp) and is_filled_in_place(joined)
+    is_filled = isinstance(joined, coda.ConcatOp) and is_filled_in_place(joined)
     return repeated_number(part) if is_filled else None
 
 
-def repeated_number(value: SSAValue) -> ConstantOp | None:
+def repeated_number(value: SSAValue) -> coda.ConstantOp | None:
     """Return the number that every element of `value` equals."""
     op = value.owner
     if not isinstance(op, CallOp) or op.callee.data != EXPAND:
         return None
     number = op.inputs[0].owner
-    return number if isinstance(number, ConstantOp) else None
+    return number if isinstance(number, coda.ConstantOp) else None
 
 
-def _has_rows_in_place(joined: ConcatOp) -> bool:
+def _has_rows_in_place(joined: coda.ConcatOp) -> bool:
     """Return whether kernels store all parts of a concatenation of rows in place.
 
     Each part is the result of a kernel without another use, of a size that is known.
@@ -224,7 +217,7 @@ def _has_rows_in_place(joined: ConcatOp) -> bool:
     if joined.dim.value.data != 0 or DYNAMIC_INDEX in shape_of(joined.result):
         return False
     return all(
-        isinstance(part.owner, FusedOp | MapOp | FinalizeOp)
+        isinstance(part.owner, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp)
         and part.has_one_use()
         and overwritten(part) is None
         and prod(shape_of(part)) * element_bytes(part.type) % ALIGNMENT == 0
@@ -276,4 +269,6 @@ def may_be_overwritten(value: SSAValue) -> bool:
             return False
     if isinstance(value, BlockArgument):
         return is_donated(value)
-    return isinstance(value.owner, FusedOp | MapOp | FinalizeOp | AttentionSumOp)
+    return isinstance(
+        value.owner, gemm.FusedOp | gemm.MapOp | gemm.FinalizeOp | gemm.AttentionSumOp
+    )

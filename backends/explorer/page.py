@@ -1,14 +1,10 @@
-"""The target `html`: one file with everything in it, for a browser without a network."""
+"""The page: one file with everything in it, for a browser without a network."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import IO
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.target import Target
 
 from coda_ir.backends.explorer.data import describe_function
 from coda_ir.backends.explorer.options import PageOptions
@@ -48,15 +44,3 @@ def explore_module(
 def as_script(contents: object) -> str:
     """Return JSON that is safe inside a `<script>` element, whatever text it contains."""
     return json.dumps(contents, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-
-
-@dataclass(frozen=True)
-class HtmlTarget(Target):
-    """Writes the page (see `explore_module`)."""
-
-    name = "html"
-
-    entry: str | None = None
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(explore_module(module, self.entry))

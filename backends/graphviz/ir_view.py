@@ -17,30 +17,27 @@ from coda_ir.backends.graphviz.values import (
     operator_label,
     tooltip,
 )
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda import ConstantOp, ReshapeOp, SliceOp, TransposeOp
-from coda_ir.dialects.gemm import (
-    AttentionSumOp,
-    Combiner,
-    FinalizeOp,
-    FusedOp,
-    Layout,
-    MapOp,
-    PackWeightOp,
-    ScaleWeightOp,
-    Segment,
-)
 from coda_ir.functions import returned_values
 from coda_ir.passes.fusion.report_unfused import ReportUnfusedPass
 from coda_ir.remarks import Remark, collect_remarks
 
-GEMM_LEVEL = (FusedOp, MapOp, FinalizeOp, AttentionSumOp, PackWeightOp, ScaleWeightOp)
+GEMM_LEVEL = (
+    gemm.FusedOp,
+    gemm.MapOp,
+    gemm.FinalizeOp,
+    gemm.AttentionSumOp,
+    gemm.PackWeightOp,
+    gemm.ScaleWeightOp,
+)
 VIEWS = (ConstantOp, ReshapeOp, SliceOp, TransposeOp)
 """Operators of the block level that cost nothing at run time."""
 
 COMBINERS = {
-    Combiner.ADD: "Σ over tiles",
-    Combiner.MAX: "max over tiles",
-    Combiner.LSE: "lse over tiles",
+    gemm.Combiner.ADD: "Σ over tiles",
+    gemm.Combiner.MAX: "max over tiles",
+    gemm.Combiner.LSE: "lse over tiles",
 }
 
 
@@ -67,13 +64,13 @@ class FunctionDrawing:
             self.sources[argument] = Source(draw_argument(self.box, self.values, argument))
         for op in self.ops:
             match op:
-                case FusedOp():
+                case gemm.FusedOp():
                     self._fused(op)
-                case MapOp():
+                case gemm.MapOp():
                     self._map(op)
-                case FinalizeOp():
+                case gemm.FinalizeOp():
                     self._finalize(op)
-                case AttentionSumOp():
+                case gemm.AttentionSumOp():
                     self._attention(op)
                 case ConstantOp() if not _has_node(op):
                     continue  # its number is in the labels of its users
@@ -100,11 +97,11 @@ class FunctionDrawing:
             self.sources[result] = Source(node)
 
     def _style(self, op: Operation) -> Attributes:
-        if isinstance(op, PackWeightOp | ScaleWeightOp):
+        if isinstance(op, gemm.PackWeightOp | gemm.ScaleWeightOp):
             return theme.PREPARED
         return theme.UNFUSED if self.is_fused and not isinstance(op, VIEWS) else theme.OPERATOR
 
-    def _fused(self, op: FusedOp) -> None:
+    def _fused(self, op: gemm.FusedOp) -> None:
         box = self.box.box(
             label=title(
                 "gemm.fused",
@@ -117,7 +114,7 @@ class FunctionDrawing:
         for segment in op.segments():
             self._segment(box, op, segment)
 
-    def _segment(self, box: Box, op: FusedOp, segment: Segment) -> None:
+    def _segment(self, box: Box, op: gemm.FusedOp, segment: gemm.Segment) -> None:
         inner = box.box(label=title("", segment_text(self.values, segment)), **theme.SEGMENT_BOX)
         drawing = EpilogueDrawing(inner, self.values, segment.block)
         matmul = inner.node(
@@ -134,8 +131,11 @@ class FunctionDrawing:
             drawing.sources[accumulator] = Source(matmul, side)
         self._epilogue(drawing, segment)
 
-    def _product(self, op: FusedOp, segment: Segment) -> str:
-        left, right = "ᵀ" if op.is_transposed else "", "ᵀ" if segment.layout == Layout.NK else ""
+    def _product(self, op: gemm.FusedOp, segment: gemm.Segment) -> str:
+        left, right = (
+            "ᵀ" if op.is_transposed else "",
+            "ᵀ" if segment.layout == gemm.Layout.NK else "",
+        )
         products: list[str] = []
         for x, weights in zip(op.inputs, segment.terms, strict=True):
             names = [self.values.name(weight) or "w" for weight in weights]
@@ -143,19 +143,19 @@ class FunctionDrawing:
             products.append(f"{self.values.name(x) or 'x'}{left} · {weight}{right}")
         return " + ".join(products)
 
-    def _epilogue(self, drawing: EpilogueDrawing, segment: Segment) -> None:
+    def _epilogue(self, drawing: EpilogueDrawing, segment: gemm.Segment) -> None:
         for index, port in enumerate(segment.ports):
             drawing.port(port, segment.port_args(index), self.sources[port.value])
         drawing.operators()
         results = draw_results(drawing, segment)
         self.sources.update(zip(segment.outputs, results, strict=True))
 
-    def _map(self, op: MapOp) -> None:
+    def _map(self, op: gemm.MapOp) -> None:
         box = self.box.box(label=title("gemm.map"), tooltip=tooltip(op), **theme.MAP_BOX)
         segment = op.segment()
         self._epilogue(EpilogueDrawing(box, self.values, segment.block), segment)
 
-    def _attention(self, op: AttentionSumOp) -> None:
+    def _attention(self, op: gemm.AttentionSumOp) -> None:
         box = self.box.box(
             label=title(op.name, "", schedule_text(op)), tooltip=tooltip(op), **theme.GEMM_BOX
         )
@@ -174,7 +174,7 @@ class FunctionDrawing:
         self.sources.update((result, Source(sums)) for result in op.own_results)
         self._epilogue(drawing, segment)
 
-    def _finalize(self, op: FinalizeOp) -> None:
+    def _finalize(self, op: gemm.FinalizeOp) -> None:
         box = self.box.box(
             label=title("gemm.finalize", f"per {op.axis.data}"),
             tooltip=tooltip(op),
@@ -212,7 +212,7 @@ def unfused_remarks(func: FuncOp) -> list[Remark]:
     return remarks
 
 
-def schedule_text(op: FusedOp | AttentionSumOp) -> str:
+def schedule_text(op: gemm.FusedOp | gemm.AttentionSumOp) -> str:
     if op.schedule is None:
         return ""
     tile = " × ".join(map(str, op.schedule.tile))
@@ -222,7 +222,7 @@ def schedule_text(op: FusedOp | AttentionSumOp) -> str:
     )
 
 
-def segment_text(values: Values, segment: Segment) -> str:
+def segment_text(values: Values, segment: gemm.Segment) -> str:
     """Return the weights of a column range, and which of its columns form pairs."""
     names = ", ".join(values.name(weight) or "w" for weight in segment.weights)
     if segment.pairing is None:

@@ -1,14 +1,10 @@
-"""The targets `dot` and `svg`: a picture of a module."""
+"""A picture of a module, as a graph in the DOT language and as SVG."""
 
 import shutil
 import subprocess
-from dataclasses import dataclass
-from typing import IO
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.utils.target import Target
 
 from coda_ir.backends.graphviz import theme
 from coda_ir.backends.graphviz.dot import Graph, title
@@ -52,29 +48,6 @@ def chosen_functions(module: ModuleOp, entry: str | None) -> list[FuncOp]:
         names = ", ".join(func.sym_name.data for func in functions) or "none"
         raise CodaError(f"no function '{entry}'", f"the functions are {names}")
     return chosen
-
-
-@dataclass(frozen=True)
-class DotTarget(Target):
-    """Writes a graph in the DOT language (see `draw_module`)."""
-
-    name = "dot"
-
-    view: str = "ir"
-    entry: str | None = None
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(draw_module(module, self.view, self.entry))
-
-
-@dataclass(frozen=True)
-class SvgTarget(DotTarget):
-    """Writes the picture of that graph, drawn by the program `dot`."""
-
-    name = "svg"
-
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(render_svg(draw_module(module, self.view, self.entry)))
 
 
 def render_svg(dot_text: str) -> str:

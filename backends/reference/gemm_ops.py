@@ -25,26 +25,8 @@ from coda_ir.backends.reference.numerics import (
 from coda_ir.backends.reference.products import product, scaled_product
 from coda_ir.backends.reference.region import Domain, evaluate_region, identity_of, reduce_last
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.shapes import AnyTensor, element_type_of, shape_of
-from coda_ir.dialects.gemm import (
-    Combiner,
-    CombinerAttr,
-    FinalizeOp,
-    FusedOp,
-    Layout,
-    LibraryOp,
-    MapOp,
-    OrderAttr,
-    PackWeightOp,
-    PairingAttr,
-    Port,
-    PortKind,
-    ResultKind,
-    ResultPortAttr,
-    ScaleWeightOp,
-    Segment,
-    kept_dims,
-)
 from coda_ir.dialects.gemm.tables import repeated_dims
 from coda_ir.dialects.gemm.tiling import column_ranges
 
@@ -73,7 +55,7 @@ class Tiling(NamedTuple):
     """True if the sum of a tile is the tree of a stated order."""
 
 
-def tiling_of(op: FusedOp, segment: Segment, domain: Domain) -> Tiling:
+def tiling_of(op: gemm.FusedOp, segment: gemm.Segment, domain: Domain) -> Tiling:
     """Return the tiling of a segment under the schedule of `op`; kernels use the same one.
 
     Raises CodaError where a tile of the schedule cannot hold the groups of the region.
@@ -93,7 +75,7 @@ def default_tiling(domain: Domain) -> Tiling:
     return Tiling(DEFAULT_BLOCK, [Cut(0, domain.columns, size)])
 
 
-def stated_tiling(domain: Domain, order: OrderAttr) -> Tiling:
+def stated_tiling(domain: Domain, order: gemm.OrderAttr) -> Tiling:
     size = order["columns"] // domain.columns_per_element
     return Tiling(order["rows"], [Cut(0, domain.columns, size)], True)
 
@@ -141,7 +123,7 @@ class Frame(NamedTuple):
 
 
 def pair_columns(
-    pairing: PairingAttr | None, columns: int
+    pairing: gemm.PairingAttr | None, columns: int
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return the first and the second column of each pair of `columns` columns."""
     if pairing is None:
@@ -154,7 +136,7 @@ def pair_columns(
     return first, first + group // 2
 
 
-def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def fused(op: gemm.FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     value_of = dict(zip(op.operands, operands, strict=True))
     rows = _row_extents(op, value_of)
     results: list[torch.Tensor] = []
@@ -170,7 +152,9 @@ def fused(op: FusedOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return results if op.scatter is None else _scattered(results, value_of[op.scatter])
 
 
-def _elements(op: FusedOp, port: Port, value_of: Mapping[SSAValue, torch.Tensor]) -> torch.Tensor:
+def _elements(
+    op: gemm.FusedOp, port: gemm.Port, value_of: Mapping[SSAValue, torch.Tensor]
+) -> torch.Tensor:
     """Return the tensor of a port; if its rows differ from those of the accumulator, select the
     matching elements.
     """
@@ -180,7 +164,7 @@ def _elements(op: FusedOp, port: Port, value_of: Mapping[SSAValue, torch.Tensor]
 
 
 def _row_extents(
-    op: FusedOp | LibraryOp, value_of: Mapping[SSAValue, torch.Tensor]
+    op: gemm.FusedOp | gemm.LibraryOp, value_of: Mapping[SSAValue, torch.Tensor]
 ) -> tuple[int, ...]:
     """Return the extents of the accumulator's rows."""
     extents = tuple(value_of[op.x].shape)
@@ -194,7 +178,7 @@ def _scattered(results: Tensors, ids: torch.Tensor) -> list[torch.Tensor]:
     return [torch.empty_like(result).index_copy(0, ids.long(), result) for result in results]
 
 
-def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def library(op: gemm.LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
     """Return the product, rounded once, to its stored type."""
     value_of = dict(zip(op.operands, operands, strict=True))
     rows = _row_extents(op, value_of)
@@ -204,7 +188,7 @@ def library(op: LibraryOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return [result.reshape(*rows, result.shape[-1])]
 
 
-def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def map_(op: gemm.MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     segment = op.segment()
     shape = _map_shape(op, segment, operands)
     columns = shape[-1] if shape else 1
@@ -216,21 +200,21 @@ def map_(op: MapOp, operands: Tensors, numerics: Numerics) -> Tensors:
     return results if shape else [result.reshape(()) for result in results]
 
 
-def _map_shape(op: MapOp, segment: Segment, operands: Tensors) -> tuple[int, ...]:
+def _map_shape(op: gemm.MapOp, segment: gemm.Segment, operands: Tensors) -> tuple[int, ...]:
     """Return the shape of the domain; ports supply dynamic extents."""
     ports = list(zip(segment.ports, operands, strict=True))
     for port, value in ports:
-        if port.kind == PortKind.TILE:
+        if port.kind == gemm.PortKind.TILE:
             return tuple(value.shape)
-    kinds = (ResultKind.TILE, ResultKind.ACCUMULATE)
+    kinds = (gemm.ResultKind.TILE, gemm.ResultKind.ACCUMULATE)
     tiles = (r.type for r in segment.results if r.port.kind.data in kinds)
     shape = list(next(tiles).get_shape())
     for port, value in ports:
         known = list(value.shape)
-        if port.kind == PortKind.COL:
+        if port.kind == gemm.PortKind.COL:
             known = known if len(known) == len(shape) else [*known, 1]
             known[-1] = shape[-1]
-        elif port.kind == PortKind.ROW:
+        elif port.kind == gemm.PortKind.ROW:
             known = [*shape[:-1], *known]
         elif port.kind.combiner is not None:
             known[-1] = shape[-1]
@@ -259,7 +243,7 @@ def _rows_told_by_table(table: SSAValue, known: Sequence[int], shape: Sequence[i
 
 
 def epilogue(
-    segment: Segment,
+    segment: gemm.Segment,
     accumulators: Tensors,
     inputs: Tensors,
     frame: Frame,
@@ -283,7 +267,7 @@ def epilogue(
 
 
 def _store_result(
-    port: ResultPortAttr,
+    port: gemm.ResultPortAttr,
     values: Tensors,
     inputs: Tensors,
     frame: Frame,
@@ -292,23 +276,23 @@ def _store_result(
 ) -> torch.Tensor:
     """Return the tensor of one result, given what the region yields for it."""
     kind = port.kind.data
-    if isinstance(port.combiner, CombinerAttr):
+    if isinstance(port.combiner, gemm.CombinerAttr):
         combiner = port.combiner.data
-        if kind == ResultKind.PARTIAL_COL:
+        if kind == gemm.ResultKind.PARTIAL_COL:
             return _partial_col(combiner, values, frame, tiling, len(type.get_shape()) - 2)
         return frame.restore_rows(_partial(combiner, values[0], tiling))
-    if kind == ResultKind.SELECT:
+    if kind == gemm.ResultKind.SELECT:
         assert isinstance(port.index, IntAttr)
         index = inputs[port.index.data].reshape(-1)
         return _select(values[0], index).reshape(frame.rows)
-    if kind == ResultKind.GROUP:
+    if kind == gemm.ResultKind.GROUP:
         elements = port.group_columns // frame.domain.columns_per_element
         return frame.restore_rows(values[0][:, ::elements])
-    return frame.restore_rows(values[0] if kind == ResultKind.HALF else frame.scatter(values))
+    return frame.restore_rows(values[0] if kind == gemm.ResultKind.HALF else frame.scatter(values))
 
 
 def _partial_col(
-    combiner: Combiner, values: Tensors, frame: Frame, tiling: Tiling, samples: int
+    combiner: gemm.Combiner, values: Tensors, frame: Frame, tiling: Tiling, samples: int
 ) -> torch.Tensor:
     """Combine each tile of rows; the first `samples` dimensions keep their rows apart."""
     kept, length = frame.rows[:samples], prod(frame.rows[samples:])
@@ -323,27 +307,32 @@ def _transposed(tile: torch.Tensor, frame: Frame) -> torch.Tensor:
     return tile.reshape(frame.m, frame.columns).T.reshape(frame.columns, *frame.rows)
 
 
-def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
+def _load_port(port: gemm.Port, value: torch.Tensor, frame: Frame) -> list[torch.Tensor]:
     """Return the region arguments of a port: one, or one for each column of a pair."""
     kind, columns = port.kind, frame.domain.columns if port.kind.is_half else frame.columns
     match kind:
-        case PortKind.COL | PortKind.GATHER_COL | PortKind.SCATTER_COL:
+        case gemm.PortKind.COL | gemm.PortKind.GATHER_COL | gemm.PortKind.SCATTER_COL:
             return [value.reshape(frame.m, 1)]
-        case PortKind.SCALAR:
+        case gemm.PortKind.SCALAR:
             return [value.reshape(1, 1)]
-        case PortKind.PARTIAL_ADD | PortKind.PARTIAL_MAX | PortKind.PARTIAL_LSE:
+        case gemm.PortKind.PARTIAL_ADD | gemm.PortKind.PARTIAL_MAX | gemm.PortKind.PARTIAL_LSE:
             assert kind.combiner is not None
             return [_combine_tiles(kind.combiner, value, None).reshape(frame.m, 1)]
-        case PortKind.ROW | PortKind.HALF_ROW:
+        case gemm.PortKind.ROW | gemm.PortKind.HALF_ROW:
             value = value.reshape(1, columns)
-        case PortKind.TILE | PortKind.HALF_TILE:
+        case gemm.PortKind.TILE | gemm.PortKind.HALF_TILE:
             value = value.reshape(frame.m, columns)
-        case PortKind.GROUP_ROW | PortKind.HALF_GROUP_ROW:
+        case gemm.PortKind.GROUP_ROW | gemm.PortKind.HALF_GROUP_ROW:
             assert frame.ends is not None, "expected groups of rows"
             value = vectors_of_rows(value, frame.ends, frame.m)
-        case PortKind.TILE_T:
+        case gemm.PortKind.TILE_T:
             value = value.reshape(columns, frame.m).T
-        case PortKind.TABLE | PortKind.HALF_TABLE | PortKind.GROUP | PortKind.HALF_GROUP:
+        case (
+            gemm.PortKind.TABLE
+            | gemm.PortKind.HALF_TABLE
+            | gemm.PortKind.GROUP
+            | gemm.PortKind.HALF_GROUP
+        ):
             table = value.reshape(-1, value.shape[-1])
             row = torch.arange(frame.m) // _rows_of_sample(port, frame) % (table.shape[0] or 1)
             number, width = torch.arange(columns), table.shape[1]
@@ -352,13 +341,13 @@ def _load_port(port: Port, value: torch.Tensor, frame: Frame) -> list[torch.Tens
     return [value] if kind.is_half else frame.gather(value)
 
 
-def _rows_of_sample(table: Port, frame: Frame) -> int:
+def _rows_of_sample(table: gemm.Port, frame: Frame) -> int:
     """Return the number of consecutive rows that share a row of a table."""
     behind = repeated_dims(shape_of(table.value))
     return prod(frame.rows[max(0, len(frame.rows) - behind) :]) or 1
 
 
-def _partial(combiner: Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:
+def _partial(combiner: gemm.Combiner, value: torch.Tensor, tiling: Tiling) -> torch.Tensor:
     """Combine the columns of each tile: (M x N) to (M x number of tiles)."""
     parts: list[torch.Tensor] = []
     for start, extent, size in tiling.columns:
@@ -376,17 +365,17 @@ def _select(value: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return torch.where(inside, chosen, 0.0)
 
 
-_COMBINE: dict[Combiner, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    Combiner.ADD: torch.add,
-    Combiner.MAX: torch.maximum,
-    Combiner.LSE: torch.logaddexp,
+_COMBINE: dict[gemm.Combiner, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    gemm.Combiner.ADD: torch.add,
+    gemm.Combiner.MAX: torch.maximum,
+    gemm.Combiner.LSE: torch.logaddexp,
 }
 
 
-def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def finalize(op: gemm.FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
     partials, ports = operands[: len(op.partials)], operands[len(op.partials) :]
     by_row = op.axis.data == "row"
-    kept = kept_dims(tuple(partials[0].shape), op.axis.data)
+    kept = gemm.kept_dims(tuple(partials[0].shape), op.axis.data)
     # One row of the domain per result element, and a single column.
     domain = Domain(prod(kept), 1)
     arguments: list[torch.Tensor] = []
@@ -396,7 +385,9 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
         is_wide = element_type_of(stated) == f64
         arguments += rounded_and_rest(combined, numerics) if is_wide else [combined]
     for port, value in zip(op.port_list, ports, strict=True):
-        arguments.append(value.reshape(-1, 1) if port.kind == PortKind.COL else value.reshape(1, 1))
+        arguments.append(
+            value.reshape(-1, 1) if port.kind == gemm.PortKind.COL else value.reshape(1, 1)
+        )
     yielded = evaluate_region(op.body.block, arguments, domain, numerics)
     return [
         value.reshape(kept if len(shape_of(result)) == len(kept) else (*kept, 1))
@@ -405,7 +396,7 @@ def finalize(op: FinalizeOp, operands: Tensors, numerics: Numerics) -> Tensors:
 
 
 def _combine_tiles(
-    combiner: Combiner, partial: torch.Tensor, order: OrderAttr | None
+    combiner: gemm.Combiner, partial: torch.Tensor, order: gemm.OrderAttr | None
 ) -> torch.Tensor:
     """Combine the partials (..., T) of each row; if an order is stated, add up one tree after
     another.
@@ -421,22 +412,22 @@ def _combine_tiles(
     return total
 
 
-def pack_weight(op: PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def pack_weight(op: gemm.PackWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
     weight, *vector = operands
-    rows = weight if op.layout.data == Layout.NK else weight.T
+    rows = weight if op.layout.data == gemm.Layout.NK else weight.T
     return [product_of(rows, vector[0]) if vector else rows.sum(1)]
 
 
-def scale_weight(op: ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
+def scale_weight(op: gemm.ScaleWeightOp, operands: Tensors, numerics: Numerics) -> Tensors:
     weight, vector = operands
-    return [weight * (vector if op.layout.data == Layout.NK else vector[:, None])]
+    return [weight * (vector if op.layout.data == gemm.Layout.NK else vector[:, None])]
 
 
 GEMM_HANDLERS: Handlers = {
-    FusedOp: fused,
-    MapOp: map_,
-    FinalizeOp: finalize,
-    LibraryOp: library,
-    PackWeightOp: pack_weight,
-    ScaleWeightOp: scale_weight,
+    gemm.FusedOp: fused,
+    gemm.MapOp: map_,
+    gemm.FinalizeOp: finalize,
+    gemm.LibraryOp: library,
+    gemm.PackWeightOp: pack_weight,
+    gemm.ScaleWeightOp: scale_weight,
 }

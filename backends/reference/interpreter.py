@@ -19,17 +19,7 @@ from coda_ir.backends.reference.numerics import Handlers, Numerics, Precision, p
 from coda_ir.backends.reference.scan import SCAN_HANDLERS
 from coda_ir.backends.reference.torch_calls import call_torch, check_results, vjp_of_torch
 from coda_ir.diagnostics import CodaError
-from coda_ir.dialects.coda import (
-    ConcatOp,
-    ConstantOp,
-    GroupedLinearMap,
-    LibraryCallOp,
-    LinearOp,
-    ReshapeOp,
-    ShiftOp,
-    SliceOp,
-    TransposeOp,
-)
+from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, format_shape, shape_of, shapes_agree
 from coda_ir.dialects.gemm import FinalizeOp, FusedOp, MapOp, is_wide_partial, numerics_mode
 from coda_ir.dialects.torch import CallOp as TorchCallOp, VjpOp
@@ -41,7 +31,7 @@ from coda_ir.symbolic_shapes import Dims, SymbolicShapes, SymbolicSize, declared
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
-LAYOUT = (TransposeOp, SliceOp, ShiftOp, ConcatOp)
+LAYOUT = (coda.TransposeOp, coda.SliceOp, coda.ShiftOp, coda.ConcatOp)
 """Operators that compute nothing: they keep the type of their operands."""
 
 Programs: TypeAlias = Mapping[str, Callable[[Tensors], Tensors]]
@@ -247,7 +237,7 @@ class _Run:
         numerics = Numerics.of(self.precision, ())
         tensor = self.replaced.get(value, tensor)
         # PyTorch rounds a Python number to the type that an operator computes in.
-        is_number = isinstance(value.owner, ConstantOp) and tensor.is_floating_point()
+        is_number = isinstance(value.owner, coda.ConstantOp) and tensor.is_floating_point()
         type = Float64Type() if is_number else element_type_of(value)
         self.values[value] = numerics.store(tensor, type)
         if self._shapes is not None:
@@ -259,14 +249,14 @@ class _Run:
     def _compute(self, op: Operation, operands: Tensors) -> Tensors:
         if isinstance(op, CallOp):
             return self._call(op, operands)
-        if isinstance(op, TorchCallOp | LibraryCallOp):
+        if isinstance(op, TorchCallOp | coda.LibraryCallOp):
             exact = self.precision == "float64"
             if not exact:
                 # A number is rounded to its own type here, which decides about that of the result.
                 types = [stated_dtype(value.type) for value in op.operands]
                 operands = [x.to(type) for x, type in zip(operands, types, strict=True)]
             results = call_torch(op, operands, self._symbols, exact=exact, device=self.device)
-            if isinstance(op, LibraryCallOp):
+            if isinstance(op, coda.LibraryCallOp):
                 return results
             assert self._shapes is not None, "the function calls PyTorch"
             dims = [self._shapes.dims(value) for value in op.outputs]
@@ -275,7 +265,7 @@ class _Run:
         if isinstance(op, VjpOp):
             exact = self.precision == "float64"
             return vjp_of_torch(op, operands, self._symbols, exact=exact)
-        if isinstance(op, ReshapeOp):
+        if isinstance(op, coda.ReshapeOp):
             return [operands[0].reshape(self._reshaped(op, operands[0]))]
         handler = HANDLERS.get(type(op))
         if handler is None:
@@ -293,7 +283,9 @@ class _Run:
 
     def _keeps_types(self, op: Operation) -> bool:
         """Return whether `op` computes in the types of its operands, as a library does."""
-        is_library = self.device is not None and isinstance(op, LinearOp | GroupedLinearMap)
+        is_library = self.device is not None and isinstance(
+            op, coda.LinearOp | coda.GroupedLinearMap
+        )
         return is_library or isinstance(op, LAYOUT)
 
     def _call(self, op: CallOp, operands: Tensors) -> Tensors:
@@ -305,7 +297,7 @@ class _Run:
             raise CodaError(f"func.call{place(op)}: no function {op.callee.string_value()}")
         return run_function(callee, operands, self.precision)
 
-    def _reshaped(self, op: ReshapeOp, x: torch.Tensor) -> tuple[int, ...]:
+    def _reshaped(self, op: coda.ReshapeOp, x: torch.Tensor) -> tuple[int, ...]:
         """Return the shape of the result; several dynamic extents require the symbols of x."""
         stated = shape_of(op.result)
         if stated.count(DYNAMIC_INDEX) <= 1:
@@ -325,7 +317,7 @@ class _Run:
 
 def _uses_symbols(op: Operation) -> bool:
     """Return whether `op` needs sizes of symbols, as arguments or for more than one extent."""
-    several = isinstance(op, ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
+    several = isinstance(op, coda.ReshapeOp) and shape_of(op.result).count(DYNAMIC_INDEX) > 1
     return several or isinstance(op, TorchCallOp | VjpOp)
 
 

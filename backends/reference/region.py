@@ -23,17 +23,8 @@ from coda_ir.backends.reference.numerics import (
     split_columns,
 )
 from coda_ir.diagnostics import CodaError
+from coda_ir.dialects import gemm
 from coda_ir.dialects.coda.elementwise_op import Scalar
-from coda_ir.dialects.gemm import (
-    CheckedIndexOp,
-    ColumnOp,
-    Combiner,
-    FloorDivideOp,
-    GroupReduceOp,
-    NumericsMode,
-    RemainderOp,
-    YieldOp,
-)
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 
@@ -54,14 +45,14 @@ class Domain:
         return value.expand(self.rows, self.columns)
 
 
-def reduce_last(kind: Combiner, x: torch.Tensor, *, ordered: bool = False) -> torch.Tensor:
+def reduce_last(kind: gemm.Combiner, x: torch.Tensor, *, ordered: bool = False) -> torch.Tensor:
     """Reduce the last dimension, which must not be empty.
 
     Sums are rounded once, or `ordered`, as `tree_sum`.
     """
-    if kind == Combiner.MAX:
+    if kind == gemm.Combiner.MAX:
         return x.amax(-1)
-    if kind == Combiner.ADD:
+    if kind == gemm.Combiner.ADD:
         return tree_sum(x) if ordered else rounded_once(lambda x: x.sum(-1), x)
     if not ordered:
         return rounded_once(lambda x: torch.logsumexp(x, -1), x)
@@ -80,8 +71,8 @@ def tree_sum(x: torch.Tensor) -> torch.Tensor:
     return x[..., 0]
 
 
-def identity_of(kind: Combiner) -> float:
-    return 0.0 if kind == Combiner.ADD else -torch.inf
+def identity_of(kind: gemm.Combiner) -> float:
+    return 0.0 if kind == gemm.Combiner.ADD else -torch.inf
 
 
 def _fused(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -106,8 +97,8 @@ _FUNCTIONS: dict[Scalar, Callable[..., torch.Tensor]] = {
     math.Log2Op: torch.log2,
     math.PowFOp: torch.pow,
     math.FmaOp: _fused,
-    FloorDivideOp: partial(torch.div, rounding_mode="floor"),
-    RemainderOp: torch.remainder,
+    gemm.FloorDivideOp: partial(torch.div, rounding_mode="floor"),
+    gemm.RemainderOp: torch.remainder,
 }
 """Operators that are one function of PyTorch."""
 
@@ -171,7 +162,7 @@ def _compare_integers(op: arith.CmpiOp, lhs: torch.Tensor, rhs: torch.Tensor) ->
 
 
 def _group_reduce(
-    op: GroupReduceOp, value: torch.Tensor, domain: Domain, numerics: Numerics
+    op: gemm.GroupReduceOp, value: torch.Tensor, domain: Domain, numerics: Numerics
 ) -> torch.Tensor:
     size = op.group.data // domain.columns_per_element
     if size < 1 or domain.columns % size:
@@ -180,7 +171,7 @@ def _group_reduce(
             f"{domain.columns * domain.columns_per_element} columns"
         )
     groups = split_columns(domain.expand(value), size)
-    ordered = numerics.mode == NumericsMode.DETERMINISTIC
+    ordered = numerics.mode == gemm.NumericsMode.DETERMINISTIC
     combined = reduce_last(op.combiner.data, groups, ordered=ordered)
     return combined.repeat_interleave(size, -1)
 
@@ -196,12 +187,12 @@ def _evaluate(op: Any, operands: Tensors, domain: Domain, numerics: Numerics) ->
             return _compare_floats(op, *operands)
         case arith.CmpiOp():
             return _compare_integers(op, *operands)
-        case ColumnOp():
+        case gemm.ColumnOp():
             return torch.arange(domain.columns)[None, :]
-        case CheckedIndexOp():
+        case gemm.CheckedIndexOp():
             check_index(op, op.index, operands[0], op.extent.value.data, op.ignored.value.data)
             return operands[0]
-        case GroupReduceOp():
+        case gemm.GroupReduceOp():
             return _group_reduce(op, operands[0], domain, numerics)
         case _ if isinstance(op, _CONVERSIONS):
             return _convert(op, operands[0])
@@ -227,7 +218,7 @@ def evaluate_region(
     }
     for op in block.ops:
         operands = [values[operand] for operand in op.operands]
-        if isinstance(op, YieldOp):
+        if isinstance(op, gemm.YieldOp):
             return [domain.expand(operand) for operand in operands]
         lifted = [numerics.lift(operand) for operand in operands]
         result = _evaluate(op, lifted, domain, numerics)

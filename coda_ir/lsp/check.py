@@ -16,19 +16,11 @@ from coda_ir.diagnostics import (
     collect_diagnostics,
 )
 from coda_ir.error_codes import language_code
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.expressions import Output
 from coda_ir.frontends.coda_text.lowering import FunctionLowering, lower_functions, lower_program
 from coda_ir.frontends.coda_text.program import FunctionDefinition, Loader, Scope
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Identifier,
-    Name,
-    Negation,
-    Span,
-)
 from coda_ir.frontends.coda_text.values import Value, is_poisoned
 from coda_ir.lsp.symbols import SymbolTable
 
@@ -56,27 +48,27 @@ class _RecordingLowering(FunctionLowering):
         super().__init__(definition, reporter, Output(Block()), None)
         self.values = values
 
-    def evaluate(self, node: Expression) -> Value:
+    def evaluate(self, node: syntax.Expression) -> Value:
         value = super().evaluate(node)
         match node:
-            case Name() | Negation():
+            case syntax.Name() | syntax.Negation():
                 self._record(node.span, value)
-            case Call():
+            case syntax.Call():
                 self._record(node.callee.span, value)
             case _:
                 pass
         return value
 
-    def _combine(self, node: Binary, left: Value, right: Value) -> Value:
+    def _combine(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         value = super()._combine(node, left, right)
         self._record(node.operator_span, value)
         return value
 
-    def bind(self, target: Identifier, value: Value) -> None:
+    def bind(self, target: syntax.Identifier, value: Value) -> None:
         self._record(target.span, value)
         super().bind(target, value)
 
-    def _record(self, span: Span, value: Value) -> None:
+    def _record(self, span: syntax.Span, value: Value) -> None:
         if not is_poisoned(value):
             self.values[span.line, span.column] = value
 

@@ -13,17 +13,7 @@ from lsprotocol.types import (
     SymbolKind,
 )
 
-from coda_ir.frontends.coda_text.syntax import (
-    Assign,
-    Body,
-    Const,
-    Definition,
-    Epilogue,
-    Function,
-    Identifier,
-    Import,
-    Span,
-)
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.lsp.check import Check
 from coda_ir.lsp.compilation import Compilation, FunctionKernels
 from coda_ir.lsp.hover import display_type
@@ -34,23 +24,23 @@ def document_symbols(check: Check, source: SourceText) -> list[DocumentSymbol]:
     return [_definition(check, source, node) for node in check.scope.tree.definitions]
 
 
-def _definition(check: Check, source: SourceText, node: Definition) -> DocumentSymbol:
+def _definition(check: Check, source: SourceText, node: syntax.Definition) -> DocumentSymbol:
     match node:
-        case Import():
+        case syntax.Import():
             place = source.range(node.span)
             return DocumentSymbol(str(node.path.value), SymbolKind.Module, place, place)
-        case Const():
+        case syntax.Const():
             value = check.scope.meanings.get(node.name.text)
             whole = source.range(node.span)
             detail = f"= {value}" if isinstance(value, int | float) else None
             return _symbol(source, node.name, SymbolKind.Constant, whole, detail)
-        case Function():
+        case syntax.Function():
             names = [parameter.name for parameter in node.parameters]
-        case Epilogue():
+        case syntax.Epilogue():
             names = [port.name for port in node.ports]
     name, body = node.name.span, node.body
     last = body.span
-    whole = source.range(Span(name.line, 1, last.end_line, last.end_column))
+    whole = source.range(syntax.Span(name.line, 1, last.end_line, last.end_column))
     symbol = _symbol(source, node.name, SymbolKind.Function, whole)
     symbol.children = [
         _symbol(source, inner, SymbolKind.Variable, source.range(inner.span), _type(check, inner))
@@ -59,15 +49,15 @@ def _definition(check: Check, source: SourceText, node: Definition) -> DocumentS
     return symbol
 
 
-def _targets(body: Body) -> Iterator[Identifier]:
+def _targets(body: syntax.Body) -> Iterator[syntax.Identifier]:
     for statement in body.statements:
-        if isinstance(statement, Assign):
+        if isinstance(statement, syntax.Assign):
             yield from (target for target in statement.targets if target.text != "_")
 
 
 def _symbol(
     source: SourceText,
-    name: Identifier,
+    name: syntax.Identifier,
     kind: SymbolKind,
     whole: Range,
     detail: str | None = None,
@@ -75,7 +65,7 @@ def _symbol(
     return DocumentSymbol(name.text, kind, whole, source.range(name.span), detail)
 
 
-def _type(check: Check, name: Identifier) -> str | None:
+def _type(check: Check, name: syntax.Identifier) -> str | None:
     value = check.values.get((name.span.line, name.span.column))
     return None if value is None else display_type(value)
 
@@ -85,7 +75,7 @@ def inlay_hints(check: Check, source: SourceText, visible: Range) -> list[InlayH
     hints: list[InlayHint] = []
     first, last = source.place(visible.start)[0], source.place(visible.end)[0]
     for node in check.scope.tree.definitions:
-        if not isinstance(node, Function) or not first <= node.body.span.end_line:
+        if not isinstance(node, syntax.Function) or not first <= node.body.span.end_line:
             continue
         for target in _targets(node.body):
             type = _type(check, target)
@@ -99,7 +89,7 @@ def code_lenses(check: Check, compilation: Compilation, source: SourceText) -> l
     """Return a lens above each function: its kernels, and the memory traffic that fusion saves."""
     lenses: list[CodeLens] = []
     for node in check.scope.tree.definitions:
-        if isinstance(node, Function) and node.name.text in compilation.functions:
+        if isinstance(node, syntax.Function) and node.name.text in compilation.functions:
             title = kernel_summary(compilation.functions[node.name.text])
             place = source.range(node.name.span)
             lenses.append(CodeLens(place, Command(title, "")))

@@ -9,20 +9,9 @@ from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
 
-from coda_ir.dialects import coda
+from coda_ir.dialects import coda, gemm
 from coda_ir.dialects.coda.scan import StateSpaceLike
 from coda_ir.dialects.coda.shapes import shape_of
-from coda_ir.dialects.gemm import (
-    CheckedIndexOp,
-    FinalizeOp,
-    FusedOp,
-    Layout,
-    LibraryOp,
-    MapOp,
-    PackWeightOp,
-    ResultKind,
-    ScaleWeightOp,
-)
 from coda_ir.passes.support.row_numbers import is_permutation
 
 
@@ -143,8 +132,8 @@ def _role_in(use: Use) -> Role | None:
             return _weight(op.weight, 1 + op.K_AXIS)
         case coda.GroupedLinearMap() | coda.GroupedWeightGradientOp() if index == 2:
             return GroupEnds(op.x)
-        case PackWeightOp() | ScaleWeightOp() if index == 0:
-            return _weight(op.weight, 1 if op.layout.data == Layout.NK else 0)
+        case gemm.PackWeightOp() | gemm.ScaleWeightOp() if index == 0:
+            return _weight(op.weight, 1 if op.layout.data == gemm.Layout.NK else 0)
         case coda.LayerNormOp() if op.bias_only is not None:
             return None
         case coda.RMSNormOp() | coda.LayerNormOp() | coda.MulOp() if index == 1:
@@ -171,23 +160,26 @@ def _role_in_gemm(op: Operation, use: Use) -> Role | None:
     """Return the role of an operand at the GEMM level."""
     index, value = use.index, op.operands[use.index]
     match op:
-        case FusedOp() if value is op.groups and op.gather is not None:
+        case gemm.FusedOp() if value is op.groups and op.gather is not None:
             return GroupEnds(op.gather)
-        case FusedOp() | LibraryOp() if value is op.groups:
+        case gemm.FusedOp() | gemm.LibraryOp() if value is op.groups:
             return GroupEnds(op.x)
-        case FusedOp() if value is op.gather:
+        case gemm.FusedOp() if value is op.gather:
             return Index(op.x, 0)
-        case FusedOp() if value is op.gather_weights:
+        case gemm.FusedOp() if value is op.gather_weights:
             return Index(op.weights[0], 0)
-        case FusedOp() if value is op.scatter:
+        case gemm.FusedOp() if value is op.scatter:
             return Permutation()
-        case LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
-            return _weight(value, -1 if op.layout.data == Layout.NK else -2)
-        case FusedOp() if op.quantized is not None and value in (*op.weights, *op.weight_zeros):
+        case gemm.LibraryOp() if index >= len(op.inputs) and not op.is_transposed:
+            return _weight(value, -1 if op.layout.data == gemm.Layout.NK else -2)
+        case gemm.FusedOp() if op.quantized is not None and value in (
+            *op.weights,
+            *op.weight_zeros,
+        ):
             return QuantizedElements()
-        case FusedOp():
+        case gemm.FusedOp():
             return _weight_of_segment(op, index) or _selected_column(op, use)
-        case MapOp():
+        case gemm.MapOp():
             return _selected_column(op, use)
         case _:
             return None
@@ -198,25 +190,25 @@ def _weight(value: SSAValue, k_dim: int) -> GemmWeight:
     return GemmWeight(None if k == DYNAMIC_INDEX else k)
 
 
-def _weight_of_segment(op: FusedOp, index: int) -> GemmWeight | None:
+def _weight_of_segment(op: gemm.FusedOp, index: int) -> GemmWeight | None:
     number = index - len(op.inputs)
     if op.is_transposed or not 0 <= number < len(op.weights):
         return None
     layouts = [part.layout for part in op.segments() for weights in part.terms for _ in weights]
-    return _weight(op.weights[number], -1 if layouts[number] == Layout.NK else -2)
+    return _weight(op.weights[number], -1 if layouts[number] == gemm.Layout.NK else -2)
 
 
-def _selected_column(op: FusedOp | MapOp, use: Use) -> Index | None:
+def _selected_column(op: gemm.FusedOp | gemm.MapOp, use: Use) -> Index | None:
     """Return the role of a target of a `select` result, whose tile determines the number of
     columns.
     """
     target = op.operands[use.index]
     for segment in op.segments():
         for port, _ in segment.results:
-            if port.kind.data != ResultKind.SELECT or not isinstance(port.index, IntAttr):
+            if port.kind.data != gemm.ResultKind.SELECT or not isinstance(port.index, IntAttr):
                 continue
             if segment.ports[port.index.data].value is target and segment.weights:
-                n_dim = -2 if segment.layout == Layout.NK else -1
+                n_dim = -2 if segment.layout == gemm.Layout.NK else -1
                 ignored = _ignored_where_checked(target)
                 return Index(segment.weights[0], n_dim, ignored, lenient=ignored is None)
     return None
@@ -227,12 +219,12 @@ def _ignored_where_checked(target: SSAValue) -> int | None:
     `target`.
     """
     for use in target.uses:
-        if not isinstance(use.operation, FinalizeOp):
+        if not isinstance(use.operation, gemm.FinalizeOp):
             continue
         block = use.operation.body.block
         # Ports come last, both among the operands and among the arguments.
         argument = block.args[use.index - len(use.operation.operands)]
         for inner in (inner_use.operation for inner_use in argument.uses):
-            if isinstance(inner, CheckedIndexOp):
+            if isinstance(inner, gemm.CheckedIndexOp):
                 return inner.ignored.value.data
     return None

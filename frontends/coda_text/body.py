@@ -5,20 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from coda_ir.dialects import coda
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import Signature
 from coda_ir.frontends.coda_text.evaluator import Evaluator
 from coda_ir.frontends.coda_text.program import RESERVED, Scope
 from coda_ir.frontends.coda_text.remedies import value_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import (
-    Assign,
-    ExpressionStatement,
-    Identifier,
-    Name,
-    Return,
-    Span,
-    Statement,
-)
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     Dim,
@@ -34,7 +26,7 @@ class Variable:
     """A name with its value, and where it is bound."""
 
     value: Value
-    span: Span
+    span: syntax.Span
     used: bool = False
 
 
@@ -56,29 +48,29 @@ class BodyEvaluator(Evaluator):
         self.variables: dict[str, Variable] = {}
 
     @abstractmethod
-    def returned(self, statement: Return, value: Value) -> Value | None:
+    def returned(self, statement: syntax.Return, value: Value) -> Value | None:
         """The value that a return gives, or None after an error."""
 
     @abstractmethod
     def hint(self, name: str, value: Value) -> None:
         """Name what computes `value` after the variable that it is assigned to."""
 
-    def statement(self, statement: Statement) -> Value | None:
+    def statement(self, statement: syntax.Statement) -> Value | None:
         """Evaluate a statement; the value if it is a return."""
         value = self.evaluate(statement.value)
         match statement:
-            case Return():
+            case syntax.Return():
                 return self.returned(statement, value)
-            case Assign():
+            case syntax.Assign():
                 for target, item in self.assigned(statement, value):
                     self.bind(target, item)
-            case ExpressionStatement():
+            case syntax.ExpressionStatement():
                 if not is_poisoned(value):
                     message = "the result of this expression is unused"
                     self.error(statement.span, message, self.unused_remedy)
         return None
 
-    def bind(self, target: Identifier, value: Value) -> None:
+    def bind(self, target: syntax.Identifier, value: Value) -> None:
         """Give a name its value; `_` drops it."""
         name = target.text
         if name == "_":
@@ -106,7 +98,7 @@ class BodyEvaluator(Evaluator):
             if not (variable.used or name.startswith("_") or is_poisoned(variable.value)):
                 yield name, variable
 
-    def name(self, node: Name) -> Value:
+    def name(self, node: syntax.Name) -> Value:
         name = node.text
         variable = self.variables.get(name)
         if variable is not None:

@@ -16,15 +16,12 @@ Errors and the completion of the language server read these tables. The texts ha
 
 from collections.abc import Mapping
 
-from coda_ir.dialects.coda import (
-    ACTIVATIONS,
-    FUNCTIONS_OF_TWO,
-    REAL_FUNCTIONS,
-    Elements,
-    ElementwiseOp,
-)
+from coda_ir.dialects import coda
 
-_OPERATORS: Mapping[str, type[ElementwiseOp]] = {**REAL_FUNCTIONS, **FUNCTIONS_OF_TWO}
+_OPERATORS: Mapping[str, type[coda.ElementwiseOp]] = {
+    **coda.REAL_FUNCTIONS,
+    **coda.FUNCTIONS_OF_TWO,
+}
 
 
 def _by_name(texts: Mapping[str, str]) -> dict[str, str]:
@@ -39,9 +36,9 @@ def _pytorch(
 
 
 _ALIASES: dict[str, str] = {
-    alias.partition(".")[0]: f"{name}($x)" if name in REAL_FUNCTIONS else f"{name}($x, $y)"
+    alias.partition(".")[0]: f"{name}($x)" if name in coda.REAL_FUNCTIONS else f"{name}($x, $y)"
     for name, operator in _OPERATORS.items()
-    if operator.ELEMENTS != Elements.BOOLEANS
+    if operator.ELEMENTS != coda.Elements.BOOLEANS
     for alias in operator.ALIASES
     if alias.partition(".")[0] not in _OPERATORS
 }
@@ -245,7 +242,7 @@ CHOICES: dict[str, dict[str, str]] = {
         **{
             name: text.removesuffix("($x)")
             for name, text in ELEMENTWISE.items()
-            if text.removesuffix("($x)") in ACTIVATIONS
+            if text.removesuffix("($x)") in coda.ACTIVATIONS
         },
         **_by_name({"identity": "none linear", "silu": "swiglu", "gelu": "geglu gelu_none"}),
     },

@@ -10,6 +10,7 @@ from coda_ir.dialects import coda
 from coda_ir.dialects.coda.shapes import element_type_of, float_type, is_float
 from coda_ir.dialects.gemm import Combiner, GroupReduceOp, ScalarBuilder, region_type
 from coda_ir.dialects.gemm.scalar_code import emit_scalar
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import Mistake, signature
 from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.counterparts import ELEMENTS
@@ -20,15 +21,6 @@ from coda_ir.frontends.coda_text.operators import ELEMENTWISE as ELEMENTWISE_RUL
 from coda_ir.frontends.coda_text.program import EpilogueDefinition
 from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import (
-    Binary,
-    Call,
-    Identifier,
-    Negation,
-    Port,
-    Return,
-    Span,
-)
 from coda_ir.frontends.coda_text.values import (
     CODA_NAMES,
     ELEMENT_TYPES,
@@ -86,14 +78,14 @@ class EpilogueBody(BodyEvaluator):
         self.columns = columns
         self.block = Block()
 
-    def error(self, span: Span, message: str, remedy: str) -> Poison:
+    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
         return super().error(span, message + self.suffix, remedy)
 
-    def builder(self, span: Span) -> ScalarBuilder:
+    def builder(self, span: syntax.Span) -> ScalarBuilder:
         place = FileLineColLoc(StringAttr(self.file), IntAttr(span.line), IntAttr(span.column))
         return ScalarBuilder(self.block, place)
 
-    def declare(self, name: Identifier, types: Sequence[Attribute]) -> None:
+    def declare(self, name: syntax.Identifier, types: Sequence[Attribute]) -> None:
         """Add the region arguments of an accumulator or port: one, or one per column of a pair."""
         values: list[Value] = []
         for index, type in enumerate(types):
@@ -102,7 +94,7 @@ class EpilogueBody(BodyEvaluator):
             values.append(ScalarValue(argument))
         self.bind(name, values[0] if len(values) == 1 else TupleValue(tuple(values)))
 
-    def returned(self, statement: Return, value: Value) -> None:
+    def returned(self, statement: syntax.Return, value: Value) -> None:
         self.error(
             statement.span,
             "an epilogue has no return",
@@ -121,7 +113,9 @@ class EpilogueBody(BodyEvaluator):
                 remedy = f"remove it, or call it _{name}, or make it a result"
                 self.error(variable.span, f"'{name}' is never used", remedy)
 
-    def result(self, port: Port, count: int, element: str = "f32") -> list[ScalarValue] | None:
+    def result(
+        self, port: syntax.Port, count: int, element: str = "f32"
+    ) -> list[ScalarValue] | None:
         """The `count` values of type `element` that a result yields; None after an error."""
         name = port.name.text
         if name not in self.variables:
@@ -152,10 +146,10 @@ class EpilogueBody(BodyEvaluator):
 
     # Expressions.
 
-    def negation(self, node: Negation, operand: Value) -> Value:
+    def negation(self, node: syntax.Negation, operand: Value) -> Value:
         return call_on_elements(self.builder(node.span), "-", {"x": [operand]}, negation)
 
-    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+    def binary(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         if node.operator not in INFIX:
             raise Mistake(
                 f"{node.operator} cannot be used in an epilogue",
@@ -164,7 +158,7 @@ class EpilogueBody(BodyEvaluator):
         builder, values = self.builder(node.operator_span), {"a": [left], "b": [right]}
         return call_on_elements(builder, node.operator, values, infix)
 
-    def call(self, node: Call) -> Value:
+    def call(self, node: syntax.Call) -> Value:
         name = node.callee.text
         if name not in SIGNATURES or name in self.definition.scope.meanings:
             given = self.given(node)

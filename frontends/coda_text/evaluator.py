@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import (
     SECOND,
     ArgumentMistake,
@@ -17,23 +18,6 @@ from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS
 from coda_ir.frontends.coda_text.remedies import LONGEST_ARGUMENT, Given, product_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import NO_TENSOR, Selection
-from coda_ir.frontends.coda_text.syntax import (
-    Assign,
-    Binary,
-    Call,
-    Dots,
-    Expression,
-    Identifier,
-    Index,
-    ListExpression,
-    Literal,
-    Name,
-    Negation,
-    Span,
-    Subscript,
-    SubscriptItem,
-    TupleExpression,
-)
 from coda_ir.frontends.coda_text.values import (
     POISON,
     SIZE_LIMITS,
@@ -63,46 +47,52 @@ class Evaluator(ABC):
         self.file = file
         self.reporter = reporter
         self._visitors: Mapping[type, Callable[..., Value]] = {
-            Literal: self._literal,
-            Name: self.name,
-            Negation: self._negation,
-            Binary: self._binary,
-            Call: self.call,
-            TupleExpression: self._tuple,
-            ListExpression: self._list,
-            Subscript: self._subscript,
+            syntax.Literal: self._literal,
+            syntax.Name: self.name,
+            syntax.Negation: self._negation,
+            syntax.Binary: self._binary,
+            syntax.Call: self.call,
+            syntax.TupleExpression: self._tuple,
+            syntax.ListExpression: self._list,
+            syntax.Subscript: self._subscript,
         }
 
     @abstractmethod
-    def name(self, node: Name) -> Value:
+    def name(self, node: syntax.Name) -> Value:
         """Return the value of a name."""
 
     @abstractmethod
-    def call(self, node: Call) -> Value:
+    def call(self, node: syntax.Call) -> Value:
         """Return the value of a call."""
 
     @abstractmethod
-    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+    def binary(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         """Evaluate an infix operator on operands that are not both numbers. May raise Mistake."""
 
     @abstractmethod
-    def negation(self, node: Negation, operand: Value) -> Value:
+    def negation(self, node: syntax.Negation, operand: Value) -> Value:
         """Negate a value that is not a number. May raise Mistake."""
 
-    def subscript(self, node: Subscript, x: TensorValue, selections: Sequence[Selection]) -> Value:
+    def subscript(
+        self, node: syntax.Subscript, x: TensorValue, selections: Sequence[Selection]
+    ) -> Value:
         """Return the selected part of a tensor. May raise ArgumentMistake."""
         raise ArgumentMistake("tensors have no parts here", "write functions for them", node.span)
 
-    def evaluate(self, node: Expression) -> Value:
+    def evaluate(self, node: syntax.Expression) -> Value:
         return self._visitors[type(node)](node)
 
-    def error(self, span: Span, message: str, remedy: str) -> Poison:
+    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
         """Report an error; return a poisoned value in place of the result."""
         self.reporter.error(self.file, span, message, remedy)
         return POISON
 
     def report(
-        self, mistake: Mistake, span: Span, otherwise: str, second: Expression | None = None
+        self,
+        mistake: Mistake,
+        span: syntax.Span,
+        otherwise: str,
+        second: syntax.Expression | None = None,
     ) -> Poison:
         """Report a mistake, with `otherwise` as the remedy if it has none."""
         text = "y" if second is None else self._text(second)
@@ -111,7 +101,9 @@ class Evaluator(ABC):
         )
         return self.error(span, mistake.message, remedy)
 
-    def assigned(self, statement: Assign, value: Value) -> Iterator[tuple[Identifier, Value]]:
+    def assigned(
+        self, statement: syntax.Assign, value: Value
+    ) -> Iterator[tuple[syntax.Identifier, Value]]:
         """Yield the targets of an assignment with their values: `value`, or the items of a
         tuple.
         """
@@ -129,12 +121,12 @@ class Evaluator(ABC):
             )
         return zip(targets, items, strict=True)
 
-    def _literal(self, node: Literal) -> Value:
+    def _literal(self, node: syntax.Literal) -> Value:
         if node.value == math.inf:
             return self.error(node.span, "the number is too large", "floats have 64 bits")
         return node.value
 
-    def _tuple(self, node: TupleExpression) -> Value:
+    def _tuple(self, node: syntax.TupleExpression) -> Value:
         values = tuple(self.evaluate(item) for item in node.items)
         for item, value in zip(node.items, values, strict=True):
             # Tuples that hold others twice would have parts that are exponential in their number.
@@ -146,7 +138,7 @@ class Evaluator(ABC):
                 )
         return TupleValue(values)
 
-    def _list(self, node: ListExpression) -> Value:
+    def _list(self, node: syntax.ListExpression) -> Value:
         items: list[Dim] = []
         for item in node.items:
             size = self.size(item, "lists hold sizes; tensors are arguments, as in concat(a, b)")
@@ -155,7 +147,7 @@ class Evaluator(ABC):
             items.append(size)
         return ListValue(tuple(items))
 
-    def _subscript(self, node: Subscript) -> Value:
+    def _subscript(self, node: syntax.Subscript) -> Value:
         operand = self.evaluate(node.operand)
         selections = [self._selection(item) for item in node.items]
         known = [selection for selection in selections if selection is not None]
@@ -170,12 +162,12 @@ class Evaluator(ABC):
         except ArgumentMistake as mistake:
             return self.error(mistake.span, mistake.message, mistake.remedy)
 
-    def _selection(self, item: SubscriptItem) -> Selection | None:
+    def _selection(self, item: syntax.SubscriptItem) -> Selection | None:
         """Return an item of a subscript with its sizes; None after an error."""
-        if isinstance(item, Dots):
+        if isinstance(item, syntax.Dots):
             return Selection("...", item.span)
-        if isinstance(item, Index):
-            if isinstance(item.value, Name) and item.value.text in ("None", "newaxis"):
+        if isinstance(item, syntax.Index):
+            if isinstance(item.value, syntax.Name) and item.value.text in ("None", "newaxis"):
                 remedy = "reshape(x, [B, 1, T]) adds dimensions"
                 self.error(item.span, "a subscript adds no dimensions", remedy)
                 return None
@@ -193,24 +185,24 @@ class Evaluator(ABC):
 
     def size(
         self,
-        node: Expression,
+        node: syntax.Expression,
         remedy: str = "sizes are integers, consts and symbols; // divides integers",
     ) -> Dim | None:
         """Return the size that an expression computes; None after an error."""
         return self._as_size(node, self.evaluate(node), remedy)
 
-    def _as_size(self, node: Expression, value: Value, remedy: str) -> Dim | None:
+    def _as_size(self, node: syntax.Expression, value: Value, remedy: str) -> Dim | None:
         if isinstance(value, SymbolicSize | int) and not isinstance(value, bool):
             return value
         if not is_poisoned(value):
             self.error(node.span, f"a size is expected here, but this is {describe(value)}", remedy)
         return None
 
-    def _negation(self, node: Negation) -> Value:
+    def _negation(self, node: syntax.Negation) -> Value:
         """Evaluate a chain of signs, without recursion: chains may be long."""
-        chain: list[Negation] = []
-        first: Expression = node
-        while isinstance(first, Negation):
+        chain: list[syntax.Negation] = []
+        first: syntax.Expression = node
+        while isinstance(first, syntax.Negation):
             chain.append(first)
             first = first.operand
         value = self.evaluate(first)
@@ -218,7 +210,7 @@ class Evaluator(ABC):
             value = self._negated(link, value)
         return value
 
-    def _negated(self, node: Negation, operand: Value) -> Value:
+    def _negated(self, node: syntax.Negation, operand: Value) -> Value:
         if is_poisoned(operand):
             return POISON
         if isinstance(operand, int | float) and is_number(operand):
@@ -228,11 +220,11 @@ class Evaluator(ABC):
         except Mistake as mistake:
             return self.report(mistake, node.operand.span, "only tensors and numbers have a sign")
 
-    def _binary(self, node: Binary) -> Value:
+    def _binary(self, node: syntax.Binary) -> Value:
         """Evaluate a chain of left-associative operators, without recursion: chains may be long."""
-        chain: list[Binary] = []
-        first: Expression = node
-        while isinstance(first, Binary):
+        chain: list[syntax.Binary] = []
+        first: syntax.Expression = node
+        while isinstance(first, syntax.Binary):
             chain.append(first)
             first = first.left
         value = self.evaluate(first)
@@ -240,7 +232,7 @@ class Evaluator(ABC):
             value = self._combine(link, value, self.evaluate(link.right))
         return value
 
-    def _combine(self, node: Binary, left: Value, right: Value) -> Value:
+    def _combine(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         if is_poisoned(left) or is_poisoned(right):
             return POISON
         try:
@@ -255,7 +247,7 @@ class Evaluator(ABC):
             remedy = "operands are tensors and numbers; the right one of @ is a weight, K x N"
             return self.report(mistake, (operand or node).span, remedy, node.right)
 
-    def bound_arguments(self, signature: Signature, node: Call) -> Bound | None:
+    def bound_arguments(self, signature: Signature, node: syntax.Call) -> Bound | None:
         """Return the arguments of a call by parameter; None after an error."""
         try:
             return bind(signature, node.arguments, node.callee.span, node.span)
@@ -274,17 +266,17 @@ class Evaluator(ABC):
         poisoned = any(is_poisoned(value) for given in values.values() for value in given)
         return None if poisoned else values
 
-    def given(self, node: Call) -> list[Given]:
+    def given(self, node: syntax.Call) -> list[Given]:
         """Return the arguments of a call of an unknown function, for its remedy."""
         parts = [argument.value for argument in node.arguments]
-        if parts and isinstance(parts[0], ListExpression):
+        if parts and isinstance(parts[0], syntax.ListExpression):
             parts[:1] = parts[0].items
         return [self._given(part, self.evaluate(part)) for part in parts]
 
-    def _given(self, node: Expression, value: Value) -> Given:
+    def _given(self, node: syntax.Expression, value: Value) -> Given:
         return Given(self._text(node), value)
 
-    def _text(self, node: Expression) -> str:
+    def _text(self, node: syntax.Expression) -> str:
         """Return an expression as it is written, on one line."""
         span = node.span
         lines = self.reporter.lines(self.file)[span.line - 1 : span.end_line]
@@ -293,7 +285,7 @@ class Evaluator(ABC):
         return " ".join(line.strip() for line in lines)
 
     def call_mistake(
-        self, mistake: Mistake, bound: Bound, node: Call, signature: Signature
+        self, mistake: Mistake, bound: Bound, node: syntax.Call, signature: Signature
     ) -> Poison:
         """Report a mistake at the argument it is about, or at the call."""
         arguments = bound.get(mistake.argument or "", [])

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DictionaryAttr, FileLineColLoc, IntAttr, Strin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from coda_ir.dialects.coda.weights import WEIGHT
+from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import BodyEvaluator
 from coda_ir.frontends.coda_text.elementwise import INFIX, infix, negation
@@ -17,25 +18,9 @@ from coda_ir.frontends.coda_text.epilogue_body import GROUP_REDUCTIONS
 from coda_ir.frontends.coda_text.evaluator import Values, constant_call
 from coda_ir.frontends.coda_text.invocation import Invocation
 from coda_ir.frontends.coda_text.operators import OPERATORS, matmul
-from coda_ir.frontends.coda_text.program import (
-    EpilogueDefinition,
-    FunctionDefinition,
-    Scope,
-)
 from coda_ir.frontends.coda_text.remedies import function_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter
 from coda_ir.frontends.coda_text.subscripts import Selection, selected
-from coda_ir.frontends.coda_text.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Name,
-    Negation,
-    Parameter,
-    Span,
-    Subscript,
-    TupleExpression,
-)
 from coda_ir.frontends.coda_text.values import (
     POISON,
     Poison,
@@ -72,11 +57,11 @@ def _filename(file: str) -> StringAttr:
     return StringAttr(file)
 
 
-def location(file: str, span: Span) -> FileLineColLoc:
+def location(file: str, span: syntax.Span) -> FileLineColLoc:
     return FileLineColLoc(_filename(file), IntAttr(span.line), IntAttr(span.column))
 
 
-def argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryAttr:
+def argument_attributes(parameter: syntax.Parameter, value: TensorValue) -> DictionaryAttr:
     """The name and extents of a parameter, and whether it is a weight."""
     attributes: dict[str, Attribute] = {
         "coda.name": StringAttr(parameter.name.text),
@@ -87,14 +72,16 @@ def argument_attributes(parameter: Parameter, value: TensorValue) -> DictionaryA
     return DictionaryAttr(attributes)
 
 
-def result_attributes(returned: Expression, results: list[TensorValue]) -> list[DictionaryAttr]:
+def result_attributes(
+    returned: syntax.Expression, results: list[TensorValue]
+) -> list[DictionaryAttr]:
     """`coda.dims` of each result, and `coda.name` where it is a plain variable."""
-    items = returned.items if isinstance(returned, TupleExpression) else (returned,)
+    items = returned.items if isinstance(returned, syntax.TupleExpression) else (returned,)
     attributes: list[DictionaryAttr] = []
     for index, result in enumerate(results):
         entries: dict[str, Attribute] = {"coda.dims": dims_attribute(result.dims)}
         item = items[index] if len(items) == len(results) else None
-        if isinstance(item, Name):
+        if isinstance(item, syntax.Name):
             entries["coda.name"] = StringAttr(item.text)
         attributes.append(DictionaryAttr(entries))
     return attributes
@@ -109,17 +96,19 @@ class ExpressionLowering(BodyEvaluator):
     unused_remedy = "assign it to a name, return it, or remove it"
     unknown_remedy = "names are defined before they are used"
 
-    def __init__(self, scope: Scope, reporter: Reporter, output: Output, site: CallSite | None):
+    def __init__(
+        self, scope: program.Scope, reporter: Reporter, output: Output, site: CallSite | None
+    ):
         super().__init__(scope, reporter, SIGNATURES)
         self.output = output
         self.site = site
-        self.span = Span(1, 1, 1, 1)
+        self.span = syntax.Span(1, 1, 1, 1)
 
     @abstractmethod
-    def call_function(self, callee: FunctionDefinition, node: Call) -> Value:
+    def call_function(self, callee: program.FunctionDefinition, node: syntax.Call) -> Value:
         """The results of a call of a user's function, which is inlined."""
 
-    def error(self, span: Span, message: str, remedy: str) -> Poison:
+    def error(self, span: syntax.Span, message: str, remedy: str) -> Poison:
         if self.site is not None:
             message = f"{message} (in the call at {self.site.place})"
         return super().error(span, message, remedy)
@@ -148,15 +137,17 @@ class ExpressionLowering(BodyEvaluator):
             if isinstance(variable.value, TensorValue):
                 yield variable.value
 
-    def negation(self, node: Negation, operand: Value) -> Value:
+    def negation(self, node: syntax.Negation, operand: Value) -> Value:
         self.span = node.span
         return negation(Invocation("-", {"x": [operand]}, self.insert))
 
-    def subscript(self, node: Subscript, x: TensorValue, selections: Sequence[Selection]) -> Value:
+    def subscript(
+        self, node: syntax.Subscript, x: TensorValue, selections: Sequence[Selection]
+    ) -> Value:
         self.span = node.bracket
         return selected(Invocation("[ ]", {}, self.insert), x, selections, node.bracket)
 
-    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+    def binary(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         self.span = node.operator_span
         if node.operator == "@":
             return matmul(Invocation("@", {"x": [left], "w": [right]}, self.insert))
@@ -165,12 +156,12 @@ class ExpressionLowering(BodyEvaluator):
         operands: Values = {"a": [left], "b": [right]}
         return infix(self._invocation(node.operator, operands))
 
-    def call(self, node: Call) -> Value:
+    def call(self, node: syntax.Call) -> Value:
         name = node.callee.text
         meaning = self.scope.meanings.get(name)
-        if isinstance(meaning, FunctionDefinition):
+        if isinstance(meaning, program.FunctionDefinition):
             return self.call_function(meaning, node)
-        if isinstance(meaning, EpilogueDefinition):
+        if isinstance(meaning, program.EpilogueDefinition):
             return self._call_epilogue(meaning, node)
         if name in OPERATORS:
             return self._call_operator(node)
@@ -195,7 +186,9 @@ class ExpressionLowering(BodyEvaluator):
         remedy = function_remedy(name, [*callable, *OPERATORS], given)
         return self.error(node.callee.span, f"unknown function '{name}'", remedy)
 
-    def may_inline(self, callee: FunctionDefinition | EpilogueDefinition, node: Call) -> bool:
+    def may_inline(
+        self, callee: program.FunctionDefinition | program.EpilogueDefinition, node: syntax.Call
+    ) -> bool:
         """Take the work of a call from what is left for the program; False after an error."""
         self.reporter.inlining_left -= callee.size
         if self.reporter.inlining_left >= 0:
@@ -207,7 +200,7 @@ class ExpressionLowering(BodyEvaluator):
         )
         return False
 
-    def _call_epilogue(self, meaning: EpilogueDefinition, node: Call) -> Value:
+    def _call_epilogue(self, meaning: program.EpilogueDefinition, node: syntax.Call) -> Value:
         if not self.may_inline(meaning, node):
             return POISON
 
@@ -218,7 +211,7 @@ class ExpressionLowering(BodyEvaluator):
 
         return call_epilogue(self, insert, meaning, node)
 
-    def _call_operator(self, node: Call) -> Value:
+    def _call_operator(self, node: syntax.Call) -> Value:
         operator = OPERATORS[node.callee.text]
         bound = self.bound_arguments(operator.signature, node)
         values = None if bound is None else self.argument_values(bound)

@@ -14,6 +14,7 @@ from xdsl.ir import Block, OpResult, Region
 
 from coda_ir.diagnostics import Diagnostic, closest, emit_diagnostic
 from coda_ir.error_codes import language_code
+from coda_ir.frontends.coda_text import program, syntax
 from coda_ir.frontends.coda_text.arguments import Mistake
 from coda_ir.frontends.coda_text.body import Variable
 from coda_ir.frontends.coda_text.call_graph import callees, checking_order, roots
@@ -27,25 +28,8 @@ from coda_ir.frontends.coda_text.expressions import (
     result_attributes,
 )
 from coda_ir.frontends.coda_text.invocation import Invocation
-from coda_ir.frontends.coda_text.program import (
-    RESERVED,
-    FunctionDefinition,
-    Scope,
-    option_value,
-)
 from coda_ir.frontends.coda_text.remedies import element_remedy
 from coda_ir.frontends.coda_text.reporter import Reporter, source_range
-from coda_ir.frontends.coda_text.syntax import (
-    Call,
-    Expression,
-    Name,
-    Option,
-    Parameter,
-    Return,
-    Span,
-    TypeExpression,
-    names,
-)
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
@@ -71,10 +55,10 @@ INLINED_SIZE_PER_SOURCE_SIZE = 20
 
 
 def lower_program(
-    scope: Scope,
-    scopes: list[Scope],
+    scope: program.Scope,
+    scopes: list[program.Scope],
     reporter: Reporter,
-    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering] | None = None,
+    lowering: Callable[[program.FunctionDefinition, Reporter], FunctionLowering] | None = None,
 ) -> ModuleOp:
     """Return the module of the main file. Every function of every file is checked.
 
@@ -87,10 +71,10 @@ def lower_program(
 
 
 def lower_functions(
-    scopes: list[Scope],
+    scopes: list[program.Scope],
     reporter: Reporter,
-    lowering: Callable[[FunctionDefinition, Reporter], FunctionLowering],
-) -> dict[FunctionDefinition, FuncOp]:
+    lowering: Callable[[program.FunctionDefinition, Reporter], FunctionLowering],
+) -> dict[program.FunctionDefinition, FuncOp]:
     """Check everything that `scopes` define; return the correct functions, lowered."""
     for each in scopes:
         for epilogue in each.epilogues:
@@ -104,7 +88,7 @@ def lower_functions(
         for _, callee in callees(function):
             callee.is_called = True
     emitted = {function for each in scopes for function in roots(each)}
-    lowered: dict[FunctionDefinition, FuncOp] = {}
+    lowered: dict[program.FunctionDefinition, FuncOp] = {}
     for function in checking_order(every, reporter):
         errors = reporter.count
         func = _lowered(function, lowering(function, reporter), reporter)
@@ -115,7 +99,7 @@ def lower_functions(
 
 
 def _lowered(
-    function: FunctionDefinition, lowering: FunctionLowering, reporter: Reporter
+    function: program.FunctionDefinition, lowering: FunctionLowering, reporter: Reporter
 ) -> FuncOp | None:
     try:
         return lowering.function()
@@ -134,7 +118,7 @@ class FunctionLowering(ExpressionLowering):
 
     def __init__(
         self,
-        definition: FunctionDefinition,
+        definition: program.FunctionDefinition,
         reporter: Reporter,
         output: Output,
         site: CallSite | None,
@@ -144,7 +128,9 @@ class FunctionLowering(ExpressionLowering):
         self.span = definition.tree.name.span
 
     @staticmethod
-    def of_definition(definition: FunctionDefinition, reporter: Reporter) -> FunctionLowering:
+    def of_definition(
+        definition: program.FunctionDefinition, reporter: Reporter
+    ) -> FunctionLowering:
         return FunctionLowering(definition, reporter, Output(Block()), None)
 
     # A function by itself.
@@ -166,7 +152,7 @@ class FunctionLowering(ExpressionLowering):
         self.insert(ReturnOp(*(result.ssa for result in results)))
         return self._func_op(results)
 
-    def _declare(self, parameter: Parameter) -> None:
+    def _declare(self, parameter: syntax.Parameter) -> None:
         """Make a parameter a block argument, and the new names in its type symbols."""
         qualifier = parameter.qualifier
         if qualifier is not None and qualifier.text != "weight":
@@ -186,7 +172,7 @@ class FunctionLowering(ExpressionLowering):
             self.output.named.add(argument)
         self.bind(parameter.name, value)
 
-    def _parameter_type(self, node: TypeExpression) -> TensorType | None:
+    def _parameter_type(self, node: syntax.TypeExpression) -> TensorType | None:
         """Return the type of a parameter; a name that is no const becomes a symbol."""
         element = self._element(node)
         dims: list[Dim] = []
@@ -198,22 +184,22 @@ class FunctionLowering(ExpressionLowering):
             dims.append(size)
         return None if element is None else TensorType(element, tuple(dims))
 
-    def _declare_symbols(self, node: Expression) -> list[str]:
+    def _declare_symbols(self, node: syntax.Expression) -> list[str]:
         """Make the names of an extent symbols; return those that are new."""
-        found = [name.text for name in names(node) if self._is_symbol(name.text)]
+        found = [name.text for name in syntax.names(node) if self._is_symbol(name.text)]
         new = [name for name in dict.fromkeys(found) if name not in self.symbols]
         self.symbols |= {name: symbol(name) for name in new}
         return new
 
-    def _may_declare(self, node: Expression, size: Dim, new: Sequence[str]) -> bool:
+    def _may_declare(self, node: syntax.Expression, size: Dim, new: Sequence[str]) -> bool:
         """Check an extent with symbols: a call divides what it is given by the factors of the
         `new` one.
         """
-        if isinstance(size, int) or isinstance(node, Name):
+        if isinstance(size, int) or isinstance(node, syntax.Name):
             return True
         if self.definition.is_called and (not new or (len(new) == 1 and len(size.terms) == 1)):
             return True
-        unknown = next(name.text for name in names(node) if self._is_symbol(name.text))
+        unknown = next(name.text for name in syntax.names(node) if self._is_symbol(name.text))
         message = f"arithmetic on the symbol {unknown} cannot be the extent of a parameter"
         remedy = f"define {unknown} as a const, or give this dimension a symbol of its own"
         if self.definition.is_called:
@@ -224,9 +210,9 @@ class FunctionLowering(ExpressionLowering):
     def _is_symbol(self, name: str) -> bool:
         """Return whether a name in the type of a parameter is neither a const nor an option."""
         is_option = name in self.definition.options
-        return not is_option and name not in self.scope.meanings and name not in RESERVED
+        return not is_option and name not in self.scope.meanings and name not in program.RESERVED
 
-    def _extent(self, node: Expression) -> Dim | None:
+    def _extent(self, node: syntax.Expression) -> Dim | None:
         size = self.size(node)
         if isinstance(size, int) and size < 1:
             self.error(
@@ -237,7 +223,7 @@ class FunctionLowering(ExpressionLowering):
             return None
         return size
 
-    def _element(self, node: TypeExpression) -> str | None:
+    def _element(self, node: syntax.TypeExpression) -> str | None:
         name = node.element.text
         if name in ELEMENT_TYPES:
             return name
@@ -290,10 +276,10 @@ class FunctionLowering(ExpressionLowering):
         )
         return None
 
-    def returned(self, statement: Return, value: Value) -> Value:
+    def returned(self, statement: syntax.Return, value: Value) -> Value:
         return value
 
-    def _bind_option(self, option: Option, value: Value) -> None:
+    def _bind_option(self, option: syntax.Option, value: Value) -> None:
         """Bind the value of an option, which is a size where it is an integer."""
         self.bind(option.name, value)
         if isinstance(value, int) and is_number(value):
@@ -350,7 +336,10 @@ class FunctionLowering(ExpressionLowering):
         return results if declared is None else self._checked(results, declared, span)
 
     def _checked(
-        self, results: list[TensorValue], declared: tuple[TypeExpression, ...], span: Span
+        self,
+        results: list[TensorValue],
+        declared: tuple[syntax.TypeExpression, ...],
+        span: syntax.Span,
     ) -> list[TensorValue] | None:
         if len(results) != len(declared):
             return self._result_error(
@@ -372,12 +361,12 @@ class FunctionLowering(ExpressionLowering):
                 return self._result_error(span, message)
         return results
 
-    def _result_error(self, span: Span, message: str) -> None:
+    def _result_error(self, span: syntax.Span, message: str) -> None:
         self.error(span, message, "change the declaration or the returned value")
 
     # Calls of functions.
 
-    def call_function(self, callee: FunctionDefinition, node: Call) -> Value:
+    def call_function(self, callee: program.FunctionDefinition, node: syntax.Call) -> Value:
         bound = self.bound_arguments(callee.signature, node)
         values = None if bound is None else self.argument_values(bound)
         if bound is None or values is None or callee.failed:
@@ -406,7 +395,7 @@ class FunctionLowering(ExpressionLowering):
             name = option.name.text
             value = self.definition.options[name]
             if name in values:
-                value = option_value(self.definition, name, values[name])
+                value = program.option_value(self.definition, name, values[name])
             self._bind_option(option, value)
             self.variables[name].used = True
         for parameter in self.definition.tree.parameters:
@@ -418,7 +407,7 @@ class FunctionLowering(ExpressionLowering):
             self.variables[name] = Variable(value, parameter.name.span, used=True)
 
     def _unify(
-        self, parameter: Parameter, value: TensorValue, bindings: dict[str, tuple[Dim, str]]
+        self, parameter: syntax.Parameter, value: TensorValue, bindings: dict[str, tuple[Dim, str]]
     ) -> None:
         """Match the declared type of a parameter with the type of an argument."""
         name, function = parameter.name.text, self.definition.name
@@ -438,7 +427,7 @@ class FunctionLowering(ExpressionLowering):
                 argument=name,
             )
         for index, (declared, actual) in enumerate(zip(type.dims, value.dims, strict=True)):
-            if isinstance(declared, Name) and self._is_symbol(declared.text):
+            if isinstance(declared, syntax.Name) and self._is_symbol(declared.text):
                 self._bind_symbol(declared.text, actual, name, bindings)
                 continue
             new = self._declare_symbols(declared)
@@ -449,7 +438,7 @@ class FunctionLowering(ExpressionLowering):
                 self._bind_symbol(new[0], quotient, name, bindings)
             elif size is not None and size != actual:
                 expected = size if factor is None else f"a multiple of {factor}"
-                word = declared.text if isinstance(declared, Name) else ""
+                word = declared.text if isinstance(declared, syntax.Name) else ""
                 is_option = word in self.definition.options
                 raise Mistake(
                     f"{function}: {name} is {value.type}, expected {expected} in dimension {index}",

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar
 
 from coda_ir.diagnostics import CodaError, closest
+from coda_ir.frontends.coda_text import syntax
 from coda_ir.frontends.coda_text.arguments import (
     Formal,
     Mistake,
@@ -19,21 +20,6 @@ from coda_ir.frontends.coda_text.evaluator import Evaluator, constant_call
 from coda_ir.frontends.coda_text.operators import CONSTANT_FUNCTIONS, OPERATORS
 from coda_ir.frontends.coda_text.parser import parse
 from coda_ir.frontends.coda_text.reporter import Reporter
-from coda_ir.frontends.coda_text.syntax import (
-    Binary,
-    Call,
-    Const,
-    Epilogue,
-    File,
-    Function,
-    Identifier,
-    Import,
-    Name,
-    Negation,
-    Option,
-    Span,
-    walk,
-)
 from coda_ir.frontends.coda_text.values import (
     ELEMENT_TYPES,
     POISON,
@@ -87,7 +73,7 @@ def files_of_library() -> list[str]:
 RESERVED = frozenset({*ELEMENT_TYPES, "true", "false"})
 
 
-_Tree = TypeVar("_Tree", Function, Epilogue)
+_Tree = TypeVar("_Tree", syntax.Function, syntax.Epilogue)
 
 
 @dataclass(eq=False)
@@ -106,11 +92,11 @@ class Definition(Generic[_Tree]):
     def size(self) -> int:
         """The work of a call: the number of expressions and statements of the body."""
         values = [statement.value for statement in self.tree.body.statements]
-        return len(values) + sum(1 for value in values for _ in walk(value))
+        return len(values) + sum(1 for value in values for _ in syntax.walk(value))
 
 
 @dataclass(eq=False)
-class FunctionDefinition(Definition[Function]):
+class FunctionDefinition(Definition[syntax.Function]):
     """A `fn`, whose calls are inlined. `options` are the defaults of its options; another function
     of the program calls it if it `is_called`.
     """
@@ -125,7 +111,7 @@ class FunctionDefinition(Definition[Function]):
         return parameters_signature(self.name, names, options)
 
 
-class EpilogueDefinition(Definition[Epilogue]):
+class EpilogueDefinition(Definition[syntax.Epilogue]):
     """An `epilogue`."""
 
     @property
@@ -144,7 +130,7 @@ class Scope:
     meanings: dict[str, Meaning] = field(default_factory=dict[str, Meaning])
     origins: dict[str, str] = field(default_factory=dict[str, str])
     own: list[str] = field(default_factory=list[str])
-    tree: File = field(default_factory=lambda: File(()))
+    tree: syntax.File = field(default_factory=lambda: syntax.File(()))
 
     @property
     def functions(self) -> list[FunctionDefinition]:
@@ -207,19 +193,19 @@ class Loader:
         if not tree.definitions and not self.reporter.count:
             self.reporter.error(
                 file,
-                Span(1, 1, 1, 2),
+                syntax.Span(1, 1, 1, 2),
                 "the file has no definitions",
                 "write a function: fn f(x: bf16[M, 64]) { return silu(x) }",
             )
         for definition in tree.definitions:
             match definition:
-                case Import():
+                case syntax.Import():
                     self._import(definition, scope)
-                case Const():
+                case syntax.Const():
                     self._const(definition, scope)
-                case Function():
+                case syntax.Function():
                     self._define(scope, definition.name, FunctionDefinition(definition, scope))
-                case Epilogue():
+                case syntax.Epilogue():
                     self._define(scope, definition.name, EpilogueDefinition(definition, scope))
         for function in scope.functions:
             self._options(function)
@@ -240,13 +226,13 @@ class Loader:
                     "move it to the end",
                 )
 
-    def _define(self, scope: Scope, name: Identifier, meaning: Meaning) -> None:
+    def _define(self, scope: Scope, name: syntax.Identifier, meaning: Meaning) -> None:
         if self._may_define(scope, name.text, name.span):
             scope.meanings[name.text] = meaning
             scope.origins[name.text] = f"{scope.file}:{name.span.line}:{name.span.column}"
             scope.own.append(name.text)
 
-    def _may_define(self, scope: Scope, name: str, span: Span) -> bool:
+    def _may_define(self, scope: Scope, name: str, span: syntax.Span) -> bool:
         if name in RESERVED:
             self.reporter.error(scope.file, span, f"'{name}' is reserved", "choose another name")
             return False
@@ -261,7 +247,7 @@ class Loader:
             return False
         return True
 
-    def _const(self, definition: Const, scope: Scope) -> None:
+    def _const(self, definition: syntax.Const, scope: Scope) -> None:
         name = definition.name.text
         value = ConstEvaluator(scope, self.reporter).number(definition)
         self.const_names.add(name)
@@ -269,7 +255,7 @@ class Loader:
             value = _overridden(name, value, self.overrides[name])
         self._define(scope, definition.name, POISON if value is None else value)
 
-    def _import(self, node: Import, scope: Scope) -> None:
+    def _import(self, node: syntax.Import, scope: Scope) -> None:
         target = str(node.path.value)
         path = import_path(scope.file, target)
         key = _real_path(path)
@@ -290,7 +276,7 @@ class Loader:
                 scope.meanings[name] = imported.meanings[name]
                 scope.origins[name] = imported.origins[name]
 
-    def _load_import(self, path: str, key: str, node: Import, scope: Scope) -> Scope | None:
+    def _load_import(self, path: str, key: str, node: syntax.Import, scope: Scope) -> Scope | None:
         try:
             _check_kind(path)
             text = self.read(path)
@@ -376,7 +362,7 @@ class ConstEvaluator(Evaluator):
         super().__init__(scope.file, reporter)
         self.scope = scope
 
-    def number(self, definition: Const) -> Number | None:
+    def number(self, definition: syntax.Const) -> Number | None:
         """Return the value of a const; None after an error."""
         value = self.evaluate(definition.value)
         if isinstance(value, int | float) and is_number(value):
@@ -389,7 +375,7 @@ class ConstEvaluator(Evaluator):
             )
         return None
 
-    def name(self, node: Name) -> Value:
+    def name(self, node: syntax.Name) -> Value:
         if node.text in ("true", "false"):
             return node.text == "true"
         meaning = self.scope.meanings.get(node.text)
@@ -406,7 +392,7 @@ class ConstEvaluator(Evaluator):
             closest(node.text, known, "consts are defined before they are used"),
         )
 
-    def call(self, node: Call) -> Value:
+    def call(self, node: syntax.Call) -> Value:
         name = node.callee.text
         if name not in CONSTANT_FUNCTIONS:
             return self.error(
@@ -426,13 +412,13 @@ class ConstEvaluator(Evaluator):
             return self.error(node.span, "the arguments are not numbers", "consts are numbers")
         return result
 
-    def binary(self, node: Binary, left: Value, right: Value) -> Value:
+    def binary(self, node: syntax.Binary, left: Value, right: Value) -> Value:
         raise Mistake(
             f"the operands of {node.operator} are {describe(left)} and {describe(right)}",
             "consts are numbers",
         )
 
-    def negation(self, node: Negation, operand: Value) -> Value:
+    def negation(self, node: syntax.Negation, operand: Value) -> Value:
         raise Mistake(
             f"the operand of - is {describe(operand)}, expected a number", "consts are numbers"
         )
@@ -441,7 +427,7 @@ class ConstEvaluator(Evaluator):
 class OptionEvaluator(ConstEvaluator):
     """Evaluates the defaults of options: consts, booleans and strings."""
 
-    def default(self, option: Option) -> Value:
+    def default(self, option: syntax.Option) -> Value:
         """Return the default of an option; POISON after an error."""
         value = self.evaluate(option.default)
         if isinstance(value, int | float | str | Poison):

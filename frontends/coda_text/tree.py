@@ -6,58 +6,25 @@ from typing import TypeVar
 
 from lark import Token, Transformer
 
-from coda_ir.frontends.coda_text.syntax import (
-    Argument,
-    Assign,
-    Binary,
-    Body,
-    Call,
-    Const,
-    Definition,
-    Dots,
-    Epilogue,
-    Expression,
-    ExpressionStatement,
-    File,
-    Function,
-    Identifier,
-    Import,
-    Index,
-    ListExpression,
-    Literal,
-    Name,
-    Negation,
-    Option,
-    Parameter,
-    Port,
-    PortKind,
-    Range,
-    Return,
-    Span,
-    Statement,
-    Subscript,
-    SubscriptItem,
-    TupleExpression,
-    TypeExpression,
-)
+from coda_ir.frontends.coda_text import syntax
 
 _Part = TypeVar("_Part")
 
 
-def span_of(token: Token) -> Span:
+def span_of(token: Token) -> syntax.Span:
     line, column = token.line or 1, token.column or 1
-    return Span(line, column, token.end_line or line, token.end_column or column)
+    return syntax.Span(line, column, token.end_line or line, token.end_column or column)
 
 
-def _identifier(token: Token) -> Identifier:
-    return Identifier(str(token), span_of(token))
+def _identifier(token: Token) -> syntax.Identifier:
+    return syntax.Identifier(str(token), span_of(token))
 
 
-def _optional(token: Token | None) -> Identifier | None:
+def _optional(token: Token | None) -> syntax.Identifier | None:
     return None if token is None else _identifier(token)
 
 
-class TreeBuilder(Transformer[Token, File]):
+class TreeBuilder(Transformer[Token, syntax.File]):
     """Callbacks of the grammar's rules, which take the parts of the rule as arguments."""
 
     def listed(self, *parts: _Part) -> tuple[_Part, ...]:
@@ -66,134 +33,154 @@ class TreeBuilder(Transformer[Token, File]):
 
     parameters = ports = results = expressions = subscripts = arguments = listed
 
-    def start(self, *definitions: Definition) -> File:
-        return File(definitions)
+    def start(self, *definitions: syntax.Definition) -> syntax.File:
+        return syntax.File(definitions)
 
-    def import_(self, keyword: Token, path: Token) -> Import:
-        return Import(self.string(path), span_of(keyword).to(span_of(path)))
+    def import_(self, keyword: Token, path: Token) -> syntax.Import:
+        return syntax.Import(self.string(path), span_of(keyword).to(span_of(path)))
 
-    def const(self, keyword: Token, name: Token, value: Expression) -> Const:
-        return Const(_identifier(name), value, span_of(keyword).to(value.span))
+    def const(self, keyword: Token, name: Token, value: syntax.Expression) -> syntax.Const:
+        return syntax.Const(_identifier(name), value, span_of(keyword).to(value.span))
 
     def function(
         self,
         _keyword: Token,
         name: Token,
-        parameters: tuple[Parameter | Option, ...] | None,
-        results: tuple[TypeExpression, ...] | None,
-        body: Body,
-    ) -> Function:
-        tensors = tuple(part for part in parameters or () if isinstance(part, Parameter))
-        options = tuple(part for part in parameters or () if isinstance(part, Option))
-        return Function(_identifier(name), tensors, options, results, body)
+        parameters: tuple[syntax.Parameter | syntax.Option, ...] | None,
+        results: tuple[syntax.TypeExpression, ...] | None,
+        body: syntax.Body,
+    ) -> syntax.Function:
+        tensors = tuple(part for part in parameters or () if isinstance(part, syntax.Parameter))
+        options = tuple(part for part in parameters or () if isinstance(part, syntax.Option))
+        return syntax.Function(_identifier(name), tensors, options, results, body)
 
     def epilogue(
         self,
         _keyword: Token,
         name: Token,
-        ports: tuple[Port, ...] | None,
-        results: tuple[Port, ...] | None,
-        body: Body,
-    ) -> Epilogue:
-        return Epilogue(_identifier(name), ports or (), results or (), body)
+        ports: tuple[syntax.Port, ...] | None,
+        results: tuple[syntax.Port, ...] | None,
+        body: syntax.Body,
+    ) -> syntax.Epilogue:
+        return syntax.Epilogue(_identifier(name), ports or (), results or (), body)
 
-    def option(self, name: Token, default: Expression) -> Option:
-        return Option(_identifier(name), default)
+    def option(self, name: Token, default: syntax.Expression) -> syntax.Option:
+        return syntax.Option(_identifier(name), default)
 
-    def parameter(self, qualifier: Token | None, name: Token, type: TypeExpression) -> Parameter:
-        return Parameter(_optional(qualifier), _identifier(name), type)
+    def parameter(
+        self, qualifier: Token | None, name: Token, type: syntax.TypeExpression
+    ) -> syntax.Parameter:
+        return syntax.Parameter(_optional(qualifier), _identifier(name), type)
 
     def type(
-        self, element: Token, dims: tuple[Expression, ...] | None, close: Token
-    ) -> TypeExpression:
-        return TypeExpression(_identifier(element), dims or (), span_of(element).to(span_of(close)))
+        self, element: Token, dims: tuple[syntax.Expression, ...] | None, close: Token
+    ) -> syntax.TypeExpression:
+        return syntax.TypeExpression(
+            _identifier(element), dims or (), span_of(element).to(span_of(close))
+        )
 
-    def port(self, name: Token, kind: PortKind | None) -> Port:
-        return Port(_identifier(name), kind)
+    def port(self, name: Token, kind: syntax.PortKind | None) -> syntax.Port:
+        return syntax.Port(_identifier(name), kind)
 
-    def port_kind(self, name: Token, argument: Token | None, close: Token | None) -> PortKind:
+    def port_kind(
+        self, name: Token, argument: Token | None, close: Token | None
+    ) -> syntax.PortKind:
         span = span_of(name) if close is None else span_of(name).to(span_of(close))
-        return PortKind(_identifier(name), _optional(argument), span)
+        return syntax.PortKind(_identifier(name), _optional(argument), span)
 
-    def body(self, *parts: Statement | Token) -> Body:
+    def body(self, *parts: syntax.Statement | Token) -> syntax.Body:
         statements = tuple(part for part in parts if not isinstance(part, Token))
         close = parts[-1]
         assert isinstance(close, Token)
-        return Body(statements, span_of(close))
+        return syntax.Body(statements, span_of(close))
 
-    def assign(self, *parts: Token | Expression) -> Assign:
+    def assign(self, *parts: Token | syntax.Expression) -> syntax.Assign:
         targets = tuple(_identifier(part) for part in parts if isinstance(part, Token))
         value = parts[-1]
         assert not isinstance(value, Token)
-        return Assign(targets, value, targets[0].span.to(value.span))
+        return syntax.Assign(targets, value, targets[0].span.to(value.span))
 
-    def return_(self, keyword: Token, value: Expression) -> Return:
-        return Return(value, span_of(keyword).to(value.span))
+    def return_(self, keyword: Token, value: syntax.Expression) -> syntax.Return:
+        return syntax.Return(value, span_of(keyword).to(value.span))
 
-    def expression_statement(self, value: Expression) -> ExpressionStatement:
-        return ExpressionStatement(value, value.span)
+    def expression_statement(self, value: syntax.Expression) -> syntax.ExpressionStatement:
+        return syntax.ExpressionStatement(value, value.span)
 
-    def values(self, *items: Expression) -> Expression:
+    def values(self, *items: syntax.Expression) -> syntax.Expression:
         """One value, or several as a tuple."""
         if len(items) == 1:
             return items[0]
-        return TupleExpression(items, items[0].span.to(items[-1].span))
+        return syntax.TupleExpression(items, items[0].span.to(items[-1].span))
 
-    def binary(self, left: Expression, operator: Token, right: Expression) -> Binary:
-        return Binary(str(operator), left, right, span_of(operator), left.span.to(right.span))
+    def binary(
+        self, left: syntax.Expression, operator: Token, right: syntax.Expression
+    ) -> syntax.Binary:
+        return syntax.Binary(
+            str(operator), left, right, span_of(operator), left.span.to(right.span)
+        )
 
-    def negation(self, minus: Token, operand: Expression) -> Negation:
-        return Negation(operand, span_of(minus).to(operand.span))
+    def negation(self, minus: Token, operand: syntax.Expression) -> syntax.Negation:
+        return syntax.Negation(operand, span_of(minus).to(operand.span))
 
     def subscript(
-        self, operand: Expression, open: Token, items: tuple[SubscriptItem, ...], close: Token
-    ) -> Subscript:
+        self,
+        operand: syntax.Expression,
+        open: Token,
+        items: tuple[syntax.SubscriptItem, ...],
+        close: Token,
+    ) -> syntax.Subscript:
         end = span_of(close)
-        return Subscript(operand, items, span_of(open).to(end), operand.span.to(end))
+        return syntax.Subscript(operand, items, span_of(open).to(end), operand.span.to(end))
 
-    def index(self, value: Expression) -> Index:
-        return Index(value)
+    def index(self, value: syntax.Expression) -> syntax.Index:
+        return syntax.Index(value)
 
     def range(
         self,
-        start: Expression | None,
+        start: syntax.Expression | None,
         colon: Token,
-        stop: Expression | None,
+        stop: syntax.Expression | None,
         second: Token | None,
-        step: Expression | None,
-    ) -> Range:
+        step: syntax.Expression | None,
+    ) -> syntax.Range:
         first = span_of(colon) if start is None else start.span
         last = next(part for part in (step, second, stop, colon) if part is not None)
         end = span_of(last) if isinstance(last, Token) else last.span
-        return Range(start, stop, step, first.to(end))
+        return syntax.Range(start, stop, step, first.to(end))
 
-    def ellipsis(self, token: Token) -> Dots:
-        return Dots(span_of(token))
+    def ellipsis(self, token: Token) -> syntax.Dots:
+        return syntax.Dots(span_of(token))
 
-    def name(self, token: Token) -> Name:
-        return Name(str(token), span_of(token))
+    def name(self, token: Token) -> syntax.Name:
+        return syntax.Name(str(token), span_of(token))
 
-    def integer(self, token: Token) -> Literal:
-        return Literal(int(token), span_of(token))
+    def integer(self, token: Token) -> syntax.Literal:
+        return syntax.Literal(int(token), span_of(token))
 
-    def float(self, token: Token) -> Literal:
-        return Literal(float(token), span_of(token))
+    def float(self, token: Token) -> syntax.Literal:
+        return syntax.Literal(float(token), span_of(token))
 
-    def string(self, token: Token) -> Literal:
-        return Literal(token[1:-1], span_of(token))
+    def string(self, token: Token) -> syntax.Literal:
+        return syntax.Literal(token[1:-1], span_of(token))
 
-    def call(self, callee: Token, arguments: tuple[Argument, ...] | None, close: Token) -> Call:
-        return Call(_identifier(callee), arguments or (), span_of(callee).to(span_of(close)))
+    def call(
+        self, callee: Token, arguments: tuple[syntax.Argument, ...] | None, close: Token
+    ) -> syntax.Call:
+        return syntax.Call(_identifier(callee), arguments or (), span_of(callee).to(span_of(close)))
 
-    def argument(self, keyword: Token | None, value: Expression) -> Argument:
-        return Argument(_optional(keyword), value)
+    def argument(self, keyword: Token | None, value: syntax.Expression) -> syntax.Argument:
+        return syntax.Argument(_optional(keyword), value)
 
     def tuple(
-        self, open: Token, first: Expression, rest: tuple[Expression, ...] | None, close: Token
-    ) -> TupleExpression:
-        return TupleExpression((first, *(rest or ())), span_of(open).to(span_of(close)))
+        self,
+        open: Token,
+        first: syntax.Expression,
+        rest: tuple[syntax.Expression, ...] | None,
+        close: Token,
+    ) -> syntax.TupleExpression:
+        return syntax.TupleExpression((first, *(rest or ())), span_of(open).to(span_of(close)))
 
     def list(
-        self, open: Token, items: tuple[Expression, ...] | None, close: Token
-    ) -> ListExpression:
-        return ListExpression(items or (), span_of(open).to(span_of(close)))
+        self, open: Token, items: tuple[syntax.Expression, ...] | None, close: Token
+    ) -> syntax.ListExpression:
+        return syntax.ListExpression(items or (), span_of(open).to(span_of(close)))

@@ -1,4 +1,4 @@
-// RUN: coda-opt %s -t dot | filecheck %s
+// RUN: coda-opt %s --emit=dot | filecheck %s
 
 // A GEMM is a box, its column range one inside of it; edges from weights, ports and partials.
 
